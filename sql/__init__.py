@@ -1,0 +1,1 @@
+"""The schema, its migrations and the server-side functions, as SQL files."""

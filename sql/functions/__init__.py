@@ -1,0 +1,1 @@
+"""The server-side functions, one operation a file."""

@@ -1,0 +1,60 @@
+-- cancel(campaign, tasks, after, limit): cancels tasks that are not final, at most `limit` in a
+-- call, in the order of their ids.
+--
+-- tasks: these; null: all. after: the last id that the call before returned, 0 at first.
+-- moved: how many were cancelled; last: the id to go on after, null when there is no more.
+-- An attempt that runs ends as cancelled; its agent is told at the next heartbeat.
+--
+-- Locks: the rows of the tasks, in the order of task_id; waits for them. Index: task_pkey.
+create or replace function taskq.cancel(
+    p_campaign bigint,
+    p_tasks bigint[],
+    p_after bigint,
+    p_limit integer,
+    out moved integer,
+    out last bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    with pick as materialized (
+        select t.task_id, t.status, t.attempt, t.lease_id, t.session_id, t.claimed_at
+          from taskq.task t
+         where t.campaign_id = p_campaign
+           and t.task_id > p_after
+           and t.status in ('waiting', 'delayed', 'working')
+           and (p_tasks is null or t.task_id = any (p_tasks))
+         order by t.campaign_id, t.task_id
+         limit p_limit
+           for no key update
+    ), recorded as (
+        insert into taskq.attempt (
+               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome)
+        select p_campaign, p.task_id, p.attempt, p.lease_id, p.session_id, p.claimed_at,
+               clock_timestamp(), 'cancelled'
+          from pick p
+         where p.status = 'working'
+    ), changed as (
+        update taskq.task t
+           set status = 'cancelled'
+         where t.campaign_id = p_campaign
+           and t.task_id = any (array(select p.task_id from pick p))
+    ), counted as (
+        insert into taskq.delta (campaign_id, waiting, delayed, working, cancelled)
+        select p_campaign,
+               -count(*) filter (where p.status = 'waiting'),
+               -count(*) filter (where p.status = 'delayed'),
+               -count(*) filter (where p.status = 'working'),
+               count(*)
+          from pick p
+        having count(*) > 0
+    )
+    select count(*), max(p.task_id) into moved, last from pick p;
+end
+$$;

@@ -1,0 +1,37 @@
+-- change_campaign(path, spec): changes what the spec names and leaves the rest; see
+-- create_campaign(). Agents take the change up with the next task they claim.
+--
+-- Result: the new revision. Error TQ404: no such campaign.
+--
+-- Locks: the campaign's row.
+create or replace function taskq.change_campaign(p_path text, p_spec jsonb)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_revision integer;
+begin
+    update taskq.campaign c
+       set description = coalesce(p_spec ->> 'description', c.description),
+           handler = case when p_spec ? 'handler' then nullif(p_spec -> 'handler', 'null')
+                          else c.handler end,
+           params = coalesce(p_spec -> 'params', c.params),
+           max_attempts = coalesce((p_spec ->> 'max_attempts')::integer, c.max_attempts),
+           max_losses = coalesce((p_spec ->> 'max_losses')::integer, c.max_losses),
+           backoff_s = coalesce((p_spec ->> 'backoff_s')::double precision, c.backoff_s),
+           backoff_max_s =
+               coalesce((p_spec ->> 'backoff_max_s')::double precision, c.backoff_max_s),
+           time_limit_s = case when p_spec ? 'time_limit_s'
+                               then (p_spec ->> 'time_limit_s')::double precision
+                               else c.time_limit_s end,
+           revision = c.revision + 1
+     where c.path = p_path
+ returning c.revision into v_revision;
+    if not found then
+        raise exception 'no campaign %', p_path using errcode = 'TQ404';
+    end if;
+    return v_revision;
+end
+$$;

@@ -1,0 +1,28 @@
+-- claim(path, session, lease, want): claims tasks of one campaign, for clients that speak SQL.
+--
+-- lease: a new random id, which names the claim: asked again with it, the same tasks come back.
+-- Result: one row for each task, none when nothing is waiting.
+-- Error TQ404: no such campaign. Error TQ410: the session has ended. See take().
+create or replace function taskq.claim(
+    p_path text,
+    p_session bigint,
+    p_lease uuid,
+    p_want integer default 1
+)
+returns table (task_id bigint, attempt integer, key text, payload jsonb)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_answer constant record := taskq.exchange(
+        taskq.campaign_id(p_path), null, array[p_session], array[p_lease], array[p_want]);
+begin
+    if v_answer.refused is not null then
+        raise exception 'session % has ended; open another', p_session using errcode = 'TQ410';
+    end if;
+    return query
+        select (t ->> 1)::bigint, (t ->> 2)::integer, t ->> 3, t -> 4
+          from jsonb_array_elements(v_answer.tasks) t;
+end
+$$;

@@ -1,0 +1,47 @@
+-- create_campaign(path, spec): creates a campaign, and those above it that are missing.
+--
+-- path: '/name/name...'. spec: a JSON object with any of description, handler, params,
+--     max_attempts, max_losses, backoff_s, backoff_max_s, time_limit_s.
+-- Result: its id. Error TQ409: it exists. Error TQ400: the path is not well formed.
+--
+-- Locks: none but the unique path: of two callers at once, one gets TQ409.
+create or replace function taskq.create_campaign(p_path text, p_spec jsonb default '{}')
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_parent_path constant text := coalesce(nullif(regexp_replace(p_path, '/[^/]*$', ''), ''), '/');
+    v_parent taskq.campaign;
+    v_id bigint;
+begin
+    if p_path !~ '^(/[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99})+$' or length(p_path) > 1000 then
+        raise exception 'campaign path % is not well formed', quote_literal(p_path)
+            using errcode = 'TQ400';
+    end if;
+    loop
+        select c.* into v_parent from taskq.campaign c where c.path = v_parent_path;
+        exit when found;
+        begin
+            perform taskq.create_campaign(v_parent_path);
+        exception when sqlstate 'TQ409' then
+            null;  -- somebody else has just made it
+        end;
+    end loop;
+
+    insert into taskq.campaign (parent_id, path, lineage)
+    values (v_parent.campaign_id, p_path, '{}')
+    on conflict (path) do nothing
+    returning campaign_id into v_id;
+    if v_id is null then
+        raise exception 'campaign % exists already', p_path using errcode = 'TQ409';
+    end if;
+    update taskq.campaign c
+       set lineage = v_parent.lineage || v_id
+     where c.campaign_id = v_id;
+    insert into taskq.counter (campaign_id) values (v_id);
+    perform taskq.change_campaign(p_path, p_spec);
+    return v_id;
+end
+$$;

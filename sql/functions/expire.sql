@@ -1,0 +1,54 @@
+-- expire(): ends the sessions that have been silent for longer than their lease, and hands their
+-- tasks out again. Called by the keeper.
+--
+-- Result: how many attempts were lost.
+--
+-- Only the database's clock counts, and time in which the server was down does not: silence is
+-- measured from the last beat or the server's start, whichever is later.
+--
+-- A claim that read its session as open just before this ended it may commit just after: so the
+-- sessions that expired within the last hour are looked through each time, not only the new ones.
+--
+-- Locks: the rows of silent sessions and of their tasks, none that somebody else has locked.
+-- Index: session_open, session_ended, task_working.
+create or replace function taskq.expire()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_started constant timestamptz := pg_postmaster_start_time();
+    v_session bigint;
+    v_lost integer := 0;
+begin
+    with silent as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.ended_at is null
+           and greatest(s.heartbeat_at, v_started) + make_interval(secs => s.lease_s) < v_now
+         order by s.session_id
+           for no key update skip locked
+    )
+    update taskq.session s
+       set ended_at = v_now,
+           expired = true
+      from silent e
+     where s.session_id = e.session_id;
+
+    for v_session in
+        select s.session_id
+          from taskq.session s
+         where s.ended_at > v_now - interval '1 hour'
+           and exists (
+                   select from taskq.task t
+                    where t.session_id = s.session_id
+                      and t.status = 'working')
+         order by s.session_id
+    loop
+        v_lost := v_lost + taskq.give_back(v_session, 'lost');
+    end loop;
+    return v_lost;
+end
+$$;

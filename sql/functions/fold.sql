@@ -1,0 +1,66 @@
+-- fold(): adds the deltas to the counters and removes them; returns how many.
+--
+-- Locks: the row of `fold`, so that one folds at a time (a second returns 0 at once), and the
+-- counters of the campaigns moved. Index: delta_xid.
+--
+-- Deltas commit in another order than they were written in, so there is no position up to which
+-- "all have been seen". It removes just those it sees: one that commits later is folded later, and
+-- every reader sees either the delta or the counter that took it in, since both change in one
+-- commit.
+--
+-- Removed rows stay in the way of readers while anybody holds an old snapshot. So `below` tells
+-- readers where to start: all transactions before it had ended when the deltas were looked for.
+-- A copy of the database in another cluster may count its transactions from a lower number; there
+-- a `below` that lies in the future means nothing.
+create or replace function taskq.fold()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_below xid8;
+    v_horizon xid8;
+    v_folded integer;
+begin
+    select f.below into v_below
+      from taskq.fold f
+       for update skip locked;
+    if not found then
+        return 0;
+    end if;
+    v_horizon := pg_snapshot_xmin(pg_current_snapshot());
+    if v_below > v_horizon then
+        v_below := '0';
+    end if;
+
+    with gone as (
+        delete from taskq.delta d
+         where d.xid >= v_below
+     returning d.*
+    ), total as materialized (
+        select g.campaign_id, count(*) as rows,
+               sum(g.waiting) as waiting, sum(g.delayed) as delayed, sum(g.working) as working,
+               sum(g.done) as done, sum(g.failed) as failed, sum(g.cancelled) as cancelled,
+               sum(g.failures) as failures, sum(g.losses) as losses
+          from gone g
+         group by g.campaign_id
+    ), added as (
+        update taskq.counter c
+           set waiting = c.waiting + t.waiting,
+               delayed = c.delayed + t.delayed,
+               working = c.working + t.working,
+               done = c.done + t.done,
+               failed = c.failed + t.failed,
+               cancelled = c.cancelled + t.cancelled,
+               failures = c.failures + t.failures,
+               losses = c.losses + t.losses
+          from total t
+         where c.campaign_id = t.campaign_id
+    )
+    select sum(t.rows) into v_folded from total t;
+
+    update taskq.fold set below = v_horizon;
+    return coalesce(v_folded, 0);
+end
+$$;

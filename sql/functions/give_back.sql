@@ -1,0 +1,57 @@
+-- give_back(session, outcome): ends all attempts that a session still has, as lost or released.
+-- A part of end_session() and expire(), which pin the settings; not for clients.
+--
+-- A lost attempt counts as a loss; the task is failed after the campaign's max_losses. What somebody
+-- else has locked at this moment stays: its report is being taken in.
+-- Result: how many attempts ended.
+--
+-- Locks: the rows of the tasks. Index: task_working.
+create or replace function taskq.give_back(p_session bigint, p_outcome taskq.attempt_outcome)
+returns integer
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_moved integer;
+begin
+    with held as materialized (
+        select t.campaign_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at
+          from taskq.task t
+         where t.session_id = p_session
+           and t.status = 'working'
+         order by t.campaign_id, t.task_id
+           for no key update skip locked
+    ), recorded as (
+        insert into taskq.attempt (
+               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
+               error_class)
+        select h.campaign_id, h.task_id, h.attempt, h.lease_id, h.session_id, h.claimed_at, v_now,
+               p_outcome, case when p_outcome = 'lost' then 'agent-lost' end
+          from held h
+    ), moved as (
+        update taskq.task t
+           set status = case
+                   when p_outcome = 'lost' and t.losses + 1 >= c.max_losses then 'failed'
+                   else taskq.status_after(t.campaign_id, 'waiting')
+               end,
+               losses = t.losses + (p_outcome = 'lost')::integer
+          from held h
+          join taskq.campaign c on c.campaign_id = h.campaign_id
+         where t.campaign_id = h.campaign_id
+           and t.task_id = h.task_id
+     returning t.campaign_id, t.status
+    ), counted as (
+        insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)
+        select m.campaign_id,
+               count(*) filter (where m.status = 'waiting'),
+               -count(*),
+               count(*) filter (where m.status = 'failed'),
+               count(*) filter (where m.status = 'cancelled'),
+               case when p_outcome = 'lost' then count(*) else 0 end
+          from moved m
+         group by m.campaign_id
+    )
+    select count(*) into v_moved from moved;
+    return v_moved;
+end
+$$;

@@ -1,0 +1,35 @@
+-- keep(holder, term_s): one round of upkeep, if the caller is the keeper, or becomes it.
+--
+-- holder: drawn by the calling process. term_s: seconds for which it is the keeper from now on; the
+--     next must come before. Of many callers one acts; when it stops calling, another takes over.
+-- acting: whether the caller is the keeper. lost, promoted, folded: what was done.
+--
+-- Locks: the keeper's row for the length of the call; a second caller does not wait.
+create or replace function taskq.keep(
+    p_holder uuid,
+    p_term_s double precision,
+    out acting boolean,
+    out lost integer,
+    out promoted integer,
+    out folded integer
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from taskq.keeper k
+      where k.holder = p_holder or k.until < clock_timestamp()
+        for update skip locked;
+    acting := found;
+    if not acting then
+        return;
+    end if;
+    update taskq.keeper
+       set holder = p_holder,
+           until = clock_timestamp() + make_interval(secs => p_term_s);
+    lost := taskq.expire();
+    promoted := taskq.promote();
+    folded := taskq.fold();
+end
+$$;

@@ -1,0 +1,18 @@
+-- release(path, task, lease, started): hands an attempt back, counted neither as failure nor as
+-- loss; see report(). started: whether work on it had begun; if not, its number is used again.
+create or replace function taskq.release(
+    p_path text,
+    p_task bigint,
+    p_lease uuid,
+    p_started boolean default false
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return taskq.report(
+        p_path, p_task, p_lease, 'released', jsonb_build_object('started', p_started));
+end
+$$;

@@ -1,0 +1,27 @@
+-- remove_campaign(path): deletes a campaign that has neither tasks nor campaigns below it.
+--
+-- Error TQ404: no such campaign. Error TQ409: it is not empty, or it is the root.
+--
+-- Locks: the campaign's row.
+create or replace function taskq.remove_campaign(p_path text)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_id constant bigint := taskq.campaign_id(p_path);
+begin
+    perform from taskq.campaign c where c.campaign_id = v_id for update;
+    if p_path = '/'
+       or exists (select from taskq.campaign c where c.parent_id = v_id)
+       or exists (select from taskq.spec s where s.campaign_id = v_id)
+    then
+        raise exception 'campaign % is not empty', p_path using errcode = 'TQ409';
+    end if;
+    perform taskq.fold();
+    delete from taskq.counter c where c.campaign_id = v_id;
+    delete from taskq.delta d where d.campaign_id = v_id;
+    delete from taskq.campaign c where c.campaign_id = v_id;
+end
+$$;

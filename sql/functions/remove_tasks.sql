@@ -1,0 +1,47 @@
+-- remove_tasks(campaign, limit): deletes the tasks of a campaign with all that is known of them, at
+-- most `limit` in a call. Call it until it returns 0, then remove_campaign().
+--
+-- Result: how many. Error TQ409: the campaign is not cancelled.
+--
+-- Locks: the rows of the tasks.
+create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tasks bigint[];
+begin
+    if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
+        raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
+    end if;
+    select array_agg(p.task_id) into v_tasks
+      from (
+          select s.task_id from taskq.spec s
+           where s.campaign_id = p_campaign
+           order by s.campaign_id, s.task_id
+           limit p_limit
+      ) p;
+    if v_tasks is null then
+        return 0;
+    end if;
+    with gone as (
+        delete from taskq.task t
+         where t.campaign_id = p_campaign and t.task_id = any (v_tasks)
+     returning t.status
+    )
+    insert into taskq.delta (campaign_id, waiting, delayed, working, done, failed, cancelled)
+    select p_campaign,
+           -count(*) filter (where g.status = 'waiting'),
+           -count(*) filter (where g.status = 'delayed'),
+           -count(*) filter (where g.status = 'working'),
+           -count(*) filter (where g.status = 'done'),
+           -count(*) filter (where g.status = 'failed'),
+           -count(*) filter (where g.status = 'cancelled')
+      from gone g;
+    delete from taskq.attempt a where a.campaign_id = p_campaign and a.task_id = any (v_tasks);
+    delete from taskq.spec s where s.campaign_id = p_campaign and s.task_id = any (v_tasks);
+    return cardinality(v_tasks);
+end
+$$;

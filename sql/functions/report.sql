@@ -1,0 +1,28 @@
+-- report(path, task, lease, outcome, details): how one attempt ended, for clients that speak SQL.
+--
+-- outcome: done, failed or released. details: a JSON object with any of result, retry, started,
+--     error_class, error, exit_code, tail, phases.
+-- Result: the verdict: accepted, duplicate, superseded or unknown; see settle(). All are final.
+-- Error TQ404: no such campaign.
+create or replace function taskq.report(
+    p_path text,
+    p_task bigint,
+    p_lease uuid,
+    p_outcome taskq.attempt_outcome,
+    p_details jsonb default '{}'
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_answer constant record := taskq.exchange(
+        taskq.campaign_id(p_path),
+        jsonb_build_array(p_details || jsonb_build_object(
+            'task', p_task, 'lease', p_lease, 'outcome', p_outcome)),
+        null, null, null);
+begin
+    return v_answer.acks[1];
+end
+$$;

@@ -1,0 +1,70 @@
+-- retry(campaign, status, error_class, tasks, after, limit): gives failed or cancelled tasks
+-- another chance, at most `limit` in a call, in the order of their ids. Failures and losses are
+-- counted anew; attempts go on being numbered.
+--
+-- status: failed or cancelled. error_class: only those whose last attempt ended with it; null: all.
+-- tasks, after, moved, last: see cancel().
+-- Error TQ409: the campaign, or one above it, is cancelled.
+--
+-- Locks: the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or
+-- task_pkey.
+create or replace function taskq.retry(
+    p_campaign bigint,
+    p_status taskq.task_status,
+    p_error_class text,
+    p_tasks bigint[],
+    p_after bigint,
+    p_limit integer,
+    out moved integer,
+    out last bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    if p_status not in ('failed', 'cancelled') then
+        raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
+    end if;
+    if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
+        raise exception 'the campaign is cancelled; resume it before retrying'
+            using errcode = 'TQ409';
+    end if;
+    with pick as materialized (
+        select t.task_id
+          from taskq.task t
+         where t.campaign_id = p_campaign
+           and t.task_id > p_after
+           and t.status = p_status
+           and (p_tasks is null or t.task_id = any (p_tasks))
+           and (p_error_class is null or exists (
+                   select from taskq.attempt a
+                    where a.campaign_id = p_campaign
+                      and a.task_id = t.task_id
+                      and a.attempt = t.attempt
+                      and a.error_class = p_error_class))
+         order by t.campaign_id, t.task_id
+         limit p_limit
+           for no key update
+    ), changed as (
+        update taskq.task t
+           set status = 'waiting',
+               failures = 0,
+               losses = 0
+         where t.campaign_id = p_campaign
+           and t.task_id = any (array(select p.task_id from pick p))
+    ), counted as (
+        insert into taskq.delta (campaign_id, waiting, failed, cancelled)
+        select p_campaign, count(*),
+               case when p_status = 'failed' then -count(*) else 0 end,
+               case when p_status = 'cancelled' then -count(*) else 0 end
+          from pick p
+        having count(*) > 0
+    )
+    select count(*), max(p.task_id) into moved, last from pick p;
+end
+$$;

@@ -1,0 +1,29 @@
+-- seed_begin(campaign): opens a chunk of seeding; the first of three calls in one transaction:
+--     seed_begin(campaign), COPY into taskq.spec of what seed_known() does not name,
+--     seed_end(campaign, its result).
+--
+-- Result: a task id below all that the COPY will draw.
+-- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled.
+--
+-- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one
+-- campaign follow each other, and keys that are not there stay so until the COPY.
+create or replace function taskq.seed_begin(p_campaign bigint)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
+    -- Shared with other seeds, held against remove_campaign().
+    perform from taskq.campaign c where c.campaign_id = p_campaign for key share;
+    if not found then
+        raise exception 'no campaign with id %', p_campaign using errcode = 'TQ404';
+    end if;
+    if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
+        raise exception 'the campaign is cancelled; resume it before seeding'
+            using errcode = 'TQ409';
+    end if;
+    return nextval(pg_get_serial_sequence('taskq.spec', 'task_id'));
+end
+$$;

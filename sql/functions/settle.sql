@@ -1,0 +1,177 @@
+-- settle(campaign, reports): takes in how attempts ended. A part of exchange(), which pins the
+-- settings and records the moves; not for clients.
+--
+-- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
+--     optional result, retry, started, error_class, error, exit_code, tail, phases. The same
+--     (task, lease) twice in one call is an error.
+-- acks: a verdict for each report, in order:
+--     accepted     the attempt ends as reported;
+--     duplicate    this very attempt was reported so before;
+--     superseded   the lease is no longer the task's: expired, released, cancelled, handed on;
+--     unknown      no such task.
+-- ended: how many are working no more; the others: what to add to the counts.
+--
+-- Locks: the rows of the fenced tasks, in the order of task_id. Index: task_pkey.
+--
+-- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
+-- by key, and the rows are then reached by key again. A join would be planned by the share of
+-- working tasks, which is never what the statistics say: it was seen to walk all working tasks
+-- for a report on three. Several small statements are faster here than one large: most of the
+-- time of a statement on one row is spent in setting it up, and the rarer moves are skipped. For
+-- the same reason values are computed inside the statements: PL/pgSQL sets each expression of its
+-- own up anew in every transaction.
+create or replace function taskq.settle(
+    p_campaign bigint,
+    p_reports jsonb,
+    out acks text[],
+    out waiting integer,
+    out delayed integer,
+    out ended integer,
+    out done integer,
+    out failed integer,
+    out cancelled integer,
+    out failures integer
+)
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_accepted bigint[];
+    v_done bigint[];
+    v_failed bigint[];
+    v_hopeless bigint[];
+    v_released bigint[];
+    v_unstarted bigint[];
+    v_back taskq.task_status;
+    v_jitter double precision;
+begin
+    if p_reports is null then
+        select 0, 0, 0, 0, 0, 0, 0
+          into waiting, delayed, ended, done, failed, cancelled, failures;
+        return;
+    end if;
+
+    with held as materialized (
+        select r.*, t.attempt, t.session_id, t.claimed_at,
+               r.outcome = 'released' and not coalesce(r.started, true) as unstarted
+          from (
+              select r.*
+                from rows from (
+                         jsonb_to_recordset(p_reports) as (
+                             task bigint, lease uuid, outcome taskq.attempt_outcome,
+                             retry boolean, started boolean, error_class text, error text,
+                             exit_code integer, result jsonb, phases jsonb, tail text)
+                     ) with ordinality as r (
+                         task, lease, outcome, retry, started, error_class, error, exit_code,
+                         result, phases, tail, ord)
+               order by r.task
+          ) r
+          cross join lateral (
+              select t.attempt, t.session_id, t.claimed_at
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.task_id = r.task
+                 and t.lease_id = r.lease
+                 and t.status = 'working'
+                 for no key update
+          ) t
+         where r.outcome in ('done', 'failed', 'released')
+    ), recorded as (
+        insert into taskq.attempt (
+               campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
+               ended_at, outcome, error_class, error, result, phases, tail)
+        select p_campaign, h.task, h.attempt, h.exit_code, h.lease, h.session_id, h.claimed_at,
+               v_now, h.outcome, h.error_class, h.error, h.result, h.phases, h.tail
+          from held h
+         where not h.unstarted
+    )
+    select array_agg(h.ord),
+           array_agg(h.task) filter (where h.outcome = 'done'),
+           array_agg(h.task) filter (where h.outcome = 'failed'),
+           array_agg(h.task) filter (where h.outcome = 'failed' and not h.retry),
+           array_agg(h.task) filter (where h.outcome = 'released'),
+           array_agg(h.task) filter (where h.unstarted),
+           count(*),
+           count(*) filter (where h.outcome = 'done'),
+           count(*) filter (where h.outcome = 'failed'),
+           0, 0, 0, 0
+      into v_accepted, v_done, v_failed, v_hopeless, v_released, v_unstarted,
+           ended, done, failures, waiting, delayed, failed, cancelled
+      from held h;
+
+    if done > 0 then
+        update taskq.task t
+           set status = 'done'
+         where t.campaign_id = p_campaign
+           and t.task_id = any (v_done);
+    end if;
+
+    if failures > 0 then
+        v_back := taskq.status_after(p_campaign, 'delayed');
+        v_jitter := 0.75 + 0.5 * random();
+        with moved as (
+            update taskq.task t
+               set status = case
+                       when t.task_id = any (coalesce(v_hopeless, '{}'))
+                            or t.failures + 1 >= c.max_attempts
+                       then 'failed'
+                       else v_back
+                   end,
+                   due_at = v_now + make_interval(secs => v_jitter * least(
+                       c.backoff_max_s, c.backoff_s * 2.0 ^ least(t.failures, 60))),
+                   failures = t.failures + 1
+              from taskq.campaign c
+             where t.campaign_id = p_campaign
+               and t.task_id = any (v_failed)
+               and c.campaign_id = p_campaign
+         returning t.status
+        )
+        select count(*) filter (where m.status = 'delayed'),
+               count(*) filter (where m.status = 'failed'),
+               count(*) filter (where m.status = 'cancelled')
+          into delayed, failed, cancelled
+          from moved m;
+    end if;
+
+    if v_released is not null then
+        v_back := taskq.status_after(p_campaign, 'waiting');
+        update taskq.task t
+           set status = v_back,
+               attempt = t.attempt - (t.task_id = any (coalesce(v_unstarted, '{}')))::integer
+         where t.campaign_id = p_campaign
+           and t.task_id = any (v_released);
+        if v_back = 'waiting' then
+            waiting := cardinality(v_released);
+        else
+            cancelled := cancelled + cardinality(v_released);
+        end if;
+    end if;
+
+    if ended = jsonb_array_length(p_reports) then
+        acks := array_fill('accepted'::text, array[ended]);
+        return;
+    end if;
+
+    select array_agg(
+               case
+                   when r.ord = any (coalesce(v_accepted, '{}')) then 'accepted'
+                   when exists (
+                       select from taskq.attempt a
+                        where a.campaign_id = p_campaign
+                          and a.task_id = r.task
+                          and a.lease_id = r.lease
+                          and a.outcome = r.outcome) then 'duplicate'
+                   when exists (
+                       select from taskq.task t
+                        where t.campaign_id = p_campaign
+                          and t.task_id = r.task) then 'superseded'
+                   else 'unknown'
+               end
+               order by r.ord)
+      into acks
+      from rows from (
+               jsonb_to_recordset(p_reports) as (
+                   task bigint, lease uuid, outcome taskq.attempt_outcome)
+           ) with ordinality as r (task, lease, outcome, ord);
+end
+$$;

@@ -1,0 +1,54 @@
+-- sort_claims(campaign, sessions, leases, wants): of the claims of one call, sorts out those that
+-- are not new. A part of take(), for the rare call that has such claims; not for clients.
+--
+-- refused: the sessions that have ended or never were.
+-- again: the tasks of claims that were answered before, as take() returns them.
+-- sessions, leases, wants: the claims that remain.
+create or replace function taskq.sort_claims(
+    p_campaign bigint,
+    p_sessions bigint[],
+    p_leases uuid[],
+    p_wants integer[],
+    out refused bigint[],
+    out again jsonb,
+    out sessions bigint[],
+    out leases uuid[],
+    out wants integer[]
+)
+language plpgsql
+as $$
+begin
+    with claim as materialized (
+        select c.*,
+               exists (
+                   select from taskq.session s
+                    where s.session_id = c.session_id
+                      and s.ended_at is null) as live,
+               exists (
+                   select from taskq.task t
+                    where t.session_id = c.session_id
+                      and t.lease_id = c.lease_id
+                      and t.status = 'working') as answered
+          from unnest(p_sessions, p_leases, p_wants)
+               with ordinality as c (session_id, lease_id, want, ord)
+    )
+    select array_agg(c.session_id) filter (where not c.live),
+           array_agg(c.session_id order by c.ord) filter (where c.live and not c.answered),
+           array_agg(c.lease_id order by c.ord) filter (where c.live and not c.answered),
+           array_agg(c.want order by c.ord) filter (where c.live and not c.answered),
+           (select jsonb_agg(
+                       jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload))
+              from claim a
+              join taskq.task t
+                on t.session_id = a.session_id
+               and t.lease_id = a.lease_id
+               and t.status = 'working'
+               and t.campaign_id = p_campaign
+              join taskq.spec s
+                on s.campaign_id = p_campaign
+               and s.task_id = t.task_id
+             where a.live and a.answered)
+      into refused, sessions, leases, wants, again
+      from claim c;
+end
+$$;

@@ -1,0 +1,160 @@
+-- take(campaign, sessions, leases, wants): claims waiting tasks for one or several agents. A part
+-- of exchange(), which pins the settings and records the moves; not for clients.
+--
+-- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
+--     many tasks. Each session once.
+-- tasks: JSON array of [lease, task, attempt, key, payload], or null where there is none. Each
+--     claim gets the highest priority and first seeded of what the claims before it left. A claim
+--     that was answered before (its lease is known) gets the same tasks again.
+-- taken: how many tasks moved from waiting to working.
+-- refused: the sessions that have ended, or null; they get nothing.
+--
+-- Nothing taken means that nothing was waiting but what others held locked at this moment.
+--
+-- Locks: the rows of the taken tasks, none that somebody else has locked. Index: task_waiting.
+--
+-- Three things make this fast, and keep it so:
+--
+-- 1. The rows are locked first, and exactly those are updated, by key. With
+--    `where task_id in (select ... limit n for update skip locked)` the planner may run the
+--    sub-select again for each row, and take more than n.
+--
+-- 2. A claimed task leaves a dead entry in task_waiting, and as long as any snapshot in the
+--    cluster can see the old row, each claim would walk over all of them. So the position behind
+--    the last claim is kept as a hint, for each connection and campaign, in a setting; it is
+--    worth something to whichever client uses the connection next, and nothing is lost with it.
+--    A task that becomes waiting before the position (a retry, a higher priority) is found when
+--    the hint is dropped: when nothing is found behind it, and after half a second, or fifty times
+--    what the last walk without a hint took, so that such walks cost 2 % at the most.
+--
+-- 3. Nothing but the task rows is written.
+create or replace function taskq.take(
+    p_campaign bigint,
+    p_sessions bigint[],
+    p_leases uuid[],
+    p_wants integer[],
+    out tasks jsonb,
+    out taken integer,
+    out refused bigint[]
+)
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_setting text := 'taskq.position_' || p_campaign;
+    -- -priority and task_id of the last claim; when the waiting tasks were last walked from the
+    -- start, and how long that took (microseconds).
+    v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
+    v_hinted boolean;
+    v_now_us bigint;
+    v_open boolean;
+    v_ordinary boolean;
+    v_sessions bigint[];
+    v_leases uuid[];
+    v_tasks bigint[];
+    v_last bigint[];
+    v_again jsonb;
+begin
+    if p_wants is null then
+        taken := 0;
+        return;
+    end if;
+
+    select not exists (
+               select from taskq.campaign c
+                 join taskq.campaign a on a.campaign_id = any (c.lineage)
+                where c.campaign_id = p_campaign
+                  and a.status <> 'open'),
+           (select count(*)
+              from taskq.session s
+             where s.session_id = any (p_sessions)
+               and s.ended_at is null) = cardinality(p_sessions)
+           and not exists (
+               select from taskq.task t
+                where t.session_id = any (p_sessions)
+                  and t.lease_id = any (p_leases)
+                  and t.status = 'working'),
+           -- One element for each task wanted: the n-th task found goes to the n-th element.
+           case when cardinality(p_wants) = 1 then array_fill(p_sessions[1], p_wants) end,
+           case when cardinality(p_wants) = 1 then array_fill(p_leases[1], p_wants) end,
+           n.us,
+           coalesce(n.us - v_hint[3] < greatest(500000, 50 * v_hint[4]), false),
+           0
+      into v_open, v_ordinary, v_sessions, v_leases, v_now_us, v_hinted, taken
+      from (select (extract(epoch from v_now) * 1000000)::bigint as us) n;
+
+    if not v_ordinary then
+        select s.refused, s.again, s.sessions, s.leases, s.wants
+          into refused, v_again, p_sessions, p_leases, p_wants
+          from taskq.sort_claims(p_campaign, p_sessions, p_leases, p_wants) s;
+        tasks := v_again;
+        v_leases := null;
+    end if;
+    if not v_open or p_wants is null then
+        return;
+    end if;
+    if v_leases is null then
+        select array_agg(c.session_id order by c.ord), array_agg(c.lease_id order by c.ord)
+          into v_sessions, v_leases
+          from unnest(p_sessions, p_leases, p_wants)
+               with ordinality as c (session_id, lease_id, want, ord)
+          cross join lateral generate_series(1, c.want);
+    end if;
+
+    loop
+        if not v_hinted then
+            v_hint := array[-32768, 0, v_now_us, 0];
+        end if;
+        select array_agg(p.task_id), max(array[p.rank, p.task_id])
+          into v_tasks, v_last
+          from (
+              select t.task_id, (-t.priority)::bigint as rank
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.status = 'waiting'
+                 and ((-t.priority), t.task_id) > (v_hint[1], v_hint[2])
+               order by t.campaign_id, (-t.priority), t.task_id
+               limit cardinality(v_leases)
+                 for no key update skip locked
+          ) p;
+        exit when v_tasks is not null or not v_hinted;
+        v_hinted := false;
+    end loop;
+    if v_tasks is null then
+        return;
+    end if;
+
+    with moved as (
+        update taskq.task t
+           set status = 'working',
+               lease_id = v_leases[array_position(v_tasks, t.task_id)],
+               session_id = v_sessions[array_position(v_tasks, t.task_id)],
+               claimed_at = v_now,
+               attempt = t.attempt + 1
+         where t.campaign_id = p_campaign
+           and t.task_id = any (v_tasks)
+     returning t.task_id, t.lease_id, t.attempt
+    )
+    select jsonb_agg(jsonb_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
+           count(*)
+      into tasks, taken
+      from moved m
+      cross join lateral (
+          select s.key, s.payload
+            from taskq.spec s
+           where s.campaign_id = p_campaign
+             and s.task_id = m.task_id
+          offset 0
+      ) s;
+
+    if v_again is not null then
+        tasks := tasks || v_again;
+    end if;
+    v_setting := set_config(v_setting, array[
+        v_last[1], v_last[2], v_hint[3],
+        case
+            when v_hinted then v_hint[4]
+            else extract(epoch from clock_timestamp() - v_now) * 1000000
+        end]::bigint[]::text, false);
+end
+$$;

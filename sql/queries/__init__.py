@@ -1,0 +1,1 @@
+"""The statements that the library sends, one a file."""

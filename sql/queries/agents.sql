@@ -1,0 +1,13 @@
+-- The sessions that are open, with what they have in hand, longest silent first.
+-- Index: session_open, task_working.
+select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, c.path, s.opened_at,
+       extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
+       (select count(*) from taskq.task t
+         where t.session_id = s.session_id and t.status = 'working') as working
+  from taskq.session s
+  join taskq.campaign c on c.campaign_id = s.campaign_id
+ where s.ended_at is null
+   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+ order by s.heartbeat_at
+ limit %(limit)s

@@ -1,0 +1,4 @@
+-- What agents keep of a campaign. Index: campaign_pkey.
+select campaign_id, revision, path, handler, params, time_limit_s
+  from taskq.campaign
+ where campaign_id = %(campaign)s

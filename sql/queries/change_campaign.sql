@@ -1,0 +1,1 @@
+select taskq.change_campaign(%(path)s, %(spec)s::jsonb)

@@ -1,0 +1,1 @@
+select taskq.create_campaign(%(path)s, %(spec)s::jsonb)

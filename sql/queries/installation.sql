@@ -1,0 +1,1 @@
+select version, functions from taskq.installation

@@ -1,0 +1,5 @@
+-- Records what has been installed.
+insert into taskq.installation (version, functions)
+values (%(version)s, %(functions)s)
+on conflict (only_one) do update
+   set version = excluded.version, functions = excluded.functions

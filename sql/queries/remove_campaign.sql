@@ -1,0 +1,1 @@
+select taskq.remove_campaign(%(path)s)

@@ -1,0 +1,1 @@
+select taskq.remove_tasks(%(campaign)s, %(limit)s)

@@ -1,0 +1,1 @@
+select taskq.seed_begin(%(campaign)s)

@@ -1,0 +1,1 @@
+copy taskq.spec (campaign_id, key, payload, priority) from stdin

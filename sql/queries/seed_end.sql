@@ -1,0 +1,1 @@
+select taskq.seed_end(%(campaign)s, %(above)s)

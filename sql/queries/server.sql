@@ -1,0 +1,6 @@
+-- What the server is, and whether taskq is installed in it.
+select current_setting('server_version_num')::integer as version,
+       current_setting('server_version') as version_text,
+       pg_is_in_recovery() as standby,
+       current_database() as database,
+       to_regclass('taskq.installation') is not null as installed

@@ -1,0 +1,1 @@
+select taskq.set_status(%(path)s, %(status)s::taskq.campaign_status)

@@ -1,0 +1,272 @@
+"""What a campaign is: how its tasks are executed, retried and limited. Plain values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final
+
+from taskq.errors import InvalidCampaign, InvalidTask
+from taskq.model import check_path, check_text
+
+HANDLER_KINDS: Final = ("python", "command", "process")
+MAX_ATTEMPTS: Final = 1_000
+MAX_DESCRIPTION_CHARS: Final = 10_000
+MAX_HANDLER_BYTES: Final = 65_536
+MAX_PARAMS_BYTES: Final = 262_144
+MAX_PARAMS_DEPTH: Final = 64
+MAX_SECONDS: Final = 31_536_000  # a year
+
+_INT64: Final = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What executes the tasks on a worker node.
+
+    kind     "python": a callable, in a child process that lives long; "command": a process
+             per task; "process": a process that lives long and speaks JSON lines
+    target   python only: the callable, as `module:function`
+    prepare  python only, optional: a callable that runs once in a child, before its first task
+    argv     command and process only: the program and its arguments, never a shell line
+    """
+
+    kind: str
+    target: str | None = None
+    prepare: str | None = None
+    argv: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in HANDLER_KINDS:
+            raise InvalidCampaign(
+                f"handler.kind must be one of {', '.join(HANDLER_KINDS)}, not {self.kind!r}"
+            )
+        if self.kind == "python":
+            if self.argv:
+                raise InvalidCampaign("handler.argv does not go with kind 'python'; give a target")
+            _check_target("handler.target", self.target)
+            if self.prepare is not None:
+                _check_target("handler.prepare", self.prepare)
+        else:
+            for name in ("target", "prepare"):
+                if getattr(self, name) is not None:
+                    raise InvalidCampaign(
+                        f"handler.{name} does not go with kind {self.kind!r}; give argv"
+                    )
+            _check_argv(self.argv)
+            object.__setattr__(self, "argv", tuple(self.argv))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the handler as a JSON object, without what its kind does not have."""
+        if self.kind != "python":
+            return {"kind": self.kind, "argv": list(self.argv)}
+        handler = {"kind": self.kind, "target": self.target}
+        return handler if self.prepare is None else {**handler, "prepare": self.prepare}
+
+    @classmethod
+    def from_json(cls, value: object) -> Handler:
+        """Return the handler of a JSON object; raise `InvalidCampaign` if it is none."""
+        table = known_only("handler", value, [part.name for part in fields(cls)])
+        if "kind" not in table:
+            raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")
+        return cls(**table)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a task whose attempt did not succeed is tried again, and when it is given up.
+
+    max_attempts   failures after which the task is failed, 1 to 1000
+    max_losses     attempts whose agent was lost after which the task is failed, 1 to 1000
+    backoff_s      the delay after the first failure, in seconds; it doubles each time
+    backoff_max_s  the longest delay, in seconds; a year at most
+    """
+
+    max_attempts: int = 3
+    max_losses: int = 5
+    backoff_s: float = 10.0
+    backoff_max_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_attempts", "max_losses"):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
+                raise InvalidCampaign(
+                    f"retry.{name} must be a whole number from 1 to {MAX_ATTEMPTS}, not {value!r}"
+                )
+        for name in ("backoff_s", "backoff_max_s"):
+            _check_seconds(f"retry.{name}", getattr(self, name))
+        if self.backoff_s > self.backoff_max_s:
+            raise InvalidCampaign(
+                f"retry.backoff_s ({self.backoff_s:g}) is longer than "
+                f"retry.backoff_max_s ({self.backoff_max_s:g})"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the policy as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> RetryPolicy:
+        """Return the policy of a JSON object; raise `InvalidCampaign` if it is none."""
+        return cls(**known_only("retry", value, [part.name for part in fields(cls)]))
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSpec:
+    """All that is said about a campaign when it is created, checked on construction.
+
+    handler       None for a campaign that only holds others, or whose agents know what to do
+    params        shared by all tasks: any JSON object of 256 KiB at most
+    time_limit_s  per attempt, in seconds; None: no limit
+    """
+
+    path: str
+    description: str = ""
+    handler: Handler | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    time_limit_s: float | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_string("path", self.path)
+        check_path(self.path)
+        _check_string("description", self.description)
+        if len(self.description) > MAX_DESCRIPTION_CHARS:
+            raise InvalidCampaign(
+                f"description of {len(self.description)} characters; "
+                f"{MAX_DESCRIPTION_CHARS} at most"
+            )
+        if self.time_limit_s is not None:
+            _check_seconds("limits.time_limit_s", self.time_limit_s)
+            if self.time_limit_s == 0:
+                raise InvalidCampaign(
+                    "limits.time_limit_s is zero, so no attempt could end in time; "
+                    "leave it out for no limit"
+                )
+        _check_params(self.params)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the campaign as a JSON object, in the shape of a campaign file."""
+        return {
+            "path": self.path,
+            "description": self.description,
+            "handler": None if self.handler is None else self.handler.to_json(),
+            "retry": self.retry.to_json(),
+            "limits": {"time_limit_s": self.time_limit_s},
+            "params": dict(self.params),
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> CampaignSpec:
+        """Return the campaign of a JSON object; raise `InvalidCampaign` naming what is wrong."""
+        known = ("path", "description", "handler", "retry", "limits", "params")
+        table = known_only("", value, known)
+        if "path" not in table:
+            raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
+        handler = table.get("handler")
+        limits = known_only("limits", table.get("limits", {}), ["time_limit_s"])
+        return cls(
+            path=table["path"],
+            description=table.get("description", ""),
+            handler=None if handler is None else Handler.from_json(handler),
+            retry=RetryPolicy.from_json(table.get("retry", {})),
+            time_limit_s=limits.get("time_limit_s"),
+            params=table.get("params", {}),
+        )
+
+
+def known_only(where: str, value: object, known: Iterable[str]) -> dict[str, Any]:
+    """Return a table as a dict; raise `InvalidCampaign` at a key that is not known."""
+    known = list(known)
+    if not isinstance(value, Mapping):
+        raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")
+    for key in value:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
+            raise InvalidCampaign(f"{where}{'.' if where else ''}{key} is unknown; {hint}")
+    return dict(value)
+
+
+def _check_target(where: str, target: object) -> None:
+    if target is None:
+        raise InvalidCampaign(f"{where} is missing; name a callable as module:function")
+    names = target.split(":") if isinstance(target, str) else []
+    if len(names) != 2 or not all(  # noqa: PLR2004  # module and function
+        part.isidentifier() for name in names for part in name.split(".")
+    ):
+        raise InvalidCampaign(f"{where} must read module:function, not {target!r:.80}")
+
+
+def _check_argv(argv: object) -> None:
+    if not isinstance(argv, (list, tuple)) or not argv or argv[0] == "":
+        raise InvalidCampaign(
+            "handler.argv must be a list that starts with a program, as "
+            f'["vina", "--ligand", "{{ligand}}"], not {argv!r:.80}'
+        )
+    for position, argument in enumerate(argv):
+        _check_string(f"handler.argv[{position}]", argument)
+    size = len(json.dumps(argv))
+    if size > MAX_HANDLER_BYTES:
+        raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")
+
+
+def _check_seconds(where: str, value: object) -> None:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not 0 <= number <= MAX_SECONDS:
+        raise InvalidCampaign(
+            f"{where} must be a number of seconds from 0 to {MAX_SECONDS}, not {value!r:.80}"
+        )
+
+
+def _check_string(where: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidCampaign(f"{where} must be text, not {value!r:.80}")
+    try:
+        check_text(where, value)
+    except InvalidTask as error:
+        raise InvalidCampaign(str(error)) from None
+
+
+def _check_params(params: object) -> None:
+    if not isinstance(params, Mapping):
+        raise InvalidCampaign(f"params must be a table, not {params!r:.80}")
+    _check_json("params", params, MAX_PARAMS_DEPTH)
+    size = len(json.dumps(params, ensure_ascii=False).encode())
+    if size > MAX_PARAMS_BYTES:
+        raise InvalidCampaign(
+            f"params of {size} bytes; {MAX_PARAMS_BYTES} at most: "
+            "keep large inputs in files and give their names"
+        )
+
+
+def _check_json(where: str, value: object, depth: int) -> None:
+    if depth == 0:
+        raise InvalidCampaign(f"{where:.80} is nested more than {MAX_PARAMS_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_string(f"a key of {where}", key)
+            _check_json(f"{where}.{key}", inner, depth - 1)
+    elif isinstance(value, (list, tuple)):
+        for position, inner in enumerate(value):
+            _check_json(f"{where}[{position}]", inner, depth - 1)
+    elif isinstance(value, str):
+        _check_string(where, value)
+    elif isinstance(value, (int, float)):
+        _check_number(where, value)
+    elif value is not None:
+        raise InvalidCampaign(
+            f"{where} is a {type(value).__name__}, which JSON does not have; put it in quotes"
+        )
+
+
+def _check_number(where: str, value: float) -> None:
+    if isinstance(value, int):
+        if value not in _INT64:
+            raise InvalidCampaign(f"{where} is a whole number of more than 64 bits")
+    elif not math.isfinite(value):
+        raise InvalidCampaign(f"{where} is {value}, which JSON does not have")

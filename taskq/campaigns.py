@@ -1,0 +1,227 @@
+"""One campaign: seeding, steering, watching, reading."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from taskq import seeding
+from taskq.campaign import CampaignSpec, Handler, RetryPolicy
+from taskq.database import Database, Row
+from taskq.errors import NotFound
+from taskq.seeding import Seedable, SeedCount
+from taskq.sources.records import BadLine
+from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
+
+PAGE: Final = 1_000
+MOVE_CHUNK: Final = 5_000
+WAIT_S: Final = 0.5
+
+
+class Campaign:
+    """A campaign of a queue; got from `Client`. What it says is asked anew each time."""
+
+    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+        self._database = database
+        self.campaign_id: Final = campaign_id
+        self.path: Final = path
+
+    def spec(self) -> CampaignSpec:
+        """Return what is said about the campaign; raise `NotFound` if it was removed."""
+        row = self._database.row("campaign", path=self.path)
+        if row is None:
+            raise NotFound(f"no campaign {self.path}")
+        return CampaignSpec(
+            path=self.path,
+            description=row["description"],
+            handler=None if row["handler"] is None else Handler.from_json(row["handler"]),
+            retry=RetryPolicy(
+                row["max_attempts"], row["max_losses"], row["backoff_s"], row["backoff_max_s"]
+            ),
+            time_limit_s=row["time_limit_s"],
+            params=row["params"],
+        )
+
+    def change(self, spec: CampaignSpec) -> None:
+        """Change the campaign to a spec; agents take it up with the next task they claim."""
+        self._database.value("change_campaign", path=self.path, spec=spec_body(spec))
+
+    def status(self) -> Status:
+        """Return the counts of the campaign and all below it, exact and without counting."""
+        return Status(**self._database.rows("counts", path=self.path, depth=0)[0])
+
+    def children(self) -> list[Status]:
+        """Return the campaigns directly below, each with all below it, ordered by path."""
+        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
+
+    def tree(self) -> list[Status]:
+        """Return this and all campaigns below it, each with its own counts, ordered by path."""
+        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=None)]
+
+    def seed(
+        self,
+        records: Iterable[Seedable],
+        *,
+        on_bad: Callable[[BadLine], None] | None = None,
+        on_progress: Callable[[SeedCount], None] | None = None,
+    ) -> SeedCount:
+        """Seed tasks from any iterable, streamed in bounded memory.
+
+        A record is a `Seed`, or a mapping: the payload, with a key derived from it. A key that
+        the campaign has already adds nothing, so the same may be seeded again, and an
+        interrupted seeding be repeated from the start. A bad record raises `InvalidTask`, or
+        goes to `on_bad` if given; tasks of earlier chunks stay. `on_progress` is called after
+        each chunk of some thousand. Raise `Conflict` if the campaign is cancelled.
+        """
+        return seeding.seed(
+            self._database, self.campaign_id, records, on_bad=on_bad, on_progress=on_progress
+        )
+
+    def pause(self) -> bool:
+        """Hand out no more tasks here and below; return whether that changed anything."""
+        return self._set_status("paused")
+
+    def resume(self) -> bool:
+        """Hand out tasks again, unless a campaign above is not open."""
+        return self._set_status("open")
+
+    def cancel(self, keys: Iterable[str] | None = None) -> int:
+        """Cancel tasks that are not final; return how many.
+
+        With keys, those tasks of this campaign. Without, the campaign and all below it, which
+        then take no more seeds until resumed. Agents stop what they run at their next beat.
+        """
+        if keys is not None:
+            return self._cancel_tasks(self.campaign_id, self._task_ids(keys))
+        self._set_status("cancelled")
+        return sum(self._cancel_tasks(status.campaign_id, None) for status in self.tree())
+
+    def retry(
+        self,
+        *,
+        status: str = "failed",
+        error_class: str | None = None,
+        keys: Iterable[str] | None = None,
+    ) -> int:
+        """Give failed or cancelled tasks another chance; return how many.
+
+        error_class: only those whose last attempt ended with it. keys: only these tasks of this
+        campaign; without keys, of all campaigns below too. Raise `Conflict` if the campaign is
+        cancelled.
+        """
+        if keys is not None:
+            campaigns, tasks = [self.campaign_id], self._task_ids(keys)
+        else:
+            campaigns, tasks = [node.campaign_id for node in self.tree()], None
+        return sum(
+            self._in_chunks(
+                "retry", campaign=campaign, status=status, error_class=error_class, tasks=tasks
+            )
+            for campaign in campaigns
+        )
+
+    def remove(self) -> int:
+        """Cancel and delete the campaign, all below it and all their results; return the tasks."""
+        self.cancel()
+        removed = 0
+        for node in reversed(self.tree()):
+            while gone := self._database.value(
+                "remove_tasks", campaign=node.campaign_id, limit=MOVE_CHUNK
+            ):
+                removed += gone
+            if node.path != "/":
+                self._database.rows("remove_campaign", path=node.path)
+        return removed
+
+    def results(self) -> Iterator[Result]:
+        """Iterate over the accepted results of this campaign, ordered by task, page by page."""
+        return (Result(**row) for row in self._pages("results"))
+
+    def failures(self) -> Iterator[Failure]:
+        """Iterate over the failed tasks of this campaign, ordered by task, page by page."""
+        return (Failure(**row) for row in self._pages("failures"))
+
+    def tasks(self, status: str | None = None) -> Iterator[TaskView]:
+        """Iterate over the tasks of this campaign in one status, or all, ordered by task."""
+        return (TaskView(**row) for row in self._pages("tasks", status=status))
+
+    def failure_classes(self, limit: int = 20) -> list[FailureClass]:
+        """Return the failed and lost attempts by error class, most frequent first."""
+        rows = self._database.rows("failure_classes", campaign=self.campaign_id, limit=limit)
+        return [FailureClass(**row) for row in rows]
+
+    def task(self, key: str) -> TaskView:
+        """Return a task by its key; raise `NotFound`."""
+        (task,) = self._task_ids([key])
+        rows = self._database.rows(
+            "tasks", campaign=self.campaign_id, status=None, after=task - 1, limit=1
+        )
+        return TaskView(**rows[0])
+
+    def attempts(self, key: str) -> list[Attempt]:
+        """Return the attempts of a task that have ended, in order; raise `NotFound`."""
+        (task,) = self._task_ids([key])
+        rows = self._database.rows("attempts", campaign=self.campaign_id, task=task)
+        return [Attempt(**row) for row in rows]
+
+    def wait(self, timeout_s: float | None = None) -> Status:
+        """Wait until no task here or below is unfinished; return the status.
+
+        After `timeout_s` seconds raise `TimeoutError`. A task that waits for an agent is
+        unfinished, so somebody must run agents.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (status := self.status()).unfinished:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(
+                    f"{self.path} still has {status.unfinished} unfinished tasks after "
+                    f"{timeout_s:g} s"
+                )
+            time.sleep(WAIT_S)
+        return status
+
+    def _set_status(self, status: str) -> bool:
+        return bool(self._database.value("set_status", path=self.path, status=status))
+
+    def _cancel_tasks(self, campaign: int, tasks: list[int] | None) -> int:
+        return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
+
+    def _in_chunks(self, name: str, **values: object) -> int:
+        """Run a statement that moves some tasks after others, until it finds no more."""
+        moved, after = 0, 0
+        while True:
+            (row,) = self._database.rows(name, after=after, limit=MOVE_CHUNK, **values)
+            if not row["moved"]:
+                return moved
+            moved, after = moved + row["moved"], row["last"]
+
+    def _pages(self, name: str, **values: object) -> Iterator[Row]:
+        after = 0
+        while rows := self._database.rows(
+            name, campaign=self.campaign_id, after=after, limit=PAGE, **values
+        ):
+            yield from rows
+            after = rows[-1]["task_id"]
+
+    def _task_ids(self, keys: Iterable[str]) -> list[int]:
+        wanted = list(keys)
+        rows = self._database.rows("task_ids", campaign=self.campaign_id, keys=wanted)
+        known = {row["key"]: row["task_id"] for row in rows}
+        for key in wanted:
+            if key not in known:
+                raise NotFound(f"campaign {self.path} has no task with the key {key!r}")
+        return [known[key] for key in wanted]
+
+
+def spec_body(spec: CampaignSpec) -> str:
+    """Return a spec as the JSON text that the server-side functions take."""
+    body: dict[str, Any] = {
+        "description": spec.description,
+        "handler": None if spec.handler is None else spec.handler.to_json(),
+        "params": dict(spec.params),
+        "time_limit_s": spec.time_limit_s,
+        **spec.retry.to_json(),
+    }
+    return json.dumps(body)

@@ -1,0 +1,84 @@
+"""The submitters' API: a connection, and campaigns by their paths."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from typing_extensions import Self
+
+from taskq import embedded, migrations
+from taskq.campaign import CampaignSpec
+from taskq.campaigns import Campaign, spec_body
+from taskq.database import Database
+from taskq.errors import NotFound
+from taskq.model import check_path
+from taskq.views import Agent
+
+
+def connect(dsn: str | None = None) -> Client:
+    """Connect to a queue.
+
+    dsn: a PostgreSQL address; without one, that in `TASKQ_DSN`; without that, the embedded
+    server of this user, which is started if it does not run and set up if it is new.
+
+    Raise `Unavailable` if the server does not answer, `SchemaError` if its schema is not this
+    release's (then `taskq db migrate` helps).
+    """
+    address = dsn or os.environ.get("TASKQ_DSN")
+    if address:
+        database = Database(address).open()
+        migrations.require(database)
+    else:
+        info = embedded.Server().up()
+        database = Database(info.dsn, server="the embedded PostgreSQL").open()
+        migrations.migrate(database)
+    return Client(database)
+
+
+class Client:
+    """A connection to a queue; use it as a context manager, or call `close`. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
+
+    def campaign(self, path: str) -> Campaign:
+        """Return the campaign at a path; raise `NotFound` if there is none."""
+        row = self.database.row("campaign", path=check_path(path))
+        if row is None:
+            raise NotFound(f"no campaign {path}; `taskq tree` shows what there is")
+        return Campaign(self.database, row["campaign_id"], path)
+
+    def create_campaign(self, spec: CampaignSpec | str, *, exist_ok: bool = False) -> Campaign:
+        """Create a campaign from a spec, or an empty one from a path.
+
+        Those above it that are missing are created too. With `exist_ok`, one that exists is
+        changed to the spec instead; without, raise `Conflict`.
+        """
+        spec = CampaignSpec(spec) if isinstance(spec, str) else spec
+        if exist_ok and self.database.row("campaign", path=spec.path) is not None:
+            campaign = self.campaign(spec.path)
+            campaign.change(spec)
+            return campaign
+        campaign_id = self.database.value("create_campaign", path=spec.path, spec=spec_body(spec))
+        return Campaign(self.database, campaign_id, spec.path)
+
+    def agents(self, path: str = "/", *, limit: int = 1_000) -> list[Agent]:
+        """Return the agents that serve a campaign, above or below it, longest silent first."""
+        rows = self.database.rows("agents", path=check_path(path), limit=limit)
+        return [Agent(**row) for row in rows]

@@ -1,0 +1,230 @@
+"""Connections to PostgreSQL; the one module that imports psycopg.
+
+Statements are the files of `sql/queries`, called by name. What psycopg raises is translated
+here, once: a lost server becomes `Unavailable`, the private error codes of the server-side
+functions (`TQ...`) become what they stand for, everything else that the server refuses is a
+defect of the caller and becomes `UsageError`.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import dict_row
+from typing_extensions import LiteralString, Self
+
+from taskq.errors import Conflict, NotFound, ServerUnsuitable, TaskqError, Unavailable, UsageError
+
+CONNECT_TIMEOUT_S: Final = 10
+POOL_TIMEOUT_S: Final = 15.0
+
+Row = dict[str, Any]
+
+
+class SessionEnded(TaskqError):
+    """The agent's session has expired or was ended (TQ410)."""
+
+
+_BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
+    "TQ400": UsageError,
+    "TQ404": NotFound,
+    "TQ409": Conflict,
+    "TQ410": SessionEnded,
+}
+
+
+@cache
+def statement(name: str) -> LiteralString:
+    """Return the text of `sql/queries/NAME.sql`."""
+    return importlib.resources.files("taskq.sql.queries").joinpath(f"{name}.sql").read_text()
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn psycopg's errors into taskq's; `what` is the server, as the user knows it."""
+    try:
+        yield
+    except psycopg_pool.PoolTimeout as error:
+        raise Unavailable(
+            f"cannot get a connection to {what} in {POOL_TIMEOUT_S:g} s: "
+            f"{_first_line(error)}; is the server running?"
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ServerUnsuitable(f"{what} refuses: {_first_line(error)}") from error
+    except psycopg.errors.DiskFull as error:
+        raise Unavailable(f"{what}: {_first_line(error)}; free some space") from error
+    except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
+        raise UsageError(f"{what} refuses a value: {_first_line(error)}") from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise Unavailable(f"cannot reach {what}: {_first_line(error)}") from error
+    except psycopg.Error as error:
+        kind = _BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
+        raise kind(_first_line(error)) from error
+
+
+class Statements:
+    """Runs named statements on one connection, in or outside a transaction."""
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self._connection = connection
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        return self._connection.execute(statement(name), values).fetchall()
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        return self._connection.execute(statement(name), values).fetchone()
+
+    def value(self, name: str, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        row = self.row(name, **values)
+        return None if row is None else next(iter(row.values()))
+
+    def run(self, name: str, **values: object) -> None:
+        """Run a statement that returns nothing."""
+        self._connection.execute(statement(name), values)
+
+    def script(self, text: str) -> None:
+        """Run a shipped script of several statements."""
+        self._connection.execute(text.encode())
+
+    def copy(self, name: str, rows: Iterable[Sequence[object]]) -> None:
+        """Stream rows into a COPY statement."""
+        with self._connection.cursor().copy(statement(name)) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+
+class Line(Statements):
+    """One connection of one's own, for a caller that uses it all the time. Not for two threads.
+
+    Opened when first needed and again after it broke.
+    """
+
+    def __init__(self, dsn: str, server: str) -> None:
+        self._dsn = dsn
+        self._server = server
+        self._opened: psycopg.Connection[Row] | None = None
+
+    @contextmanager
+    def connected(self) -> Iterator[Statements]:
+        """Give the connection; errors come out translated, and a broken one is dropped."""
+        with translated(self._server):
+            if self._opened is None:
+                self._opened = _connect(self._dsn)
+            try:
+                yield Statements(self._opened)
+            finally:
+                if self._opened.closed or self._opened.broken:
+                    self._opened = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+class Database:
+    """A server, through a pool of connections; safe to share between threads."""
+
+    def __init__(self, dsn: str, *, server: str | None = None) -> None:
+        """`server` is what messages call it: never the DSN, which may hold a password."""
+        self.dsn: Final = dsn
+        self.server: Final = server if server is not None else described(dsn)
+        self._pool = psycopg_pool.ConnectionPool(
+            dsn,
+            connection_class=psycopg.Connection[Row],
+            kwargs=_CONNECTION,
+            min_size=0,
+            max_size=8,
+            timeout=POOL_TIMEOUT_S,
+            reconnect_timeout=POOL_TIMEOUT_S,
+            check=psycopg_pool.ConnectionPool.check_connection,
+            open=False,
+        )
+
+    def open(self) -> Self:
+        """Connect once, so that a wrong address is told at once; raise `Unavailable`."""
+        with translated(self.server):
+            _connect(self.dsn).close()
+            self._pool.open()
+        return self
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    @contextmanager
+    def connection(self) -> Iterator[Statements]:
+        """Give a connection in which each statement commits by itself."""
+        with translated(self.server), self._pool.connection() as connection:
+            yield Statements(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Statements]:
+        """Give a connection in a transaction: all of the block happens, or nothing."""
+        with (
+            translated(self.server),
+            self._pool.connection() as connection,
+            connection.transaction(),
+        ):
+            yield Statements(connection)
+
+    def line(self) -> Line:
+        """Return a connection outside the pool."""
+        return Line(self.dsn, self.server)
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        with self.connection() as statements:
+            return statements.rows(name, **values)
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        with self.connection() as statements:
+            return statements.row(name, **values)
+
+    def value(self, name: str, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        with self.connection() as statements:
+            return statements.value(name, **values)
+
+
+def described(dsn: str) -> str:
+    """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        raise UsageError(
+            f"not a PostgreSQL address: {_first_line(error)}; write "
+            "postgresql://user@host:5432/database or host=... dbname=..."
+        ) from None
+    host = parts.get("host") or parts.get("hostaddr") or "the local socket"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"the database {parts.get('dbname') or '(default)'} at {host}{port}"
+
+
+_CONNECTION: Final[dict[str, Any]] = {
+    "autocommit": True,
+    "row_factory": dict_row,
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "application_name": "taskq",
+}
+
+
+def _connect(dsn: str) -> psycopg.Connection[Row]:
+    return psycopg.Connection[Row].connect(dsn, **_CONNECTION)
+
+
+def _first_line(error: BaseException) -> str:
+    diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
+    lines = str(diagnosis or error).strip().splitlines()
+    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

@@ -1,0 +1,77 @@
+"""Where output goes: a file that appears only when it is complete, or a stream."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from taskq.errors import NotFound, Unavailable, UsageError
+
+
+@contextmanager
+def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
+    """Open what is to be written to: a path, or a binary stream, which stays open.
+
+    A file is written beside its path and renamed when the block ends well; otherwise what was
+    at the path before is still there, and nothing else. What is not an ordinary file, as
+    /dev/stdout or a named pipe, is written directly. When the reader of a pipe goes away, the
+    block is left quietly.
+
+    Raise `NotFound` if the folder is absent, `UsageError` if the path cannot be written,
+    `Unavailable` if the disk is full or fails.
+    """
+    if not isinstance(destination, (str, Path)):
+        with _until_broken(destination):
+            yield destination
+        return
+    path = Path(os.path.realpath(destination))  # a symbolic link stays one
+    if path.is_dir():
+        raise UsageError(f"{str(destination)!r} is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        with _create(path, "wb") as stream, _until_broken(stream):
+            yield stream
+        return
+    with _replacing(path) as stream:
+        yield stream
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    stream = _create(beside, "xb")
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise Unavailable(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _until_broken(stream: BinaryIO) -> Iterator[None]:
+    try:
+        yield
+        stream.flush()
+    except OSError as error:
+        # What the stream still buffers would fail again when it is closed or the program ends.
+        with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise Unavailable(f"the output cannot be written: {error.strerror}") from error
+
+
+def _create(path: Path, mode: Literal["wb", "xb"]) -> BinaryIO:
+    try:
+        return path.open(mode)
+    except FileNotFoundError:
+        raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {str(path.parent)!r}: {error}") from None

@@ -1,0 +1,89 @@
+"""What can go wrong, by what the caller should do about it.
+
+    TaskqError
+    ├── UsageError            fix the call: a value is wrong; nothing was changed
+    │   ├── InvalidPath         a campaign path that is not well formed
+    │   ├── InvalidTask         a payload, key or priority that cannot be a task's
+    │   └── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
+    ├── NotFound              fix the name: no such campaign, task or file
+    ├── Conflict              look again: the thing is not in the state that the call needs
+    ├── SchemaError           run `taskq db migrate`, or use the other release
+    │   ├── SchemaMissing
+    │   ├── SchemaOlder
+    │   └── SchemaNewer
+    ├── Unavailable           try later: no server, connection lost, disk full
+    └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
+
+Each class carries the exit code of the command line, so that a script can tell
+them apart (`sysexits.h` where it has a fitting one).
+"""
+
+from __future__ import annotations
+
+
+class TaskqError(Exception):
+    """The base of all errors that taskq raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(TaskqError):
+    """The call is wrong; nothing was changed."""
+
+    exit_code = 2
+
+
+class InvalidPath(UsageError):
+    """A campaign path is not well formed."""
+
+
+class InvalidTask(UsageError):
+    """A payload, key or priority cannot be that of a task."""
+
+    exit_code = 65
+
+
+class InvalidCampaign(UsageError):
+    """A handler, policy or limit cannot be that of a campaign."""
+
+
+class NotFound(TaskqError):
+    """No such campaign, task or file."""
+
+    exit_code = 66
+
+
+class Conflict(TaskqError):
+    """The thing exists, but not in a state that allows the call."""
+
+    exit_code = 3
+
+
+class SchemaError(TaskqError):
+    """The database's schema and this release do not fit."""
+
+    exit_code = 78
+
+
+class SchemaMissing(SchemaError):
+    """The database holds no taskq schema."""
+
+
+class SchemaOlder(SchemaError):
+    """The schema is older than this release needs."""
+
+
+class SchemaNewer(SchemaError):
+    """The schema was made by a newer release."""
+
+
+class Unavailable(TaskqError):
+    """A server or resource does not answer now; the call may be repeated later."""
+
+    exit_code = 69
+
+
+class ServerUnsuitable(TaskqError):
+    """The server can be reached but cannot carry taskq."""
+
+    exit_code = 77

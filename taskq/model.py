@@ -1,0 +1,100 @@
+"""The nouns of the queue as plain values: no clock, no environment, no input or output."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskq.errors import InvalidPath, InvalidTask
+
+MAX_KEY_CHARS: Final = 255
+MAX_PAYLOAD_BYTES: Final = 65_536
+MAX_RESULT_BYTES: Final = 262_144
+MAX_PATH_CHARS: Final = 1_000
+PRIORITY_RANGE: Final = (-32_767, 32_767)
+
+# An escaped NUL in JSON text, unless its backslash is itself escaped.
+_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}")
+
+
+def check_path(path: str) -> str:
+    """Return a campaign path if it is well formed: `/` or `/name/name...`.
+
+    A name starts with a letter or digit and goes on with letters, digits and `._+@=,-`,
+    100 characters at most; the whole path has 1,000 at most.
+    """
+    if path == "/":
+        return path
+    if not path.startswith("/"):
+        raise InvalidPath(f"campaign path {path!r} must start with '/', as in /wisdom/malaria")
+    if len(path) > MAX_PATH_CHARS:
+        raise InvalidPath(f"campaign path of {len(path)} characters; {MAX_PATH_CHARS} at most")
+    for name in path[1:].split("/"):
+        if not _NAME.fullmatch(name):
+            raise InvalidPath(
+                f"campaign path {path!r}: the name {name!r} is not allowed; use letters, digits "
+                "and ._+@=,- and start with a letter or digit"
+            )
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A task to be: what `seed` takes.
+
+    The key identifies the task within its campaign, so that seeding twice adds nothing;
+    without one it is derived from the payload.
+    """
+
+    payload: Mapping[str, Any]
+    key: str | None = None
+    priority: int = 0
+
+    def encoded(self) -> tuple[str, str, int]:
+        """Return (key, payload as JSON text, priority), checked against the limits."""
+        if not isinstance(self.payload, Mapping):
+            raise InvalidTask(
+                "a payload must be an object of names and values, "
+                f"not {type(self.payload).__name__}"
+            )
+        try:
+            text = json.dumps(self.payload, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidTask(f"a payload must be JSON: {error}") from None
+        key = self.key if self.key is not None else derived_key(self.payload)
+        check_text("payload", text)
+        check_text("key", key)
+        size = len(text.encode())
+        if size > MAX_PAYLOAD_BYTES:
+            raise InvalidTask(
+                f"payload of {size} bytes; {MAX_PAYLOAD_BYTES} at most: "
+                "keep large inputs in files and give their names"
+            )
+        if not 1 <= len(key) <= MAX_KEY_CHARS:
+            raise InvalidTask(f"key of {len(key)} characters; 1 to {MAX_KEY_CHARS} are allowed")
+        low, high = PRIORITY_RANGE
+        if not low <= self.priority <= high:
+            raise InvalidTask(f"priority {self.priority} is outside {low} to {high}")
+        return key, text, self.priority
+
+
+def derived_key(payload: Mapping[str, Any]) -> str:
+    """Return the key of a payload that came without one: a digest of its canonical JSON."""
+    canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse what PostgreSQL's text and jsonb cannot hold: NUL and lone surrogates."""
+    if "\x00" in text or (what == "payload" and _NUL_ESCAPE.search(text)):
+        raise InvalidTask(f"{what} contains a NUL character, which the database cannot store")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidTask(f"{what} is not valid Unicode: it contains a lone surrogate") from None

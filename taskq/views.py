@@ -1,0 +1,148 @@
+"""What the queue tells: rows as plain values. Instants are aware datetimes, `_s` are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How many tasks of a campaign stand where.
+
+    state: open, paused or cancelled, by the campaign itself or one above it.
+    children: campaigns directly below. failures, losses: attempts that failed or whose agent
+    was lost, over all time.
+    """
+
+    campaign_id: int
+    path: str
+    state: str
+    children: int
+    waiting: int
+    delayed: int
+    working: int
+    done: int
+    failed: int
+    cancelled: int
+    failures: int
+    losses: int
+
+    @property
+    def unfinished(self) -> int:
+        """Tasks that are not final."""
+        return self.waiting + self.delayed + self.working
+
+    @property
+    def total(self) -> int:
+        """All tasks."""
+        return self.unfinished + self.done + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Where a task stands. claimed_at and host: of the agent that works on it, if one does."""
+
+    task_id: int
+    key: str
+    status: str
+    priority: int
+    attempt: int
+    failures: int
+    losses: int
+    due_at: datetime | None
+    claimed_at: datetime | None
+    host: str | None
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An accepted result and how it came about. phases: seconds by phase."""
+
+    task_id: int
+    key: str
+    attempt: int
+    claimed_at: datetime
+    ended_at: datetime
+    agent: str
+    host: str
+    site: str
+    phases: dict[str, float] | None
+    payload: dict[str, Any]
+    result: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed task with its last attempt, if that is known."""
+
+    task_id: int
+    key: str
+    attempt: int | None
+    claimed_at: datetime | None
+    ended_at: datetime | None
+    agent: str | None
+    host: str | None
+    site: str | None
+    phases: dict[str, float] | None
+    payload: dict[str, Any]
+    outcome: str | None
+    error_class: str | None
+    error: str | None
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureClass:
+    """Attempts that failed or were lost, of one error class, with the latest as an example.
+
+    hosts: on how many; some_hosts: five of them at most.
+    """
+
+    error_class: str
+    attempts: int
+    tasks: int
+    last_at: datetime
+    hosts: int
+    some_hosts: list[str]
+    example_task: int
+    example_key: str
+    example_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt that ended. tail: the end of what the payload wrote."""
+
+    attempt: int
+    outcome: str
+    claimed_at: datetime
+    ended_at: datetime
+    agent: str
+    host: str
+    site: str
+    exit_code: int | None
+    error_class: str | None
+    error: str | None
+    phases: dict[str, float] | None
+    result: dict[str, Any] | None
+    tail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An open session. silent_s: since its last beat. working: attempts in its hands."""
+
+    session_id: int
+    agent: str
+    host: str
+    site: str
+    pid: int
+    slots: int
+    release: str
+    path: str
+    opened_at: datetime
+    silent_s: float
+    working: int
