@@ -1,8 +1,8 @@
 """Brings a database to this release's schema, and says how far it is.
 
 The numbered files of `sql/migrations` change tables, each once and in order; the files of
-`sql/functions` are all put in place again whenever one of them differs from what is installed.
-Both happen in one transaction.
+`sql/functions`, and the rights on them, are all put in place again whenever one of them differs
+from what is installed. All happens in one transaction.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ def _files(folder: str) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _rights() -> str:
+    return importlib.resources.files("taskq.sql").joinpath("rights.sql").read_text()
+
+
 @cache
 def _digest() -> str:
-    """Return a digest of all function files."""
-    return hashlib.sha256(repr(_files("functions")).encode()).hexdigest()
+    """Return a digest of all that is put in place again when it changes."""
+    return hashlib.sha256(repr((_files("functions"), _rights())).encode()).hexdigest()
 
 
 def inspect(database: Database) -> Schema:
@@ -88,6 +92,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
             statements.script(text)
         for _, text in _files("functions"):
             statements.script(text)
+        statements.script(_rights())
         statements.run("installed", version=before.needed, functions=_digest())
         return before, _inspect(statements)
 

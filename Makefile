@@ -1,0 +1,57 @@
+# `make` lists what can be made. Everything happens in .venv; PYTHON chooses the interpreter.
+
+PYTHON ?= python3
+BIN := .venv/bin
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+
+.PHONY: demo
+demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
+	$(BIN)/python examples/docking/demo.py
+
+.PHONY: test
+test: .venv/test ## Run the test suite
+	$(BIN)/pytest -n $(JOBS)
+
+.PHONY: lint
+lint: .venv/test ## Check style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: .venv/test ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: schema
+schema: .venv/test ## Write sql/schema.txt anew from the migrations and functions
+	$(BIN)/python tests/schema.py > sql/schema.txt
+
+.PHONY: clean
+clean: ## Remove the virtual environment and what tools left behind
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	    .import_linter_cache
+
+# The stamps are renewed when what is to be installed changes.
+.venv/base: setup.cfg pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("taskq needs Python 3.10 or later, this is " + \
+	    sys.version.split()[0] + "; set PYTHON=python3.12, say") if sys.version_info < (3, 10) else 0'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/demo: .venv/base
+	$(BIN)/python -m pip install --quiet --editable '.[docking]'
+	@touch $@
+
+.venv/test: .venv/base
+	$(BIN)/python -m pip install --quiet --editable '.[docking,lint,parquet,test]'
+	@touch $@
