@@ -78,7 +78,11 @@ class DirectTransport:
         held = json.dumps([[one.campaign, one.task, one.lease] for one in beat.held])
         with _connected(self._beat_line) as statements:
             rows = statements.rows(
-                "heartbeat", session=beat.session, held=held, pending=list(beat.pending)
+                "heartbeat",
+                session=beat.session,
+                held=held,
+                pending=list(beat.pending),
+                drawn=beat.drawn or None,
             )
         return BeatAnswer(
             tuple(Held(row["campaign_id"], row["task_id"], row["lease_id"]) for row in rows)

@@ -1,19 +1,22 @@
--- heartbeat(session, held, pending): the session lives on; squares what it holds.
+-- heartbeat(session, held, pending, drawn): the session lives on; squares what it holds.
 --
 -- held: JSON array of [campaign, task, lease], all attempts that the agent has in hand; null: only
---     live on. pending: lease ids of claims whose answer the agent still waits for.
+--     live on. pending: lease ids of claims whose answer the agent still waits for. drawn: the newest
+--     lease id that the agent had drawn when it wrote this down; its lease ids rise.
 -- Result: those of `held` whose lease is void: expired, cancelled, handed on. The agent stops them.
 -- Error TQ410: the session has ended.
 --
--- An attempt that is the session's but in neither list was claimed by an answer that got lost and
--- will not be asked for again. It goes back to waiting and does not count as an attempt, once it is
--- older than a quarter of the lease time: a beat may be overtaken by a claim made after it.
+-- An attempt that is the session's, is in neither list, and whose lease is not younger than `drawn`
+-- was claimed by an answer that got lost and will not be asked for again. It goes back to waiting and
+-- does not count as an attempt. Of younger leases the beat says nothing: their claims may have
+-- overtaken it on the way.
 --
 -- Locks: the session's row; the rows of tasks that go back. Index: session_pkey, task_working.
 create or replace function taskq.heartbeat(
     p_session bigint,
     p_held jsonb default null,
-    p_pending uuid[] default '{}'
+    p_pending uuid[] default '{}',
+    p_drawn uuid default null
 )
 returns table (campaign_id bigint, task_id bigint, lease_id uuid)
 language plpgsql
@@ -27,13 +30,11 @@ set enable_mergejoin = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_lease_s double precision;
 begin
     update taskq.session s
        set heartbeat_at = v_now
      where s.session_id = p_session
-       and s.ended_at is null
- returning s.lease_s into v_lease_s;
+       and s.ended_at is null;
     if not found then
         raise exception 'session % has ended; open another', p_session using errcode = 'TQ410';
     end if;
@@ -46,7 +47,7 @@ begin
           from taskq.task t
          where t.session_id = p_session
            and t.status = 'working'
-           and t.claimed_at < v_now - make_interval(secs => v_lease_s / 4)
+           and t.lease_id <= p_drawn
            and t.lease_id <> all (p_pending)
            and (t.campaign_id, t.task_id, t.lease_id) not in (
                    select (h ->> 0)::bigint, (h ->> 1)::bigint, (h ->> 2)::uuid
