@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,8 +34,6 @@ from taskq_agent.protocol import (
 LEASE_S: Final = 120.0
 CHOICE_S: Final = 1.0
 TRIES: Final = 3
-
-_NUL_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class DirectTransport:
@@ -237,40 +234,18 @@ def _connected(line: Line) -> Iterator[Statements]:
 
 
 def encoded(report: Report) -> dict[str, Any]:
-    """Return a report as the server-side functions take it.
-
-    One that the database could not store would hold up all others of its exchange, for ever: a
-    result with a NUL or a lone surrogate makes it a failure, texts lose what is not valid.
-    """
-    body: dict[str, Any] = {
+    """Return a report as the server-side functions take it, without what goes without saying."""
+    body = {
         "task": report.task,
         "lease": report.lease,
         "outcome": report.outcome,
+        "result": report.result,
+        "error_class": report.error_class,
+        "error": report.error,
+        "exit_code": report.exit_code,
+        "tail": report.tail,
+        "phases": report.phases or None,
+        "retry": report.retry if report.outcome == protocol.FAILED else None,
+        "started": report.started if report.outcome == protocol.RELEASED else None,
     }
-    if report.outcome == protocol.RELEASED:
-        body["started"] = report.started
-    if report.outcome == protocol.FAILED:
-        body["retry"] = report.retry
-    for name in ("error_class", "error", "tail"):
-        text = getattr(report, name)
-        if text:
-            body[name] = _storable(text)
-    if report.exit_code is not None:
-        body["exit_code"] = report.exit_code
-    if report.phases:
-        body["phases"] = dict(report.phases)
-    if report.result is not None:
-        text = json.dumps(report.result, ensure_ascii=False)
-        if _NUL_ESCAPE.search(text) or _storable(text) != text:
-            return body | {
-                "outcome": protocol.FAILED,
-                "retry": False,
-                "error_class": "bad-result",
-                "error": "the result contains a NUL character or is not valid Unicode",
-            }
-        body["result"] = report.result
-    return body
-
-
-def _storable(text: str) -> str:
-    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+    return {name: value for name, value in body.items() if value is not None}

@@ -26,13 +26,15 @@ def write(
     A path gets a complete file or none (see `taskq.destination`); a stream stays open, and
     when its reader goes away, writing ends without an error.
 
-    Instants are ISO 8601 in UTC, durations seconds. In CSV and Parquet an object, as payload
-    and result are, has a column for each of its names (`payload.smiles`), and what lies
-    deeper is JSON text. The first 1,000 records decide about columns and, in Parquet, types.
-    When more come, a last column `rest` holds as JSON text what later records have beyond
-    that, so that nothing is lost. CSV is UTF-8 (RFC 4180, lines end in LF) with values as
-    they are: who opens it in a spreadsheet should import the columns as text, since a
-    spreadsheet takes text that starts with `=` for a formula.
+    Instants are ISO 8601 in UTC, durations seconds.
+
+    In CSV and Parquet an object, as payload and result are, has a column for each of its
+    names (`payload.smiles`); what lies deeper is JSON text. The first 1,000 records, or
+    16 MiB of them, decide about columns and, in Parquet, types. When more come, a last column
+    `rest` takes, as JSON text, what later records have beyond that, so that nothing is lost.
+
+    CSV is UTF-8 as in RFC 4180, but lines end in LF. Values are written as they are, also
+    text that starts with `=`, which a spreadsheet takes for a formula: import it as text.
 
     Raise `UsageError` for an unknown format, and for Parquet without pyarrow; nothing is
     read or written then.

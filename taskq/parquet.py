@@ -12,8 +12,8 @@ from taskq.errors import UsageError
 from taskq.plain import as_json, as_text
 from taskq.tabular import REST, Table
 
-_BATCH_ROWS: Final = 1_000
-_ROW_GROUP_BYTES: Final = 33_554_432
+_BATCH_ROWS: Final = 100  # of at most 320 KiB each
+_ROW_GROUP_BYTES: Final = 16_777_216
 
 _INT64: Final = range(-(2**63), 2**63)
 _EXACT_IN_DOUBLE: Final = range(-(2**53), 2**53 + 1)
@@ -31,7 +31,7 @@ def require_pyarrow() -> Any:
 
 
 def write_table(table: Table, stream: BinaryIO) -> None:
-    """Write a table in row groups of about 32 MiB.
+    """Write a table in row groups of about 16 MiB.
 
     A column whose values in the sample are all booleans, whole numbers, numbers or instants
     has that type, any other is text. A later value that does not fit goes to `rest`.

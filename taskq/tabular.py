@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from taskq.plain import as_json
+
 SAMPLE_RECORDS: Final = 1_000
+SAMPLE_BYTES: Final = 16_777_216
 REST: Final = "rest"  # the column for what has none
 
 Flat: TypeAlias = Mapping[str, Any]
 
 
 class Table:
-    """Records as rows, read once; the first ones, 1,001 at most, decide about the columns.
+    """Records as rows, read once; the first ones decide about the columns.
 
     An object within a record has a column for each of its names, as `payload.smiles`; what
     lies deeper stays one value. Columns come in the order of their first appearance, those
-    of one object side by side.
+    of one object side by side. Reading the rows empties the sample.
 
     columns   the names of the columns
-    complete  whether there are no records beyond those that decided
-    sample    the deciding records, flat
+    sample    the deciding records, flat: 1,000 and the one that shows that there are more,
+              or fewer when they have 16 MiB
+    complete  whether all records are in the sample
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
-        following = map(_flat, records)
-        self.sample: Sequence[Flat] = list(islice(following, SAMPLE_RECORDS + 1))
+        self.sample: deque[Flat] = deque()
+        self.complete = True
+        self._following = map(_flat, records)
+        size = 0
+        for flat in self._following:
+            self.sample.append(flat)
+            size += len(as_json(flat))
+            if len(self.sample) > SAMPLE_RECORDS or size > SAMPLE_BYTES:
+                self.complete = False
+                break
         self.columns = _columns(self.sample)
-        self.complete = len(self.sample) <= SAMPLE_RECORDS
-        self._records = chain(self.sample, following)
 
     def __iter__(self) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """Yield each record as its values, None where it has none, and what has no column."""
         known = frozenset(self.columns)
-        for flat in self._records:
+        for flat in self._flats():
             rest = {
                 name: value
                 for name, value in flat.items()
                 if name not in known and value is not None
             }
             yield [flat.get(name) for name in self.columns], rest
+
+    def _flats(self) -> Iterator[Flat]:
+        while self.sample:
+            yield self.sample.popleft()
+        yield from self._following
 
 
 def _flat(record: Mapping[str, Any]) -> Flat:

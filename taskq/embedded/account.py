@@ -1,0 +1,180 @@
+"""Whose processes the server's are.
+
+PostgreSQL refuses to run as root. Started by root it runs as an unprivileged user, and all
+that touches its data directory is done by that user's processes; no directory that exists
+already is opened for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from taskq.errors import ServerUnsuitable, Unavailable, UsageError
+
+ROOT_UID: Final = 0
+UNPRIVILEGED: Final = ("postgres", "nobody")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The user that the server's processes belong to."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+    @property
+    def is_other(self) -> bool:
+        """Whether it is not the calling user, so that processes must switch to it."""
+        return self.uid != os.geteuid()
+
+    def run(
+        self, args: Sequence[str | Path], *, stdin: str = "", timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end as this user, standard error within standard output."""
+        try:
+            return subprocess.run(
+                args,
+                input=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                errors="replace",
+                timeout=timeout_s,
+                check=False,
+                cwd="/",
+                env=clean_environment(),
+                umask=0o077,
+                user=self.uid if self.is_other else None,
+                group=self.gid if self.is_other else None,
+                extra_groups=self.groups if self.is_other else None,
+            )
+        except subprocess.TimeoutExpired:
+            raise Unavailable(
+                f"{Path(args[0]).name} did not finish in {timeout_s:.0f} s; the disk may be very "
+                "slow: try again, or set TASKQ_HOME to a directory on a local disk"
+            ) from None
+
+    def launch(self, args: Sequence[str | Path], log: int) -> subprocess.Popen[bytes]:
+        """Start a program as this user that outlives its caller, writing to the file `log`."""
+        return subprocess.Popen(
+            args,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=clean_environment(),
+            umask=0o077,
+            # Out of the terminal's reach: neither Ctrl-C nor hanging up may stop it.
+            start_new_session=True,
+            user=self.uid if self.is_other else None,
+            group=self.gid if self.is_other else None,
+            extra_groups=self.groups if self.is_other else None,
+        )
+
+    def check_reaches(self, directory: Path) -> None:
+        """Refuse a directory that the user cannot enter; name the closed one on the way."""
+        if not self.is_other or self._enters(directory):
+            return
+        way = [*reversed(directory.parents), directory]
+        closed = next((step for step in way if not self._enters(step)), directory)
+        raise ServerUnsuitable(
+            f"PostgreSQL refuses to run as root, so it runs as user {self.name!r}, who cannot "
+            f"reach {directory}: {closed} is closed to that user, and taskq opens no directory. "
+            "Set TASKQ_HOME to a new directory below one that everybody may enter, such as "
+            "/var/lib/taskq, or TASKQ_RUN_AS to a user who may enter it"
+        )
+
+    def _enters(self, directory: Path) -> bool:
+        # Asked of the kernel as that user: mode bits alone do not know of access lists.
+        try:
+            return self.run(["test", "-x", directory], timeout_s=30).returncode == 0
+        except OSError as error:
+            raise ServerUnsuitable(
+                f"cannot become user {self.name!r} (uid {self.uid}): {error.strerror}; run taskq "
+                "as an ordinary user, or name a server with --dsn"
+            ) from None
+
+
+def server_account(data_dir: Path) -> Account:
+    """Return the account that runs, or is to run, the server of a data directory.
+
+    An ordinary user's server is the user's own. Root's runs as the owner of the data when there
+    is some, else as the user that TASKQ_RUN_AS names, else `postgres`, else `nobody`.
+
+    Raises ServerUnsuitable when there is no such account, UsageError for a wrong TASKQ_RUN_AS.
+    """
+    caller = os.geteuid()
+    owner = data_dir.stat().st_uid if data_dir.exists() else None
+    if caller != ROOT_UID:
+        return _account(_entry_of(caller))
+    wanted = _entry_in_environment()
+    if owner is not None and owner != ROOT_UID:
+        found = _entry_of(owner)
+        if wanted is not None and wanted.pw_uid != owner:
+            raise UsageError(
+                f"{data_dir} belongs to user {found.pw_name!r}, but TASKQ_RUN_AS is "
+                f"{wanted.pw_name!r}: unset it, or set TASKQ_HOME to another directory"
+            )
+        return _account(found)
+    return _account(wanted or _unprivileged_entry())
+
+
+def user_name(uid: int) -> str:
+    """Return a user's name, or the number of one that has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment for PostgreSQL's programs: no PG* variables, English messages."""
+    kept = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
+    return {name: os.environ[name] for name in kept if name in os.environ} | {"LC_ALL": "C"}
+
+
+def _entry_of(uid: int) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        raise ServerUnsuitable(
+            f"user id {uid} has no entry in the password database (/etc/passwd), and PostgreSQL "
+            "does not run without one: add an entry, run as another user, or name a server "
+            "with --dsn"
+        ) from None
+
+
+def _entry_in_environment() -> pwd.struct_passwd | None:
+    name = os.environ.get("TASKQ_RUN_AS")
+    if not name:
+        return None
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise UsageError(f"TASKQ_RUN_AS is {name!r}, but there is no such user") from None
+    if entry.pw_uid == ROOT_UID:
+        raise UsageError(f"TASKQ_RUN_AS is {name!r}, but PostgreSQL refuses to run as root")
+    return entry
+
+
+def _unprivileged_entry() -> pwd.struct_passwd:
+    for name in UNPRIVILEGED:
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise ServerUnsuitable(
+        f"PostgreSQL refuses to run as root, and none of the users {', '.join(UNPRIVILEGED)} "
+        "exists: create an unprivileged user and name it in TASKQ_RUN_AS"
+    )
+
+
+def _account(entry: pwd.struct_passwd) -> Account:
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups)

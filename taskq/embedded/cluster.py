@@ -1,0 +1,118 @@
+"""Make the data directory, all or nothing, or check the one that is there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from taskq.embedded.account import Account
+from taskq.embedded.home import Home, write_file
+from taskq.embedded.installation import Installation
+from taskq.embedded.settings import ROLE, sync_method
+from taskq.errors import ServerUnsuitable, TaskqError, Unavailable
+
+DATABASE: Final = "taskq"
+STAGING_PREFIX: Final = "data.unfinished."
+INITDB_TIMEOUT_S: Final = 300.0
+
+
+def ensure_cluster(home: Home, account: Account, installation: Installation) -> None:
+    """Make the home's data directory with the role and the database `taskq` in it.
+
+    One that is there already is kept if this installation can run it. The directory appears
+    complete; what an interrupted call left is removed. The caller holds the lock.
+    """
+    for leftover in home.path.glob(f"{STAGING_PREFIX}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        major = (home.data / "PG_VERSION").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        _create(home, account, installation)
+        return
+    if major != str(installation.version):
+        raise ServerUnsuitable(
+            f"{home.data} was made by PostgreSQL {major}, but {installation.bin_dir} holds "
+            f"{installation.version_text}: set TASKQ_PG_BIN to the programs of PostgreSQL {major}, "
+            "or set TASKQ_HOME to a new directory and carry the data over with pg_dump"
+        )
+
+
+def _create(home: Home, account: Account, installation: Installation) -> None:
+    if home.data.exists() and any(home.data.iterdir()):
+        raise ServerUnsuitable(
+            f"{home.data} is not empty and no data directory of PostgreSQL: move it away, or set "
+            "TASKQ_HOME to a new directory"
+        )
+    # A new name each time: the initdb of a killed call may still be writing, by path.
+    staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=home.path))
+    staged = staging / "data"
+    password = secrets.token_hex(32)
+    try:
+        _stage(staged, account, installation, password)
+        write_file(home.password, f"{password}\n", 0o600)
+        staged.rename(home.data)
+        _sync_directory(home.path)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _stage(staged: Path, account: Account, installation: Installation, password: str) -> None:
+    password_file = staged.with_name("password")
+    write_file(password_file, f"{password}\n", 0o600)
+    if account.is_other:
+        for path in (password_file, staged.parent):
+            os.chown(path, account.uid, account.gid, follow_symlinks=False)
+    # The provider that is built into PostgreSQL sorts alike on every host and after every
+    # upgrade of the C library, so indexes stay valid.
+    since_17 = (
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        f"--sync-method={sync_method()}",
+    )
+    initdb = (
+        installation.bin_dir / "initdb",
+        f"--pgdata={staged}",
+        f"--username={ROLE}",
+        "--encoding=UTF8",
+        "--locale=C",
+        *(since_17 if installation.version >= 17 else ()),  # noqa: PLR2004 - as its name says
+        "--data-checksums",
+        "--auth-local=peer",
+        "--auth-host=scram-sha-256",
+        f"--pwfile={password_file}",
+    )
+    # In single-user mode no other process can meet a server that lacks the database.
+    single = (
+        installation.bin_dir / "postgres",
+        "--single",
+        *("-D", staged),
+        "--exit_on_error=on",
+        "--log_checkpoints=off",
+        "template1",
+    )
+    for args, stdin in ((initdb, ""), (single, f"create database {DATABASE}\n")):
+        outcome = account.run(args, stdin=stdin, timeout_s=INITDB_TIMEOUT_S)
+        if outcome.returncode != 0:
+            raise _creation_error(staged.parents[1], outcome.stdout)
+
+
+def _creation_error(home: Path, output: str) -> TaskqError:
+    said = "\n  ".join(output.strip().splitlines()[-6:])
+    advice = (
+        "free some space, or set TASKQ_HOME to a directory on another file system"
+        if "No space left" in output or "quota exceeded" in output
+        else "set TASKQ_HOME to another directory, or name a server with --dsn"
+    )
+    return Unavailable(f"no data directory could be made in {home}: {advice}. It said:\n  {said}")
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

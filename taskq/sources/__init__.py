@@ -1,0 +1,24 @@
+"""Where tasks come from: seed files and parameter sweeps, as streams of records.
+
+`open_source` reads a file, `sweep` makes combinations of parameters, `cross` combines the
+two. Each gives a `Source`, whose records are a `Seed` for each task and a `BadLine` for each
+piece that cannot be one; the caller decides whether a bad line stops or is skipped.
+"""
+
+from __future__ import annotations
+
+from taskq.sources.files import FORMATS, open_source
+from taskq.sources.records import BadLine, Record, Source, SourceOptions
+from taskq.sources.sweep import Sweep, cross, sweep
+
+__all__ = [
+    "FORMATS",
+    "BadLine",
+    "Record",
+    "Source",
+    "SourceOptions",
+    "Sweep",
+    "cross",
+    "open_source",
+    "sweep",
+]

@@ -1,0 +1,146 @@
+"""CSV and TSV files: a header row that names the columns, then a task per row."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from taskq.errors import InvalidTask, UsageError
+from taskq.sources.fields import seed_from
+from taskq.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.sources.records import BadLine, Record, SourceOptions, excerpt
+from taskq.sources.values import number_or_text
+
+if TYPE_CHECKING:
+    from _csv import Reader  # the type has no public name
+
+
+def read_csv(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+    """Yield a task per row of a CSV file (RFC 4180): a payload of column names and values.
+
+    Rows that are empty or hold only empty cells are skipped. Raise `UsageError` if the
+    header names a column twice or not at all, or lacks the key or priority column.
+    """
+    feed = _Feed(lines)
+    separator = options.separator(",")
+    yield from _read(feed, csv.reader(feed, strict=True, delimiter=separator), options)
+
+
+def read_tsv(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+    """Yield a task per row of a TSV file, like `read_csv`; quotes are ordinary characters.
+
+    So says the registration of text/tab-separated-values. A file whose tabs are quoted is
+    read as CSV with the delimiter tab.
+    """
+    feed = _Feed(lines)
+    reader = csv.reader(feed, strict=True, delimiter="\t", quoting=csv.QUOTE_NONE)
+    yield from _read(feed, reader, options)
+
+
+def _read(feed: _Feed, reader: Reader, options: SourceOptions) -> Iterator[Record]:
+    header: list[str] | None = None
+    while (row := feed.next_row(reader)) is not None:
+        if isinstance(row, BadLine):
+            if header is None:
+                raise UsageError(f"{feed.name}: the header in line {row.number}: {row.reason}")
+            yield row
+        elif not any(map(str.strip, row)):
+            continue
+        elif header is None:
+            header = _header(feed.name, row, options)
+        else:
+            yield _record(feed, header, row, options)
+
+
+def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
+    header = [title.strip() for title in row]
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise UsageError(
+            f"{name}: the header {header[0]!r} has no comma: choose the delimiter of the file"
+        )
+    if "" in header:
+        raise UsageError(f"{name}: column {header.index('') + 1} has no name in the header row")
+    for title in header:
+        if header.count(title) > 1:
+            raise UsageError(f"{name}: the header row names the column {title!r} twice")
+    for role, column in (("key", options.key), ("priority", options.priority)):
+        if column is not None and column not in header:
+            raise UsageError(
+                f"{name} has no column {column!r} to take the {role} from; "
+                f"its columns are: {', '.join(header)}"
+            )
+    return header
+
+
+def _record(feed: _Feed, header: list[str], row: list[str], options: SourceOptions) -> Record:
+    if len(row) != len(header):
+        reason = f"the row has {len(row)} values, the header {len(header)} names"
+        return BadLine(feed.start, reason, excerpt(feed.text))
+    cells = dict(zip(header, row, strict=True))
+    payload: dict[str, Any] = cells
+    if options.types == "guess":
+        payload = {
+            title: cell if title == options.key else number_or_text(cell)
+            for title, cell in cells.items()
+        }
+    try:
+        return seed_from(payload, cells, options)
+    except InvalidTask as error:
+        return BadLine(feed.start, str(error), excerpt(feed.text))
+
+
+class _Feed:
+    """The lines for a csv reader, watched: where a row starts and how long it grows."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.name = lines.name
+        self.start = 0  # the number and text of the first line of the current row
+        self.text = ""
+        self._size = 0
+        self._lines = lines
+        self._iterator = iter(lines)
+
+    def next_row(self, reader: Reader) -> list[str] | BadLine | None:
+        """Return the next row, what is wrong with it, or None at the end."""
+        self._size = 0
+        self.start, self.text = self._lines.number + 1, ""
+        try:
+            return next(reader, None)
+        except _Interrupted as interruption:
+            return interruption.bad_line
+        except csv.Error as error:
+            return BadLine(self.start, self._reason(str(error)), excerpt(self.text))
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._iterator)
+        if isinstance(line, BadLine):
+            raise _Interrupted(self._blamed(line))
+        if not self._size:
+            self.text = line
+        self._size += len(line) + 1
+        if self._size > MAX_LINE_BYTES:
+            raise csv.Error(f"the row is longer than {MAX_LINE_BYTES} characters")
+        return line + "\n"
+
+    def _reason(self, message: str) -> str:
+        if message == "unexpected end of data":
+            return "the file ends within a quoted value of the row that starts here"
+        if self._lines.number == self.start:
+            return message
+        return f"{message}; the row goes on to line {self._lines.number}: is a quote left open?"
+
+    def _blamed(self, line: BadLine) -> BadLine:
+        if not self._size:
+            return line
+        reason = f"the row goes on to line {line.number}, where {line.reason}"
+        return BadLine(self.start, reason, excerpt(self.text))
+
+
+class _Interrupted(Exception):  # noqa: N818  # not an error: it carries a bad line past csv
+    def __init__(self, bad_line: BadLine) -> None:
+        super().__init__(bad_line.reason)
+        self.bad_line = bad_line

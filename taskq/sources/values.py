@@ -1,0 +1,31 @@
+"""Numbers written as text: what a cell of a table or a value of a sweep means."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NUMBER: Final = re.compile(
+    r"""
+    -?
+    (?: (?P<whole> 0 | [1-9][0-9]{0,14} )
+      | (?: 0 | [1-9][0-9]{0,14} ) \.[0-9]{1,20} (?: [eE][+-]?[0-9]{1,2} )?
+      | [1-9][0-9]{0,14} [eE]-[0-9]{1,2}
+    )
+    """,
+    re.VERBOSE,
+)
+
+
+def number_or_text(text: str) -> int | float | str:
+    """Return the number that a text plainly is, white space around it aside, else the text.
+
+    Numbers: 8, -3, 0.25, 1.5e6, 1e-4. Text: what a catalogue or a person may have meant as
+    a name: leading zeros (007), a plus sign, more than 15 digits before the point, nan, inf,
+    and exponents without point or minus sign, because 1E10 is an entry of the Protein Data
+    Bank.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return text
+    return float(text) if found["whole"] is None else int(text)
