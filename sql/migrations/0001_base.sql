@@ -112,9 +112,8 @@ create table taskq.task (
 with (
     -- Rows are rewritten twice and sit beside their neighbours' dead versions; a vacuum that
     -- waits for a fifth of ten million rows would come too late for the index over waiting tasks.
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 50000,
-    autovacuum_analyze_scale_factor = 0.2
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 50000
 );
 
 -- Claims walk this in order: highest priority first, then first seeded first. All columns
