@@ -140,7 +140,7 @@ class _Feed:
         return BadLine(self.start, reason, excerpt(self.text))
 
 
-class _Interrupted(Exception):  # noqa: N818  # not an error: it carries a bad line past csv
+class _Interrupted(Exception):  # carries a bad line past csv
     def __init__(self, bad_line: BadLine) -> None:
         super().__init__(bad_line.reason)
         self.bad_line = bad_line

