@@ -1,0 +1,244 @@
+"""Opening seed files: names, formats, compression, standard input, progress."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskq.errors import NotFound, UsageError
+from taskq.model import Seed
+from taskq.sources import FORMATS, BadLine, Record, SourceOptions, open_source
+
+SAMPLES = {
+    "smiles": b"CCO ethanol\n",
+    "csv": b"smiles,name\nCCO,ethanol\n",
+    "tsv": b"smiles\tname\nCCO\tethanol\n",
+    "jsonl": b'{"smiles": "CCO", "name": "ethanol"}\n',
+}
+ETHANOL = {"smiles": "CCO", "name": "ethanol"}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_format_is_told_from_every_suffix(tmp_path: Path, name: str, compressed: bool) -> None:
+    """Each format is recognised by each of its suffixes, in capitals too, plain and gzip."""
+    for suffix in FORMATS[name].suffixes:
+        path = tmp_path / f"LIBRARY{suffix.upper()}{'.gz' * compressed}"
+        data = SAMPLES[name]
+        path.write_bytes(gzip.compress(data) if compressed else data)
+        with open_source(path) as source:
+            assert [record.payload for record in source if isinstance(record, Seed)] == [ETHANOL]
+
+
+def test_gzip_shows_in_the_bytes_whatever_the_name(tmp_path: Path) -> None:
+    """A compressed file without .gz, and a plain one with it, are read all the same."""
+    hidden = tmp_path / "hidden.smi"
+    hidden.write_bytes(gzip.compress(b"CCO ethanol\n"))
+    plain = tmp_path / "plain.smi.gz"
+    plain.write_bytes(b"CCO ethanol\n")
+    for path in (hidden, plain):
+        with open_source(path) as source:
+            assert list(source) == [Seed(ETHANOL, "ethanol")]
+
+
+def test_gzip_of_several_members_is_read_to_its_end(tmp_path: Path) -> None:
+    """Files that were compressed in parts and concatenated, as bgzip does, are one file."""
+    path = tmp_path / "parts.smi.gz"
+    path.write_bytes(gzip.compress(b"CCO one\nCC") + gzip.compress(b"N two\n"))
+    with open_source(path) as source:
+        assert [record.key for record in source if isinstance(record, Seed)] == ["one", "two"]
+
+
+def read_to_the_end(path: Path) -> tuple[list[Record], str]:
+    """Return the records and the text of the error that ended them, if one did."""
+    records: list[Record] = []
+    try:
+        with open_source(path) as source:
+            records.extend(source)
+    except UsageError as error:
+        return records, str(error)
+    return records, ""
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
+def test_truncated_gzip_names_the_line_that_was_reached(tmp_path: Path, kept: float) -> None:
+    """A cut archive gives every whole line before the cut, then an error with its number."""
+    data = gzip.compress(b"".join(b"C%d n%d\n" % (i * 7919 % 10007, i) for i in range(5000)))
+    path = tmp_path / "cut.smi.gz"
+    path.write_bytes(data[: int(len(data) * kept)])
+    records, error = read_to_the_end(path)
+    assert "cut.smi.gz: the compressed data stop early" in error
+    assert f"after line {len(records)}:" in error
+    assert len(records) < 5000
+    assert [record.key for record in records if isinstance(record, Seed)] == [
+        f"n{i}" for i in range(len(records))
+    ]
+
+
+def test_damaged_gzip_is_named_and_raises_no_foreign_error(tmp_path: Path) -> None:
+    """Bytes that changed within an archive are found, wherever they are."""
+    data = gzip.compress(b"".join(b"CC%d n%d\n" % (i, i) for i in range(2000)))
+    path = tmp_path / "damaged.smi.gz"
+    for position in range(10, len(data), 97):  # nothing checks the time stamp before
+        path.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
+        _, error = read_to_the_end(path)
+        assert "damaged.smi.gz" in error, position
+
+
+def test_absent_file_is_not_found_and_named(tmp_path: Path) -> None:
+    """An absent file is NotFound, with its name."""
+    with pytest.raises(NotFound, match=r"absent\.smi"):
+        open_source(tmp_path / "absent.smi")
+
+
+def test_directory_unknown_suffix_and_unknown_format_are_usage_errors(tmp_path: Path) -> None:
+    """What cannot be a seed file is refused with the known formats and suffixes."""
+    (tmp_path / "folder.smi").mkdir()
+    with pytest.raises(UsageError, match="directory"):
+        open_source(tmp_path / "folder.smi")
+    with pytest.raises(UsageError, match=r"smiles, csv, .*\.smi, .*\.sdf"):
+        open_source(tmp_path / "ligands.xyz")
+    with pytest.raises(UsageError, match="'mol2'; known are: smiles"):
+        open_source(tmp_path / "ligands.smi", format="mol2")
+    with pytest.raises(UsageError, match="cannot be read"):
+        open_source("nul\0.smi")
+
+
+def test_option_that_the_format_does_not_know_is_refused(tmp_path: Path) -> None:
+    """No option is ignored silently."""
+    with pytest.raises(UsageError, match="'key' does not apply"):
+        open_source(tmp_path / "ligands.smi", options=SourceOptions(key="id"))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"types": "auto"},
+        {"delimiter": "::"},
+        {"delimiter": '"'},
+        {"delimiter": ""},
+        {"key": 3},
+        {"header": "yes"},
+    ],
+)
+def test_options_without_sense_are_refused(bad: dict[str, object]) -> None:
+    """An option's value is checked where it is given."""
+    with pytest.raises(UsageError, match=next(iter(bad))):
+        SourceOptions(**bad)  # type: ignore[arg-type]  # that is the point
+
+
+def test_standard_input_needs_a_format() -> None:
+    """A stream has no suffix to guess from."""
+    with pytest.raises(UsageError, match="standard input"):
+        open_source("-")
+
+
+@pytest.mark.parametrize("data", [b"CCO ethanol\nCCN\n", gzip.compress(b"CCO ethanol\nCCN\n")])
+def test_standard_input_is_read_through_a_pipe_and_left_open(data: bytes) -> None:
+    """`-` reads a real pipe, byte by byte if it must, plain or gzip."""
+    program = (
+        "import sys; from taskq.sources import open_source\n"
+        "with open_source('-', format='smiles') as source:\n"
+        "    print([r.key for r in source], source.total_bytes, source.bytes_read)\n"
+        "sys.stdin.buffer.read()\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    for byte in data:
+        child.stdin.write(bytes([byte]))
+        child.stdin.flush()
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert out.decode().strip() == f"['ethanol', 'CCN'] None {len(data)}"
+
+
+def test_records_of_a_pipe_arrive_before_it_ends() -> None:
+    """A slow producer's tasks are seeded as they come: nothing waits for a full buffer."""
+    program = (
+        "from taskq.sources import open_source\n"
+        "for record in open_source('-', format='smiles'):\n"
+        "    print(record.key, flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for name in ("one", "two"):
+            child.stdin.write(f"CCO {name}\n".encode())
+            child.stdin.flush()
+            assert child.stdout.readline().decode().strip() == name
+        child.stdin.close()
+        assert child.wait(60) == 0
+
+
+def test_bytes_read_reach_the_total(tmp_path: Path) -> None:
+    """Progress counts the bytes on disk: it never falls and ends at the file's size."""
+    path = tmp_path / "library.smi.gz"
+    path.write_bytes(gzip.compress(b"".join(b"C%d n%d\n" % (i, i) for i in range(50_000))))
+    with open_source(path) as source:
+        assert source.total_bytes == path.stat().st_size
+        last = 0
+        for _ in source:
+            assert source.bytes_read >= last
+            last = source.bytes_read
+        assert source.bytes_read == source.total_bytes
+        assert source.line == 50_000
+
+
+def test_closing_closes_the_file(tmp_path: Path) -> None:
+    """A source that is left early leaks no descriptor."""
+    path = tmp_path / "ligands.smi"
+    path.write_bytes(b"CCO one\nCCN two\n" * 100_000)
+    with open_source(path) as source:
+        first = next(iter(source))
+    assert first == Seed({"smiles": "CCO", "name": "one"}, "one")
+    with pytest.raises(ValueError, match="closed"):
+        list(source)
+
+
+def test_empty_file_has_no_records(tmp_path: Path) -> None:
+    """An empty file of any format is no error and no task."""
+    for name, known in FORMATS.items():
+        path = tmp_path / f"empty{known.suffixes[0]}"
+        path.write_bytes(b"")
+        with open_source(path) as source:
+            assert list(source) == [], name
+
+
+def test_bad_line_text_is_safe_on_a_terminal(tmp_path: Path) -> None:
+    """The excerpt of a bad line has no control characters and at most 200 characters."""
+    path = tmp_path / "nasty.jsonl"
+    path.write_bytes(b"\x1b[2J\x07\xff" + b"x" * 1000 + b"\n")
+    with open_source(path) as source:
+        (bad,) = source
+    assert isinstance(bad, BadLine)
+    assert bad.text.startswith(r"\x1b[2J\x07\xff")
+    assert bad.text.isprintable()
+    assert len(bad.text) <= 200
+
+
+def test_library_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    """A library streams: reading 27 MB of it adds at most 8 MiB to the peak of the process."""
+    path = tmp_path / "library.smi"
+    path.write_bytes(b"".join(b"%s\tZINC%08d\n" % (b"C" * 40, i) for i in range(500_000)))
+    program = (
+        "import re, sys; from pathlib import Path\n"
+        "from taskq.sources import open_source\n"
+        "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)',"
+        " Path('/proc/self/status').read_text())[1]) // 1024\n"
+        "start = peak()\n"
+        "print(sum(1 for _ in open_source(sys.argv[1])), peak() - start)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, check=True, timeout=120
+    )
+    count, grown_mib = map(int, done.stdout.split())
+    assert count == 500_000
+    assert grown_mib <= 8

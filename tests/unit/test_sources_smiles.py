@@ -1,0 +1,112 @@
+"""SMILES files as tasks."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskq.model import Seed, derived_key
+from taskq.sources.lines import Lines
+from taskq.sources.records import BadLine, Record, SourceOptions
+from taskq.sources.smiles import read as read_smiles
+
+WORDS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=1)
+
+
+def read(data: bytes, **options: Any) -> list[Record]:
+    return list(read_smiles(Lines(io.BytesIO(data), "file"), SourceOptions(**options)))
+
+
+@pytest.mark.parametrize(
+    ("line", "smiles", "name"),
+    [
+        ("CCO ethanol", "CCO", "ethanol"),
+        ("CCO\tethanol", "CCO", "ethanol"),
+        ("CCO   ethyl alcohol  ", "CCO", "ethyl alcohol"),
+        ("CCO\tethyl alcohol\t46.07", "CCO", "ethyl alcohol"),
+        ("  CCO ethanol", "CCO", "ethanol"),
+        ("F/C=C\\F \u03b2-trans", "F/C=C\\F", "\u03b2-trans"),
+    ],
+)
+def test_name_follows_white_space(line: str, smiles: str, name: str) -> None:
+    """Without a delimiter the name goes from the first white space to a tab or the end."""
+    assert read(line.encode()) == [Seed({"smiles": smiles, "name": name}, name)]
+
+
+@pytest.mark.parametrize("delimiter", ["comma", ","])
+def test_delimiter_is_an_option(delimiter: str) -> None:
+    """With a delimiter the name is the second field, whatever else is in the line."""
+    records = read(b"CCO,ethyl alcohol,46.07\nCCN,\n", delimiter=delimiter)
+    assert records == [
+        Seed({"smiles": "CCO", "name": "ethyl alcohol"}, "ethyl alcohol"),
+        Seed({"smiles": "CCN"}, "CCN"),
+    ]
+
+
+def test_molecule_without_name_is_keyed_by_its_smiles() -> None:
+    """The SMILES identifies it, as far as a key can hold it; then a digest does."""
+    for length, keyed in ((255, True), (256, False)):
+        smiles = "C" * length
+        payload = {"smiles": smiles}
+        assert read(smiles.encode()) == [Seed(payload, smiles if keyed else derived_key(payload))]
+
+
+def test_name_too_long_for_a_key_gives_a_digest() -> None:
+    """A comment of any length after the SMILES is no reason to refuse the molecule."""
+    payload = {"smiles": "CCO", "name": "x" * 256}
+    assert read(b"CCO " + b"x" * 256) == [Seed(payload, derived_key(payload))]
+
+
+def test_comments_and_empty_lines_are_skipped() -> None:
+    """They count as lines all the same."""
+    records = read(b"# library\n\nCCO one\n   \n#CCN two\n\xff\n")
+    assert records == [
+        Seed({"smiles": "CCO", "name": "one"}, "one"),
+        BadLine(6, "byte 1 (0xff) is not UTF-8", r"\xff\n"),
+    ]
+
+
+@pytest.mark.parametrize("title", ["smiles name", "SMILES\tID", "canonical_smiles zinc_id"])
+def test_line_of_titles_is_recognised(title: str) -> None:
+    """No molecule contains "smiles", so a first line that does is a header."""
+    assert [r.key for r in read(f"{title}\nCCO one\n".encode()) if isinstance(r, Seed)] == ["one"]
+
+
+def test_header_is_an_option() -> None:
+    """A header with other words can be announced, and its recognition can be forbidden."""
+    data = b"structure id\nCCO one\n"
+    assert len(read(data)) == 2
+    assert [r.key for r in read(data, header=True) if isinstance(r, Seed)] == ["one"]
+    assert len(read(b"smiles id\nCCO one\n", header=False)) == 2
+
+
+def test_bad_lines_say_why() -> None:
+    """An empty first field and old Macintosh line ends are named."""
+    no_smiles, old_mac = read(b"\tname\nCCO one\rCCN two\n", delimiter="tab")
+    assert isinstance(no_smiles, BadLine)
+    assert "no SMILES" in no_smiles.reason
+    assert isinstance(old_mac, BadLine)
+    assert (old_mac.number, "carriage return" in old_mac.reason) == (2, True)
+
+
+def test_payload_beyond_the_limit_is_a_bad_line() -> None:
+    """What a task cannot hold is refused here, where its line is known."""
+    (bad,) = read(b"C" * 70_000)
+    assert isinstance(bad, BadLine)
+    assert "payload of" in bad.reason
+
+
+@given(st.lists(st.tuples(WORDS, st.one_of(st.just(""), WORDS)), max_size=20))
+def test_round_trip(molecules: list[tuple[str, str]]) -> None:
+    """What is written as lines of SMILES and name comes back in order."""
+    molecules = [(f"C{smiles}", name) for smiles, name in molecules]
+    data = "".join(f"{smiles}\t{name}\n" for smiles, name in molecules)
+    records = read(data.encode(), header=False)
+    found = [
+        (r.payload["smiles"], r.payload.get("name", "")) for r in records if isinstance(r, Seed)
+    ]
+    assert found == molecules
