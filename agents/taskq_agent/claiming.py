@@ -1,0 +1,90 @@
+"""How many tasks an agent asks for, when, and when there is no point in asking any more."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Optional
+
+from taskq_agent.hand import Hand
+from taskq_agent.pacing import Backoff, Pace
+from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign
+from taskq_agent.settings import AgentSettings
+
+_FIRST_POLL_S = 0.1
+_LAST_POLL_S = 5.0
+_STALE_AHEAD = 10.0  # times ahead_s
+
+
+class Claiming:
+    """The appetite of an agent, within the limits it was given.
+
+    stop_at: when the last tasks have to be stopped, so that all is handed back in time.
+    claim_at: no claim before, since the last one found nothing.
+    """
+
+    def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
+        self.stop_at = math.inf
+        if settings.max_seconds is not None:
+            reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
+            self.stop_at = now + settings.max_seconds - reserve_s
+        self.claim_at = now
+        self._settings = settings
+        self._pace = Pace(settings.ahead_s)
+        self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
+        self._attempts = 0
+        self._nothing_left = False
+        self._shortest_limit_s = math.inf
+
+    def lifetime_s(self, now: float) -> Optional[float]:
+        """Return for how long a task may still run; None: as long as it likes."""
+        return None if self.stop_at == math.inf else self.stop_at - now
+
+    def fits(self, campaign: Campaign, now: float) -> bool:
+        """Tell whether a task of this campaign can end in the time that is left."""
+        return (campaign.time_limit_s or 0.0) <= self.stop_at - now
+
+    def want(self, hand: Hand, now: float) -> int:
+        """Return how many tasks to claim now."""
+        if now < self.claim_at:
+            return 0
+        ahead_s = self._settings.ahead_s
+        brisk = self._settings.slots
+        brisk -= sum(now - running.since > ahead_s for running in hand.running.values())
+        want = min(MAX_CLAIM, hand.free() + self._pace.ahead(brisk))
+        if self._settings.max_tasks is not None:
+            want = min(want, self._settings.max_tasks - self._attempts - hand.tasks())
+        return max(want, 0)
+
+    def claimed(self, answer: Answer, kept: int, now: float) -> None:
+        """Learn from the answer to a claim, of which `kept` tasks were taken in."""
+        for campaign in answer.campaigns:
+            limit_s = campaign.time_limit_s or 0.0
+            self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
+        self._nothing_left = not answer.tasks and answer.unfinished == 0
+        if kept:
+            self._polls.reset()
+        else:
+            self.claim_at = now + self._polls.draw()
+
+    def attempted(self, run_s: float, *, done: bool) -> None:
+        """Learn from an attempt that ran."""
+        self._attempts += 1
+        if done:
+            self._pace.learn(run_s)
+
+    def is_stale(self, hand: Hand, now: float) -> bool:
+        """Tell whether tasks claimed ahead have got stuck behind long ones."""
+        oldest = next(iter(hand.queue.values()), None)
+        patience_s = _STALE_AHEAD * self._settings.ahead_s
+        return oldest is not None and not hand.idle and now - oldest.since > patience_s
+
+    def why_over(self, now: float) -> Optional[str]:
+        """Return why an agent with empty hands should not claim again; None if it should."""
+        settings, left_s = self._settings, self.stop_at - now
+        if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
+            return f"it has made {settings.max_tasks} attempts"
+        if settings.until_empty and self._nothing_left:
+            return "nothing is left to do"
+        if left_s < self._shortest_limit_s < math.inf:
+            return "no task can end in the time that is left"
+        return None

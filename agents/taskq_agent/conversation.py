@@ -1,0 +1,84 @@
+"""The agent's side of its talk with the queue: one call at a time, repeated until answered."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+from taskq_agent.events import Call, SendExchange
+from taskq_agent.pacing import Backoff
+from taskq_agent.protocol import Request
+
+_FIRST_REPEAT_S = 0.5
+_LAST_REPEAT_S = 30.0
+
+
+class Conversation:
+    """Which session is open, which call is under way, and when it may be made again.
+
+    A call is in the air from `sent` to `answered`, `failed` or `dropped`. One that failed stays
+    the current call, and is to be sent again as it is.
+    """
+
+    def __init__(self, uniform: Callable[[], float]) -> None:
+        self.session: Optional[int] = None
+        self.call: Optional[Call] = None
+        self.in_air = False
+        self.failing_since: Optional[float] = None
+        self._not_before = 0.0
+        self._repeats = Backoff(_FIRST_REPEAT_S, _LAST_REPEAT_S, uniform)
+
+    def is_ready(self, now: float) -> bool:
+        """Tell whether a call may be sent: the one that failed, or a new one."""
+        return not self.in_air and now >= self._not_before
+
+    def ready_at(self) -> Optional[float]:
+        """Return when a call may be sent; None while one is in the air."""
+        return None if self.in_air else self._not_before
+
+    def claim(self) -> Optional[Request]:
+        """Return the claim whose outcome is not known yet, if there is one."""
+        if isinstance(self.call, SendExchange) and self.call.request.want:
+            return self.call.request
+        return None
+
+    def sent(self, call: Call) -> None:
+        """Note that the call is in the air."""
+        self.call = call
+        self.in_air = True
+
+    def answered(self, now: float) -> Optional[float]:
+        """Note that the call was answered; return how long the queue had been away, if it was."""
+        failing_since = self.failing_since
+        if isinstance(self.call, SendExchange):
+            self._repeats.reset()
+        self.dropped()
+        self.failing_since = None
+        return None if failing_since is None else now - failing_since
+
+    def failed(self, now: float) -> None:
+        """Note that no answer came: the same call is to be made again, after a while."""
+        self.in_air = False
+        if self.failing_since is None:
+            self.failing_since = now
+        self._not_before = now + self._repeats.draw()
+
+    def hasten(self, now: float) -> None:
+        """Try again at once what is waiting to be repeated: there may be little time left."""
+        self._not_before = now
+        self._repeats.reset()
+
+    def dropped(self) -> None:
+        """Note that the call is not to be made again."""
+        self.call = None
+        self.in_air = False
+
+    def lost_session(self, now: float) -> None:
+        """Note that the session is void.
+
+        Nothing is sent for a while: the queue may not keep the next session either. A call in
+        the air is left to its end.
+        """
+        self.session = None
+        if not self.in_air:
+            self.call = None
+        self._not_before = now + self._repeats.draw()

@@ -1,0 +1,45 @@
+"""What a handler may raise, and what a transport may raise.
+
+HandlerError          raised by payload code to say how an attempt ended
+├── Retry               not now: try the task again later
+├── FailForGood         never: no further attempt can help
+└── NodeBroken          not here: hand the task back and stop this agent
+TransportError        raised by a transport
+├── TransportFailed     no answer: repeat the same request later
+├── SessionLost         the queue has given the session up: open another
+└── Refused             the request can never be served: stop
+"""
+
+from __future__ import annotations
+
+
+class HandlerError(Exception):
+    """Payload code says how its attempt ended."""
+
+
+class Retry(HandlerError):
+    """The attempt failed for a passing reason; counts as a failed attempt."""
+
+
+class FailForGood(HandlerError):
+    """The task can never succeed; it is failed without a further attempt."""
+
+
+class NodeBroken(HandlerError):
+    """This node cannot do such tasks; the task goes back uncounted and the agent stops."""
+
+
+class TransportError(Exception):
+    """A request to the queue did not succeed."""
+
+
+class TransportFailed(TransportError):
+    """No answer came; the same request may be repeated and then gets the same answer."""
+
+
+class SessionLost(TransportError):
+    """The session has expired or was ended; its leases are void."""
+
+
+class Refused(TransportError):
+    """The queue will never serve this request: wrong campaign, rights or release."""

@@ -1,0 +1,183 @@
+"""What the agent's core is told, and what it wants done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Tuple, Union
+
+from taskq_agent.errors import TransportError
+from taskq_agent.handlers.base import Ended
+from taskq_agent.protocol import Answer, Campaign, Held, Hello, Request, Task, Welcome
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The session asked for is open."""
+
+    welcome: Welcome
+
+
+@dataclass(frozen=True)
+class AnswerArrived:
+    """The exchange that was in the air is answered."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The session is closed."""
+
+
+@dataclass(frozen=True)
+class CallFailed:
+    """The call that was in the air, of whichever kind, did not succeed."""
+
+    error: TransportError
+
+
+@dataclass(frozen=True)
+class BeatFailed:
+    """A beat was turned away: SessionLost or Refused. One without an answer is no event."""
+
+    session: int
+    error: TransportError
+
+
+@dataclass(frozen=True)
+class StopOrdered:
+    """The queue says that the lease of this attempt is void."""
+
+    held: Held
+
+
+@dataclass(frozen=True)
+class TaskEnded:
+    """The attempt in this slot has ended."""
+
+    slot: int
+    ended: Ended
+
+
+@dataclass(frozen=True)
+class TermSignal:
+    """Somebody asks the agent to leave; a second time, to leave at once."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A part of the agent itself has failed; going on would only look alive."""
+
+    what: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = Union[
+    Opened,
+    AnswerArrived,
+    Closed,
+    CallFailed,
+    BeatFailed,
+    StopOrdered,
+    TaskEnded,
+    TermSignal,
+    Broken,
+    Tick,
+]
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """Call `open`; answer with Opened or CallFailed."""
+
+    hello: Hello
+
+
+@dataclass(frozen=True)
+class SendExchange:
+    """Call `exchange`; answer with AnswerArrived or CallFailed."""
+
+    request: Request
+
+
+@dataclass(frozen=True)
+class CloseSession:
+    """Call `close`; answer with Closed or CallFailed."""
+
+    session: int
+
+
+Call = Union[OpenSession, SendExchange, CloseSession]
+
+
+@dataclass(frozen=True)
+class StartBeats:
+    """Beat for this session from now on, and for no other."""
+
+    welcome: Welcome
+
+
+@dataclass(frozen=True)
+class StartTask:
+    """Run this task in this slot, which is idle; answer with TaskEnded."""
+
+    slot: int
+    task: Task
+    campaign: Campaign
+
+
+@dataclass(frozen=True)
+class StopTask:
+    """Make the attempt in this slot end soon. May come again; TaskEnded still follows."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class SpoolReport:
+    """Keep this report, one line of JSON, until it is forgotten."""
+
+    held: Held
+    line: bytes
+
+
+@dataclass(frozen=True)
+class ForgetReports:
+    """These reports have their verdicts."""
+
+    reports: Tuple[Held, ...]
+
+
+@dataclass(frozen=True)
+class Say:
+    """Log this, in the manner of `logging.Logger.log`."""
+
+    level: int
+    text: str
+    args: Tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exit:
+    """All is over; the core wants no further event."""
+
+    code: int
+    reason: str
+
+
+Action = Union[
+    OpenSession,
+    SendExchange,
+    CloseSession,
+    StartBeats,
+    StartTask,
+    StopTask,
+    SpoolReport,
+    ForgetReports,
+    Say,
+    Exit,
+]

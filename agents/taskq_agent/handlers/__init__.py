@@ -1,0 +1,29 @@
+"""Ways to run payload code, each in a process of its own.
+
+    runner = make_runner(0, RunnerSettings())
+    ended = runner.run(task, campaign)
+
+What a handler is in a campaign, and what each kind promises to payload code, is said in
+`command`, `python` and `process`.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
+from taskq_agent.handlers.checks import check_handler
+from taskq_agent.handlers.slot import SlotRunner
+
+__all__ = ["Ended", "Runner", "RunnerSettings", "check_handler", "make_runner"]
+
+
+def make_runner(slot: int, settings: RunnerSettings) -> Runner:
+    """Return the runner of a slot; OSError if this machine can start no process.
+
+    Call it in the main thread.
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        # inherited from some launchers; the kernel would throw our children's exit codes away
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return SlotRunner(slot, settings)

@@ -1,0 +1,47 @@
+"""What a resident child says about a task, as one JSON object on one line.
+
+    {"id": 1, "result": {...}}
+    {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | "node-broken"}
+
+`id` repeats that of the task: a line too many would else be taken for the result of the next
+task. `error_class` and `verdict` may be left out; the verdict is then `retry`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from taskq_agent.handlers import results
+from taskq_agent.handlers.base import Ended, broken, done, failed
+from taskq_agent.handlers.output import clean
+
+RETRY = "retry"
+FAIL = "fail"
+NODE_BROKEN = "node-broken"
+
+_MAX_CLASS_CHARS = 100
+
+
+class BadAnswer(Exception):
+    """The child does not keep to the protocol; nothing it says from here on can be trusted."""
+
+
+def ended(answer: Mapping[str, Any], question_id: int) -> Ended:
+    """Return what an answer says; BadAnswer if it says nothing that is understood."""
+    if answer.get("id") != question_id:
+        raise BadAnswer(f"answered with id {answer.get('id')!r} to a task with id {question_id}")
+    if "result" in answer:
+        try:
+            results.encoded(answer["result"])
+        except results.BadResult as error:
+            return failed("bad-result", str(error), retry=False)
+        return done(answer["result"])
+    if "error" not in answer:
+        raise BadAnswer(f"answered with neither result nor error, but {sorted(answer)!r}")
+    error_class = clean(str(answer.get("error_class") or "error"))[:_MAX_CLASS_CHARS]
+    text, verdict = str(answer["error"]), answer.get("verdict", RETRY)
+    if verdict == NODE_BROKEN:
+        return broken(error_class, text)
+    if verdict not in (RETRY, FAIL):
+        raise BadAnswer(f"gave the verdict {verdict!r}; it must be retry, fail or node-broken")
+    return failed(error_class, text, retry=verdict == RETRY)

@@ -1,0 +1,130 @@
+"""What a slot of an agent runs tasks with, and how it learns how an attempt ended."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
+
+from taskq_agent.handlers.output import clean
+from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, Campaign, Task
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """How all slots of one agent run their tasks.
+
+    scratch_root: under it each slot makes a folder of its own; None: the system's temporary
+    folder.
+    python_path: folders put in front of `sys.path` of the children that run Python callables.
+    grace_s: seconds between SIGTERM and SIGKILL for a payload that has to stop.
+    keep_scratch: leave the folders of the tasks behind, for debugging.
+    """
+
+    scratch_root: Optional[Path] = None
+    python_path: Tuple[str, ...] = ()
+    grace_s: float = 5.0
+    keep_scratch: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended, before it becomes a report; the fields are those of `Report`.
+
+    tail: the end of what the payload wrote, at most `MAX_TAIL_BYTES` of UTF-8, without NUL
+    and terminal escapes; None if it wrote nothing.
+    phases: `run_s`, and `prepare_s` if this attempt had to prepare.
+    node_broken: the fault is this machine's or this agent's: it should take no more tasks.
+    """
+
+    outcome: str
+    result: Optional[Mapping[str, Any]] = None
+    retry: bool = True
+    error_class: Optional[str] = None
+    error: Optional[str] = None
+    exit_code: Optional[int] = None
+    tail: Optional[str] = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    node_broken: bool = False
+
+
+class Runner(Protocol):
+    """Runs the tasks of one slot, one after the other, and lives as long as the slot.
+
+    `run` and `close` are called from one thread, `stop` from any.
+    """
+
+    def run(self, task: Task, campaign: Campaign) -> Ended:
+        """Run one attempt to its end. Whatever the payload does, this raises nothing."""
+        ...
+
+    def stop(self) -> None:
+        """End the attempt in hand: SIGTERM to its processes, SIGKILL after the grace.
+
+        It comes back as released, unless it has ended by itself before. Does nothing
+        between attempts.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the children that outlive a task and remove the slot's scratch folder."""
+        ...
+
+
+class Kind(Protocol):
+    """What runs the tasks of one revision of one campaign in one slot."""
+
+    def run(self, task: Task, folder: str) -> Ended:
+        """Run one attempt, with `folder` as its scratch folder."""
+        ...
+
+    def close(self) -> None:
+        """End children that have stayed for a next task."""
+        ...
+
+
+def done(result: Mapping[str, Any]) -> Ended:
+    """Return a success."""
+    return Ended(DONE, result=result)
+
+
+def failed(error_class: str, error: str, *, retry: bool, exit_code: Optional[int] = None) -> Ended:
+    """Return a failure of the payload; `retry`: whether a further attempt may help."""
+    return Ended(
+        FAILED,
+        retry=retry,
+        error_class=error_class,
+        error=clean(error)[:MAX_ERROR_CHARS],
+        exit_code=exit_code,
+    )
+
+
+def broken(error_class: str, error: str, *, exit_code: Optional[int] = None) -> Ended:
+    """Return a fault of the node: the task goes back and costs no attempt."""
+    return Ended(
+        RELEASED,
+        error_class=error_class,
+        error=clean(error)[:MAX_ERROR_CHARS],
+        exit_code=exit_code,
+        node_broken=True,
+    )
+
+
+class AttemptOver(Exception):
+    """The attempt has ended before the payload has said how."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.error)
+        self.ended = ended
+
+
+@contextmanager
+def timed(phases: Dict[str, float], name: str) -> Iterator[None]:
+    """Note how many seconds the block takes, also when it raises."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        phases[name] = round(time.monotonic() - began, 6)

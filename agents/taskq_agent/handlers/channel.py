@@ -1,0 +1,104 @@
+"""Talk with a child in lines of JSON: one answer per question."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Mapping, Sequence
+
+from taskq_agent.handlers import results
+from taskq_agent.handlers.answers import BadAnswer
+from taskq_agent.handlers.group import Group
+from taskq_agent.handlers.output import Tail
+from taskq_agent.handlers.watch import Watch
+from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES
+
+MAX_LINE_BYTES = 4 * MAX_RESULT_BYTES  # a result may come with spaces and \u escapes
+
+_EXIT_S = 1.0
+_SHOWN_BYTES = 200
+
+
+class Lost(Exception):
+    """The child has exited although a question waits for its answer."""
+
+
+class Channel:
+    """Questions go to the child's standard input, answers come from its standard output.
+
+    What it writes to standard error is kept as output. After an exception it is of no use any
+    more; end its `group`.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], watch: Watch
+    ) -> None:
+        """Start the child; raises what `Group` raises."""
+        self.output = Tail(MAX_TAIL_BYTES)
+        self._received = bytearray()
+        self.group = Group(
+            argv,
+            cwd=cwd,
+            env=env,
+            watch=watch,
+            on_stdout=self._receive,
+            on_stderr=self.output.add,
+            talks=True,
+        )
+
+    def settle(self) -> bool:
+        """Forget the output so far; return whether the child is there for another question."""
+        self.group.catch_up()
+        self.output.clear()
+        return not (self.group.exited or self.group.mute)
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send a message that has no answer."""
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        self.group.send(text.encode() + b"\n")
+
+    def ask(self, message: Mapping[str, Any]) -> Dict[str, Any]:
+        """Send a message and return the answer.
+
+        Raises BadAnswer for anything but a JSON object on a line of bounded length, Lost when
+        the child exits instead, AttemptOver when the attempt must end.
+        """
+        if self._received:
+            raise BadAnswer(f"wrote what no task had asked for: {self._shown()}")
+        self.tell(message)
+        self.group.wait_until(self._has_news)
+        self.group.catch_up()  # its output from before the answer, its last words
+        line, newline, _ = self._received.partition(b"\n")
+        if not newline:
+            self._explain_silence()
+        try:
+            answer = results.parsed(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise BadAnswer(f"did not answer with a JSON object but with {self._shown()}")
+        del self._received[: len(line) + 1]
+        return answer
+
+    def _receive(self, chunk: bytes) -> None:
+        if len(self._received) <= MAX_LINE_BYTES:
+            self._received += chunk
+
+    def _has_news(self) -> bool:
+        return (
+            b"\n" in self._received
+            or len(self._received) > MAX_LINE_BYTES
+            or self.group.exited
+            or self.group.mute
+        )
+
+    def _explain_silence(self) -> None:
+        if len(self._received) > MAX_LINE_BYTES:
+            raise BadAnswer(f"wrote a line of more than {MAX_LINE_BYTES} bytes")
+        self.group.linger(_EXIT_S)  # the end of its output is seen before its exit
+        if self.group.exited:
+            raise Lost
+        raise BadAnswer("closed its standard output")
+
+    def _shown(self) -> str:
+        line = bytes(self._received.partition(b"\n")[0][:_SHOWN_BYTES])
+        return repr(line.decode("utf-8", "replace"))

@@ -1,0 +1,58 @@
+"""What a campaign's handler may say, checked before anything is run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, FrozenSet, Mapping
+
+from taskq_agent.handlers import placeholders
+
+COMMAND = "command"
+PYTHON = "python"
+PROCESS = "process"
+
+_FIELDS: Dict[str, FrozenSet[str]] = {
+    COMMAND: frozenset({"kind", "argv"}),
+    PYTHON: frozenset({"kind", "target", "prepare"}),
+    PROCESS: frozenset({"kind", "argv"}),
+}
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    """Raise ValueError unless tasks could be run by this handler with these parameters.
+
+    Whether the program or function exists is not looked at: that differs between nodes. One
+    that lacks it reports `command-not-found` or `handler-not-found` as a fault of the node, so
+    that the tasks stay as they are.
+    """
+    kind = handler.get("kind")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise ValueError(f"handler kind is {kind!r}; it must be one of {', '.join(_FIELDS)}")
+    if unknown := set(handler) - _FIELDS[kind]:
+        raise ValueError(
+            f"a {kind} handler has no {min(unknown)!r}; it has {', '.join(sorted(_FIELDS[kind]))}"
+        )
+    if kind == PYTHON:
+        _check_function("target", handler.get("target"))
+        if handler.get("prepare") is not None:
+            _check_function("prepare", handler["prepare"])
+    else:
+        _check_argv(kind, handler.get("argv"), params)
+
+
+def _check_function(field: str, name: object) -> None:
+    if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
+        raise ValueError(f"handler {field} is {name!r}; it must look like module:function")
+
+
+def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:
+    if not isinstance(argv, (list, tuple)) or not argv:
+        raise ValueError(f"handler argv is {argv!r}; it must be a list of a program and arguments")
+    for argument in argv:
+        if not isinstance(argument, str) or "\0" in argument:
+            raise ValueError(f"handler argv: {argument!r} is not a string without NUL")
+    if not argv[0]:
+        raise ValueError("handler argv: the name of the program is empty")
+    placeholders.check(argv[:1], params, per_task=False)
+    placeholders.check(argv[1:], params, per_task=kind == COMMAND)

@@ -1,0 +1,152 @@
+"""The long-lived child that runs Python callables; its other end is in `python`.
+
+It talks over copies of its standard input and output, made before any payload code is
+imported. What payload code then has as standard output is the pipe of standard error, and as
+standard input nothing. When the agent is gone its input ends, and so does the child.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import os
+import sys
+import tempfile
+import traceback
+from contextlib import suppress
+from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
+
+from taskq_agent.errors import FailForGood, HandlerError, NodeBroken
+from taskq_agent.handlers import answers, results
+from taskq_agent.protocol import MAX_ERROR_CHARS
+
+_IOLBF = 1  # of <stdio.h>: written out at each line end
+
+Function = Callable[..., Any]
+
+
+def main() -> None:
+    """Prepare as the first line says, then answer each further line."""
+    questions, replies = _take_channels()
+    pid = os.getpid()
+    function: Optional[Function] = None
+    shared: Any = None
+    for line in questions:
+        question = json.loads(line)
+        if function is None:
+            function, shared, reply = _prepare(question)
+        else:
+            reply = _attempt(function, shared, question)
+        _flush()
+        if os.getpid() != pid:
+            os._exit(1)  # payload code has forked, and this is the copy
+        replies.write(reply.encode("utf-8", "replace") + b"\n")
+        replies.flush()
+
+
+def _take_channels() -> Tuple[BinaryIO, BinaryIO]:
+    questions, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    # what was written last before a crash is what one wants to see
+    sys.stdout = os.fdopen(
+        1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+    with suppress(ImportError, OSError, ValueError, AttributeError):
+        import ctypes  # noqa: PLC0415 - not every Python was built with it
+
+        library = ctypes.CDLL(None)
+        library.setvbuf(ctypes.c_void_p.in_dll(library, "stdout"), None, _IOLBF, 0)
+    faulthandler.enable()
+    return questions, replies
+
+
+def _prepare(order: Dict[str, Any]) -> Tuple[Optional[Function], Any, str]:
+    sys.path[:0] = order["python_path"]
+    try:
+        function = _found(order["target"])
+        prepare = _found(order["prepare"]) if order["prepare"] else None
+    except BaseException as error:  # noqa: BLE001 - importing runs payload code
+        traceback.print_exc()
+        return None, None, _refusal(error, answers.NODE_BROKEN, "handler-not-found")
+    try:
+        shared = order["params"] if prepare is None else prepare(order["params"])
+        return function, shared, f'{{"id":{order["id"]},"result":{{}}}}'
+    except HandlerError as error:
+        return None, None, _refusal(error, _verdict(error))
+    except BaseException as error:  # noqa: BLE001 - payload code may raise anything
+        traceback.print_exc()
+        return None, None, _refusal(error, answers.NODE_BROKEN, "prepare-failed")
+
+
+def _attempt(function: Function, shared: Any, question: Dict[str, Any]) -> str:
+    number = question["id"]
+    os.environ.update(question["env"])
+    tempfile.tempdir = None  # it remembers the folder of the task before
+    try:
+        os.chdir(question["folder"])
+        result = function(question["payload"], shared)
+        return f'{{"id":{number},"result":{results.encoded({} if result is None else result)}}}'
+    except results.BadResult as error:
+        return _refusal(error, answers.FAIL, "bad-result", number=number)
+    except HandlerError as error:
+        return _refusal(error, _verdict(error), number=number)
+    except BaseException as error:  # noqa: BLE001 - payload code may raise anything
+        traceback.print_exc()
+        return _refusal(error, answers.RETRY, number=number)
+
+
+def _found(name: str) -> Function:
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    if not callable(found):
+        raise TypeError(f"{name} is not callable")
+    function: Function = found
+    return function
+
+
+def _verdict(error: HandlerError) -> str:
+    if isinstance(error, FailForGood):
+        return answers.FAIL
+    return answers.NODE_BROKEN if isinstance(error, NodeBroken) else answers.RETRY
+
+
+def _refusal(
+    error: BaseException,
+    verdict: str,
+    error_class: Optional[str] = None,
+    *,
+    number: int = 0,
+) -> str:
+    name = _class_name(type(error))
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - __str__ may be payload code
+        text = "(its text cannot be had)"
+    if error_class is not None and error_class != name:
+        text = f"{name}: {text}"
+    return json.dumps(
+        {
+            "id": number,
+            "error_class": error_class or name,
+            "error": text[:MAX_ERROR_CHARS],
+            "verdict": verdict,
+        }
+    )
+
+
+def _class_name(kind: type) -> str:
+    if kind.__module__ in ("builtins", HandlerError.__module__):
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # payload code may have closed or replaced it
+            stream.flush()

@@ -1,0 +1,34 @@
+"""The environment of payload code."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict
+
+from taskq_agent.protocol import Campaign, Task
+
+RESULT_FILE = "taskq-result.json"
+
+# The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
+_WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
+
+
+def of_campaign(campaign: Campaign, folder: str) -> Dict[str, str]:
+    """Return the whole environment of a child that serves a campaign."""
+    own = {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
+    own["TASKQ_CAMPAIGN"] = campaign.path
+    own["TMPDIR"] = folder
+    return own
+
+
+def of_task(task: Task, folder: str) -> Dict[str, str]:
+    """Return what an attempt adds to it."""
+    return {
+        "TASKQ_TASK": str(task.task),
+        "TASKQ_KEY": task.key,
+        "TASKQ_ATTEMPT": str(task.attempt),
+        "TASKQ_SCRATCH": folder,
+        "TASKQ_RESULT": f"{folder}/{RESULT_FILE}",
+        "TMPDIR": folder,
+    }

@@ -1,0 +1,62 @@
+"""What the end of a process says about its attempt: the contract of exit codes.
+
+It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65
+(EX_DATAERR) for none, 69 (EX_UNAVAILABLE) says that this node cannot do such tasks. Any other
+code, and a signal, is a failure that may pass.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import Optional
+
+from taskq_agent.handlers.base import Ended, broken, failed
+
+
+def of_code(code: int) -> Optional[Ended]:
+    """Return what an exit code means, minus the signal's number for a signal; None for 0."""
+    if code == 0:
+        return None
+    if code < 0:
+        name = signal_name(-code)
+        hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        return failed(f"signal-{name}", f"killed by {name}{hint}", retry=True)
+    if code == os.EX_UNAVAILABLE:
+        text = "exited with 69, EX_UNAVAILABLE: this node cannot do such tasks"
+        return broken(f"exit-{code}", text, exit_code=code)
+    text = f"exited with {code}"
+    if code == os.EX_TEMPFAIL:
+        text += ", EX_TEMPFAIL: try again"
+    elif code == os.EX_DATAERR:
+        text += ", EX_DATAERR: no further attempt can help"
+    return failed(f"exit-{code}", text, retry=code != os.EX_DATAERR, exit_code=code)
+
+
+def of_start(program: str, error: Exception) -> Ended:
+    """Return what it means that a program could not be started."""
+    text = f"{program!r} cannot be started: {error}"
+    if isinstance(error, FileNotFoundError):
+        place = " in the scratch folder" if "/" in program and program[0] != "/" else ""
+        return broken(
+            "command-not-found",
+            f"{program!r} was not found{place}; give a name on PATH or an absolute path",
+        )
+    if isinstance(error, OSError):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EISDIR):
+            return broken("command-not-executable", text)
+        if error.errno == errno.E2BIG:
+            return failed("arguments-too-long", text, retry=False)
+        return broken("cannot-start", text)
+    if isinstance(error, ValueError):  # NUL or a lone surrogate in an argument
+        return failed("bad-argument", text, retry=False)
+    return broken("cannot-start", text)
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGSEGV` for 11; the number itself for a real-time signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,190 @@
+"""A child process with everything that it starts, from birth to the last of its group."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import Callable, Dict, Mapping, Sequence
+
+from taskq_agent import procfs, reaper
+from taskq_agent.handlers.watch import Watch
+
+Sink = Callable[[bytes], None]
+
+_CHUNK = 65_536  # what a pipe holds by default, so one read empties it
+_DRAIN_S = 0.2
+_MAX_WAIT_S = 3_600.0
+
+
+class Group:
+    """A child that leads a session and a process group of its own, and our ends of its pipes.
+
+    What it writes goes to the sinks while a method of this class waits, and only then: a
+    child that floods its pipes is held up by them. One thread uses this object. The child is
+    not reaped before `end`; until then its number cannot pass to another process, so a signal
+    can hit nobody else.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        watch: Watch,
+        on_stdout: Sink,
+        on_stderr: Sink,
+        talks: bool = False,
+    ) -> None:
+        """Start the child; OSError, ValueError or RuntimeError if that cannot be.
+
+        talks: it has a standard input for `send`; else that is empty.
+        """
+        self._watch = watch
+        self._reaper = reaper.shared()
+        variable, value = self._reaper.new_mark()
+        self._mark = f"{variable}={value}"
+        self._process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env={**env, variable: value},
+            stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        self.exited = False
+        self._watcher = threading.Thread(target=self._await_exit, daemon=True)
+        self._hunt = False
+        self._unsent = bytearray()
+        self._sinks: Dict[int, Sink] = {}
+        self._poll = select.poll()
+        self._poll.register(watch.fd, select.POLLIN)
+        self._stdin, self._stdout, stderr = (
+            -1 if pipe is None else pipe.fileno()
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr)
+        )
+        if talks:
+            os.set_blocking(self._stdin, False)
+        for fd, sink in ((self._stdout, on_stdout), (stderr, on_stderr)):
+            os.set_blocking(fd, False)
+            self._sinks[fd] = sink
+            self._poll.register(fd, select.POLLIN)
+        try:
+            self._reaper.add("group", self.pid)
+            self._watcher.start()
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def mute(self) -> bool:
+        """Whether nobody can write to the standard output any more."""
+        return self._stdout not in self._sinks
+
+    def send(self, data: bytes) -> None:
+        """Queue bytes for the child's standard input; a dead child loses them silently."""
+        self._unsent += data
+        self._flush()
+        if self._unsent:
+            self._poll.register(self._stdin, select.POLLOUT)
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Move bytes until something has happened; AttemptOver when the attempt must end."""
+        while not happened():
+            self._watch.check()
+            self._move(self._watch.remaining_s())
+
+    def catch_up(self) -> None:
+        """Move what is in the pipes now."""
+        self._move(0)
+
+    def terminate(self, grace_s: float) -> None:
+        """Ask the group by SIGTERM to end, and give it `grace_s` seconds."""
+        self._hunt = True
+        self._signal(signal.SIGTERM)
+        self.linger(grace_s)
+
+    def hang_up(self) -> None:
+        """End the child's standard input."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with suppress(KeyError):
+                self._poll.unregister(self._stdin)
+            self._process.stdin.close()
+
+    def linger(self, limit_s: float) -> None:
+        """Move bytes until the child exits, for `limit_s` seconds at most."""
+        end = time.monotonic() + limit_s
+        while not self.exited and (remaining := end - time.monotonic()) > 0:
+            self._move(remaining)
+
+    def end(self) -> int:
+        """Kill what is left of the group, collect its last words; return the exit code.
+
+        It is minus the signal's number for a child that was killed. May be called again.
+        """
+        if self._process.returncode is None:
+            hunt = self._hunt or not self.exited
+            self._signal(signal.SIGKILL)
+            if hunt:
+                procfs.kill_marked(self._mark)
+            self._drain()
+            if self._sinks:  # held open by somebody who has left the group
+                procfs.kill_marked(self._mark)
+                self._drain()
+            self.hang_up()
+            if self._watcher.ident is not None:  # it wants to see the exit before we reap
+                self._watcher.join()
+            self._reaper.drop("group", self.pid)
+            self._process.wait()
+            for pipe in (self._process.stdout, self._process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        return self._process.returncode
+
+    def _await_exit(self) -> None:
+        # WNOWAIT leaves the child unreaped
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.exited = True
+        self._watch.wake()
+
+    def _signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            with suppress(PermissionError):  # it has changed its user
+                os.killpg(self.pid, number)
+
+    def _drain(self) -> None:
+        end = time.monotonic() + _DRAIN_S
+        while self._sinks and (remaining := end - time.monotonic()) > 0:
+            self._move(remaining)
+
+    def _move(self, limit_s: float) -> None:
+        limit_ms = math.ceil(min(max(limit_s, 0), _MAX_WAIT_S) * 1000)
+        for fd, _ in self._poll.poll(limit_ms):
+            if fd == self._watch.fd:
+                self._watch.quiet()
+            elif fd == self._stdin:
+                self._flush()
+                if not self._unsent:
+                    self._poll.unregister(fd)
+            elif chunk := os.read(fd, _CHUNK):
+                self._sinks[fd](chunk)
+            else:
+                self._poll.unregister(fd)
+                del self._sinks[fd]
+
+    def _flush(self) -> None:
+        try:
+            del self._unsent[: os.write(self._stdin, self._unsent)]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:  # it is exiting; the exit is noticed by itself
+            self._unsent.clear()

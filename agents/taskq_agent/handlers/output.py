@@ -1,0 +1,54 @@
+"""The end of what a payload writes, however much it writes."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48): colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # strings: window titles, links
+    r"|\x1b[ -/]*[0-~]?"
+)
+_LINE_ENDS = re.compile(r"\r+\n?")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class Tail:
+    """Keeps the last `limit` bytes of a stream in bounded memory."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._kept = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Append what was read."""
+        self._kept += chunk[-self.limit :]
+        if len(self._kept) > 2 * self.limit:
+            del self._kept[: -self.limit]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+
+    def bytes(self) -> bytes:
+        """Return the last `limit` bytes, or all if there were fewer."""
+        return bytes(self._kept[-self.limit :])
+
+    def text(self) -> Optional[str]:
+        """Return what is kept, made fit to be stored and shown; None if that is nothing.
+
+        Bytes that are no UTF-8 become replacement characters, which are longer: the text is
+        cut again, so that its UTF-8 form has at most `limit` bytes.
+        """
+        text = clean(self.bytes().decode("utf-8", "replace"))
+        return text.encode()[-self.limit :].decode("utf-8", "ignore") or None
+
+
+def clean(text: str) -> str:
+    """Return text without what a database or a terminal would choke on.
+
+    NUL, other control characters, terminal escapes and lone surrogates go; carriage returns,
+    with which programs redraw a line, become line ends.
+    """
+    return _CONTROLS.sub("", _ESCAPES.sub("", _LINE_ENDS.sub("\n", text)))

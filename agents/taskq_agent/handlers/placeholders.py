@@ -1,0 +1,92 @@
+"""Argument lists with placeholders: `{name}` becomes a value, never more than one argument.
+
+`{name}` is a field of the payload, `{params.name}` a parameter of the campaign,
+`{task.key}` and `{task.attempt}` belong to the task, `{scratch}` is its folder. `{{` and `}}`
+stand for braces. A string is put in as it is, any other value as JSON; null is no value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from types import MappingProxyType
+from typing import Any, Iterator, List, Mapping, Sequence
+
+TASK_NAMES = frozenset({"task.key", "task.attempt", "scratch"})
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PARAMS = "params."
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+class PlaceholderMissing(ValueError):
+    """A placeholder has no value."""
+
+
+def check(argv: Sequence[str], params: Mapping[str, Any], *, per_task: bool) -> None:
+    """Raise ValueError for a placeholder that can have no value in any task.
+
+    per_task: whether the arguments are filled for each task, or once for all.
+    """
+    for argument in argv:
+        for name in _names(argument):
+            if name.startswith(_PARAMS):
+                if params.get(name[len(_PARAMS) :]) is None:
+                    raise ValueError(
+                        f"{{{name}}} in argument {argument!r}: the campaign's parameters have no "
+                        f"value for {name[len(_PARAMS) :]!r}"
+                    )
+            elif not per_task:
+                raise ValueError(
+                    f"{{{name}}} in argument {argument!r}: this argument is the same for all "
+                    "tasks, so only {params.name} can stand in it"
+                )
+            elif name.startswith("task.") and name not in TASK_NAMES:
+                raise ValueError(
+                    f"{{{name}}} in argument {argument!r}: of a task there are only "
+                    "{task.key} and {task.attempt}"
+                )
+
+
+def fill(
+    argv: Sequence[str],
+    *,
+    params: Mapping[str, Any],
+    payload: Mapping[str, Any] = _NOTHING,
+    task: Mapping[str, Any] = _NOTHING,
+) -> List[str]:
+    """Return the arguments with all placeholders replaced.
+
+    task: values for `TASK_NAMES`. PlaceholderMissing names the first one without a value.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if not name:
+            return match[0][0]
+        if name.startswith(_PARAMS):
+            found, place = params.get(name[len(_PARAMS) :]), "the campaign's parameters"
+        elif name in TASK_NAMES:
+            found, place = task.get(name), "the task"
+        else:
+            found, place = payload.get(name), "the payload"
+        if found is None:
+            raise PlaceholderMissing(f"the placeholder {{{name}}} has no value in {place}")
+        return _shown(found)
+
+    return [_TOKEN.sub(value, argument) for argument in argv]
+
+
+def _names(argument: str) -> Iterator[str]:
+    for match in _TOKEN.finditer(argument):
+        if match[0] in ("{", "}", "{}"):
+            raise ValueError(
+                f"argument {argument!r}: the {match[0]!r} at character {match.start() + 1} is no "
+                "placeholder; write {name}, or {{ and }} for braces"
+            )
+        if match[1]:
+            yield match[1]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,59 @@
+"""The handler `{"kind": "process", "argv": [...]}`: a program that stays for many tasks.
+
+It is started once per slot and speaks lines of JSON: it reads them from its standard input and
+writes one line, and nothing else, to its standard output for each task. First comes
+
+    {"prepare": <parameters of the campaign>, "campaign": "/path"}
+
+which is not answered, then for one task after the other
+
+    {"id": 1, "task": {"key": "a", "attempt": 1, "campaign": "/path", "scratch": "/folder"},
+     "payload": {...}}
+
+with an answer as described in `answers`. The end of its input tells it to exit. Standard error
+is kept as output. If it exits instead of answering, its exit code counts as that of a command
+does; if it writes anything else, the attempt fails with the class `bad-answer`. In both cases
+the next task gets a new process. Its arguments may name parameters of the campaign,
+`{params.name}`, and nothing of a task.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from taskq_agent.handlers import environment, exits, placeholders
+from taskq_agent.handlers.base import AttemptOver
+from taskq_agent.handlers.channel import Channel
+from taskq_agent.handlers.resident import ResidentKind
+from taskq_agent.handlers.watch import Watch
+from taskq_agent.protocol import Campaign, Task
+
+
+class ProcessKind(ResidentKind):
+    """Runs tasks in an process of another program; `folder` is the one it is started in."""
+
+    def __init__(self, campaign: Campaign, folder: str, watch: Watch, grace_s: float) -> None:
+        super().__init__(grace_s)
+        self._campaign = campaign
+        self._folder = folder
+        self._watch = watch
+
+    def _start(self) -> Channel:
+        argv = placeholders.fill(self._campaign.handler["argv"], params=self._campaign.params)
+        env = environment.of_campaign(self._campaign, self._folder)
+        try:
+            return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise AttemptOver(exits.of_start(argv[0], error)) from error
+
+    def _prepare(self, child: Channel) -> None:
+        child.tell({"prepare": self._campaign.params, "campaign": self._campaign.path})
+
+    def _question(self, task: Task, folder: str) -> Dict[str, Any]:
+        about = {
+            "key": task.key,
+            "attempt": task.attempt,
+            "campaign": self._campaign.path,
+            "scratch": folder,
+        }
+        return {"task": about, "payload": task.payload}

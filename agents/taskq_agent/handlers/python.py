@@ -1,0 +1,96 @@
+"""The handler `{"kind": "python", "target": "module:function", "prepare": "module:function"}`.
+
+`shared = prepare(params)` runs once in a child that then stays, `function(payload, shared)` for
+each task; without `prepare`, `shared` is the parameters themselves. The function returns the
+result as a dict (None counts as an empty one), or raises: `Retry`, `FailForGood` and
+`NodeBroken` of `taskq_agent` decide what follows, anything else is a failure that may pass.
+When `prepare` fails otherwise than by one of the three, no task could be done here, so the node
+counts as broken. The time for preparing counts towards the time limit of the task that waits
+for it. The working folder is the task's scratch folder; while preparing it is one that lasts as
+long as the child.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Dict, Sequence
+
+import taskq_agent
+from taskq_agent.handlers import answers, environment, exits
+from taskq_agent.handlers.base import AttemptOver, broken
+from taskq_agent.handlers.channel import Channel, Lost
+from taskq_agent.handlers.resident import ResidentKind
+from taskq_agent.handlers.watch import Watch
+from taskq_agent.protocol import DONE, Campaign, Task
+
+_ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
+
+# Not -m, which searches the working folder before the standard library. The package's own root
+# may be a site-packages, so it is searched first for the package only.
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import taskq_agent; "
+    "sys.path[:] = [*filter(None, sys.path[1:]), sys.argv[1]]; "
+    "from taskq_agent.handlers import child; child.main()"
+)
+
+
+class PythonKind(ResidentKind):
+    """Runs tasks in a Python interpreter of its own, the one that runs the agent."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        folder: str,
+        watch: Watch,
+        grace_s: float,
+        python_path: Sequence[str],
+    ) -> None:
+        super().__init__(grace_s)
+        self._campaign = campaign
+        self._folder = folder
+        self._watch = watch
+        self._python_path = [*map(_absolute, python_path)]
+
+    def _start(self) -> Channel:
+        argv = [sys.executable, "-c", _BOOT, _ROOT]
+        env = environment.of_campaign(self._campaign, self._folder)
+        if "PYTHONPATH" in env:  # relative to where the agent was started, not the child
+            paths = filter(None, env["PYTHONPATH"].split(os.pathsep))
+            env["PYTHONPATH"] = os.pathsep.join(map(_absolute, paths))
+        try:
+            return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise AttemptOver(exits.of_start(argv[0], error)) from error
+
+    def _prepare(self, child: Channel) -> None:
+        handler = self._campaign.handler
+        question = {
+            "id": 0,
+            "python_path": self._python_path,
+            "target": handler["target"],
+            "prepare": handler.get("prepare"),
+            "params": self._campaign.params,
+        }
+        try:
+            ended = answers.ended(child.ask(question), 0)
+        except answers.BadAnswer as error:
+            raise AttemptOver(broken("prepare-failed", f"the child {error}")) from None
+        except Lost:
+            how = exits.of_code(child.group.end())
+            text = f"while preparing: {how.error if how else 'exited with 0'}"
+            raise AttemptOver(broken("prepare-failed", text)) from None
+        if ended.outcome != DONE:
+            raise AttemptOver(ended)
+
+    def _question(self, task: Task, folder: str) -> Dict[str, Any]:
+        return {
+            "env": environment.of_task(task, folder),
+            "folder": folder,
+            "payload": task.payload,
+        }
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())

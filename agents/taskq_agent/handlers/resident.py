@@ -1,0 +1,73 @@
+"""What the two kinds of handlers have in common whose child stays for many tasks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, Dict, Optional
+
+from taskq_agent.handlers import answers, exits
+from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
+from taskq_agent.handlers.channel import Channel, Lost
+from taskq_agent.protocol import Task
+
+
+class ResidentKind(ABC):
+    """Starts a child for the first task, keeps it while it can be used, then takes another."""
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
+        self._asked = 0
+        self._child: Optional[Channel] = None
+
+    def run(self, task: Task, folder: str) -> Ended:
+        """Run one attempt."""
+        phases: Dict[str, float] = {}
+        if self._child is not None and not self._child.settle():
+            self.close()  # it has ended between two tasks, which is no fault of this one
+        child = self._child
+        try:
+            if child is None:
+                with timed(phases, "prepare_s"):
+                    child = self._child = self._start()
+                    self._prepare(child)
+            with timed(phases, "run_s"):
+                self._asked += 1
+                question = {"id": self._asked, **self._question(task, folder)}
+                ended = answers.ended(child.ask(question), self._asked)
+        except AttemptOver as over:
+            if child is not None:
+                child.group.terminate(self._grace_s)
+            ended = over.ended
+            self._end()
+        except answers.BadAnswer as error:
+            self._end()
+            ended = failed("bad-answer", f"the handler's process {error}", retry=True)
+        except Lost:
+            text = "the handler's process exited without an answer"
+            ended = exits.of_code(self._end()) or failed("no-answer", text, retry=True, exit_code=0)
+        tail = child.output.text() if child is not None else None
+        return replace(ended, phases=phases, tail=tail)
+
+    def close(self) -> None:
+        """End the child: by the end of its input; after the grace, by SIGKILL."""
+        if self._child is not None:
+            self._child.group.hang_up()
+            self._child.group.linger(self._grace_s)
+            self._end()
+
+    @abstractmethod
+    def _start(self) -> Channel:
+        """Start a child; AttemptOver if that cannot be."""
+
+    @abstractmethod
+    def _prepare(self, child: Channel) -> None:
+        """Tell it what comes before the first task; AttemptOver if it cannot do such tasks."""
+
+    @abstractmethod
+    def _question(self, task: Task, folder: str) -> Dict[str, Any]:
+        """Return the message that hands it a task."""
+
+    def _end(self) -> int:
+        child, self._child = self._child, None
+        return child.group.end() if child is not None else 0

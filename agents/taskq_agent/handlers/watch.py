@@ -1,0 +1,81 @@
+"""What may end an attempt early: a stop from outside, or its time limit."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import Optional
+
+from taskq_agent.handlers.base import AttemptOver, Ended, failed
+from taskq_agent.protocol import RELEASED
+
+_FOREVER = float("inf")
+
+
+class Watch:
+    """One per slot. `stop` and `wake` may be called from any thread, the rest is the slot's.
+
+    fd: becomes readable when something has happened that a waiting slot must look at.
+    """
+
+    def __init__(self) -> None:
+        self.fd, self._write_fd = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write_fd, False)
+        self._lock = threading.Lock()
+        self._busy = False
+        self._stopped = False
+        self._closed = False
+        self._limit_s: Optional[float] = None
+        self._end = _FOREVER
+
+    def begin(self, limit_s: Optional[float]) -> None:
+        """Start the clock of an attempt."""
+        self._limit_s = limit_s
+        self._end = _FOREVER if limit_s is None else time.monotonic() + limit_s
+        with self._lock:
+            self._busy, self._stopped = True, False
+
+    def finish(self) -> None:
+        """End the attempt: a stop now finds nothing to stop."""
+        with self._lock:
+            self._busy = False
+
+    def stop(self) -> None:
+        """Stop the attempt in hand."""
+        with self._lock:
+            self._stopped = self._busy
+        self.wake()
+
+    def wake(self) -> None:
+        """Make whoever waits for `fd` look again."""
+        with self._lock, suppress(BlockingIOError):  # full of earlier calls: readable anyway
+            if not self._closed:
+                os.write(self._write_fd, b"!")
+
+    def quiet(self) -> None:
+        """Take back what made `fd` readable."""
+        with suppress(BlockingIOError):
+            os.read(self.fd, 4096)
+
+    def check(self) -> None:
+        """Raise AttemptOver if the attempt in hand may not go on."""
+        if self._stopped:
+            raise AttemptOver(Ended(RELEASED, error_class="stopped", error="stopped by its agent"))
+        if time.monotonic() >= self._end:
+            raise AttemptOver(
+                failed("time-limit", f"exceeded its time limit of {self._limit_s:g} s", retry=True)
+            )
+
+    def remaining_s(self) -> float:
+        """Return the seconds until the time limit; infinity without one."""
+        return self._end - time.monotonic()
+
+    def close(self) -> None:
+        """Give the descriptors back; a late `stop` or `wake` then does nothing."""
+        with self._lock:
+            self._closed = True
+            os.close(self.fd)
+            os.close(self._write_fd)

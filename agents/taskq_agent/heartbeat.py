@@ -1,0 +1,117 @@
+"""Beats that keep a session alive, from a thread of its own, whatever the agent is busy with."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from typing import Callable, Optional
+
+from taskq_agent.errors import Refused, SessionLost, TransportError
+from taskq_agent.events import BeatFailed, Broken, Event, StopOrdered
+from taskq_agent.protocol import Beat, Welcome
+from taskq_agent.transport import Transport
+from taskq_agent.watchdog import LOOK_S, Watchdog
+
+log = logging.getLogger(__name__)
+
+_LONGEST_RETRY_S = 5.0
+
+
+class Heartbeat:
+    """Beats for the newest session, at once and then in its rhythm.
+
+    snapshot: returns what to say, quickly. post: takes events; must not wait. look: called at
+    least every `LOOK_S` seconds while no beat is in the air.
+    """
+
+    task = "a beat"
+
+    def __init__(
+        self,
+        transport: Transport,
+        snapshot: Callable[[], Optional[Beat]],
+        post: Callable[[Event], None],
+        look: Callable[[], None],
+        *,
+        watchdog: Watchdog,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self._transport = transport
+        self._snapshot = snapshot
+        self._post = post
+        self._look = look
+        self._watchdog = watchdog
+        self._uniform = uniform
+        self._changed = threading.Condition()
+        self._heartbeat_s = 0.0
+        self._due = math.inf
+        self._failing = False
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="taskq-beat", daemon=True)
+        self._thread.start()
+
+    def keep(self, welcome: Welcome) -> None:
+        """Beat for this session from now on."""
+        with self._changed:
+            self._heartbeat_s = welcome.heartbeat_s
+            self._due = time.monotonic()
+            self._changed.notify()
+
+    def is_hung(self, now: float) -> bool:
+        """Tell whether the thread has not come round for too long; see `Watchdog`."""
+        return self._watchdog.is_hung(now)
+
+    def close(self, timeout_s: float) -> None:
+        """Beat no more; wait so long for a beat in the air."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._watchdog.came_round()
+                self._look()
+                if time.monotonic() >= self._due:
+                    self._beat()
+        except Exception:
+            log.exception("the thread of the beats has failed")
+            self._post(Broken("its beats have failed"))
+
+    def _wait(self) -> bool:
+        with self._changed:
+            wait_s = min(self._due - time.monotonic(), LOOK_S)
+            if not self._stopped and wait_s > 0:
+                self._changed.wait(wait_s)
+            return not self._stopped
+
+    def _beat(self) -> None:
+        with self._changed:
+            heartbeat_s, self._due = self._heartbeat_s, math.inf
+        beat = self._snapshot()
+        if beat is None:
+            return  # the session was lost; `keep` will come with another
+        begun = time.monotonic()
+        try:
+            answer = self._transport.beat(beat)
+        except (SessionLost, Refused) as error:
+            self._post(BeatFailed(beat.session, error))
+            return
+        except TransportError as error:
+            log.log(logging.DEBUG if self._failing else logging.WARNING, "a beat failed: %s", error)
+            self._failing = True
+            retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S)
+            self._plan(time.monotonic() + retry_s * (0.5 + 0.5 * self._uniform()))
+            return
+        self._failing = False
+        for held in answer.stop:
+            self._post(StopOrdered(held))
+        self._plan(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))
+
+    def _plan(self, due: float) -> None:
+        with self._changed:
+            self._due = min(self._due, due)  # `keep` may have come in between

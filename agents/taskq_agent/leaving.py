@@ -1,0 +1,54 @@
+"""How an agent goes: no more tasks, then no more running ones, then no more reports."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from taskq_agent.settings import AgentSettings
+
+
+class Leaving:
+    """The way out, which is bounded in time whatever hangs.
+
+    stop_at: when tasks that still run are told to stop. quiet_at: since when none runs any
+    more. mute: the queue does not want to hear from this agent.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, reason: str, code: int, stop_at: float, *, mute: bool
+    ) -> None:
+        self.reason = reason
+        self.code = code
+        self.stop_at = stop_at
+        self.mute = mute
+        self.quiet_at: Optional[float] = None
+        self._settings = settings
+
+    def hasten(self, reason: str, code: int, stop_at: float, *, mute: bool) -> None:
+        """Take in a further reason to leave: the earliest time and the first error count."""
+        self.stop_at = min(self.stop_at, stop_at)
+        self.mute = self.mute or mute
+        if self.code == 0 and code != 0:
+            self.reason, self.code = reason, code
+
+    def falls_quiet(self, running: int, now: float) -> bool:
+        """Tell whether the last task has just ended; one that does not stop in time is given up."""
+        if self.quiet_at is None and (running == 0 or now >= self._given_up_at()):
+            self.quiet_at = now
+            return True
+        return False
+
+    def is_over(self, now: float) -> bool:
+        """Tell whether there is no more time, or no use, for last words."""
+        if self.quiet_at is None:
+            return False
+        return self.mute or now >= self.quiet_at + self._settings.farewell_s
+
+    def times(self) -> List[float]:
+        """Return when something is due."""
+        if self.quiet_at is None:
+            return [self.stop_at, self._given_up_at()]
+        return [self.quiet_at + self._settings.farewell_s]
+
+    def _given_up_at(self) -> float:
+        return self.stop_at + self._settings.stop_s

@@ -1,0 +1,245 @@
+"""The loop around the core: it turns what happens into events, and actions into deeds.
+
+    caller, beats, slots (threads), signals --events--> loop --actions--> caller, slots, spool
+
+Only the loop speaks to the core, under a lock that the beats take as well, to copy what is in
+hand. The loop waits for nothing but events, and for a second at most, so it always comes round.
+Who does not is found out by a watchdog: the loop looks after the others, the beats look after
+the loop.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import random
+import signal
+import threading
+import time
+import uuid
+from contextlib import ExitStack
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Callable, Dict, List, Optional, Union
+
+from taskq_agent import events as ev
+from taskq_agent.core import EXIT_AGENT_BROKEN, AgentCore
+from taskq_agent.crew import Caller, Slot
+from taskq_agent.handlers.base import Runner
+from taskq_agent.heartbeat import Heartbeat
+from taskq_agent.protocol import Beat, Hello, LeaseIds
+from taskq_agent.settings import AgentSettings
+from taskq_agent.spool import Spool
+from taskq_agent.transport import Transport
+from taskq_agent.watchdog import LOOK_S, Watchdog
+
+log = logging.getLogger(__name__)
+
+_CLEAR_UP_S = 10.0
+_LAST_CALL_S = 1.0
+
+
+@dataclass(frozen=True)
+class AgentSummary:
+    """What an agent did, and why it left.
+
+    released: handed back, begun or not. superseded: how many of all these did not count, since
+    their leases were void. undelivered: reports that did not reach the queue; they stay in the
+    spool, if there is one.
+    """
+
+    done: int
+    failed: int
+    released: int
+    superseded: int
+    undelivered: int
+    reason: str
+    exit_code: int
+
+
+def run_agent(
+    transport: Transport, settings: AgentSettings, make_runner: Callable[[int], Runner]
+) -> AgentSummary:
+    """Run an agent to its end; see `Agent`."""
+    return Agent(transport, settings, make_runner).run()
+
+
+class Agent:
+    """An agent: works until there is a reason to leave.
+
+    make_runner: makes the runner of a slot, numbered from 0. What it raises, `run` raises, and
+    nothing has been claimed then.
+    abandon: ends the process at once with an exit code; called when the loop itself hangs.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        settings: AgentSettings,
+        make_runner: Callable[[int], Runner],
+        *,
+        abandon: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._transport = transport
+        self._settings = settings
+        self._make_runner = make_runner
+        self._abandon = abandon
+        # A signal handler may put while a put is under way: SimpleQueue allows that.
+        self._events: SimpleQueue[ev.Event] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._loop_dog = Watchdog(settings.watchdog_s)
+
+    def terminate(self) -> None:
+        """Tell the agent to leave, or, a second time, to leave at once. From any thread."""
+        self._events.put(ev.TermSignal())
+
+    def run(self) -> AgentSummary:
+        """Work, once. In the main thread, SIGTERM and SIGINT mean `terminate` meanwhile."""
+        settings = self._settings
+        with ExitStack() as stack:
+            spool = None
+            if settings.spool_dir is not None:
+                spool = Spool(settings.spool_dir, settings.name)
+                stack.callback(spool.close)
+            core = AgentCore(
+                settings,
+                now=time.monotonic(),
+                draw_hello=self._draw_hello,
+                draw_lease=LeaseIds(),
+                uniform=random.random,
+                inherited=() if spool is None else spool.open(),
+            )
+            self._listen(stack)
+            caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
+            stack.callback(caller.close, _LAST_CALL_S)
+            beats = Heartbeat(
+                self._transport,
+                lambda: self._snapshot(core),
+                self._events.put,
+                self._look_after_loop,
+                watchdog=Watchdog(settings.watchdog_s),
+            )
+            stack.callback(beats.close, _LAST_CALL_S)
+            slots: List[Slot] = []
+            stack.callback(_clear_up, slots)
+            for number in range(settings.slots):
+                runner = self._make_runner(number)
+                slots.append(Slot(number, runner, self._events.put))
+
+            end = self._loop(core, _deeds(caller, beats, slots, spool), [caller, beats])
+        tally = core.tally()
+        summary = AgentSummary(
+            done=tally.done,
+            failed=tally.failed,
+            released=tally.released,
+            superseded=tally.superseded,
+            undelivered=core.undelivered(),
+            reason=end.reason,
+            exit_code=end.code,
+        )
+        log.info(
+            "the agent has left: %d done, %d failed, %d handed back, %d of these superseded, "
+            "%d reports undelivered",
+            summary.done,
+            summary.failed,
+            summary.released,
+            summary.superseded,
+            summary.undelivered,
+        )
+        return summary
+
+    def _loop(
+        self,
+        core: AgentCore,
+        deeds: Dict[type, Callable[[Any], object]],
+        watched: List[Union[Caller, Heartbeat]],
+    ) -> ev.Exit:
+        look_at = 0.0
+        event: ev.Event = ev.Tick()
+        while True:
+            now = time.monotonic()
+            with self._lock:
+                actions = core.handle(event, now)
+                due = core.due()
+            for action in actions:
+                if isinstance(action, ev.Exit):
+                    return action
+                deeds[type(action)](action)
+            self._loop_dog.came_round()
+            if now >= look_at:
+                look_at = now + LOOK_S
+                hung = [part for part in watched if part.is_hung(now)]
+                for part in hung:
+                    watched.remove(part)
+                    self._events.put(ev.Broken(f"{part.task} does not come back"))
+            event = self._next_event(due - now)
+
+    def _next_event(self, wait_s: float) -> ev.Event:
+        try:
+            return self._events.get(timeout=min(max(wait_s, 0.0), LOOK_S))
+        except Empty:
+            return ev.Tick()
+
+    def _snapshot(self, core: AgentCore) -> Optional[Beat]:
+        with self._lock:
+            return core.beat()
+
+    def _look_after_loop(self) -> None:
+        if self._loop_dog.is_hung(time.monotonic()):
+            log.critical("the agent hangs: giving up")
+            faulthandler.dump_traceback(file=2)
+            self._abandon(EXIT_AGENT_BROKEN)
+
+    def _listen(self, stack: ExitStack) -> None:
+        # A signal in the moment before the loop waits is noticed when the wait is over.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                former = signal.signal(number, lambda *_: self.terminate())
+                stack.callback(signal.signal, number, former)
+
+    def _draw_hello(self) -> Hello:
+        settings = self._settings
+        return Hello(
+            key=str(uuid.uuid4()),
+            campaign=settings.campaign,
+            name=settings.name,
+            host=settings.host,
+            pid=os.getpid(),
+            site=settings.site,
+            slots=settings.slots,
+            release=settings.release,
+        )
+
+
+def _deeds(
+    caller: Caller, beats: Heartbeat, slots: List[Slot], spool: Optional[Spool]
+) -> Dict[type, Callable[[Any], object]]:
+    def spool_report(action: ev.SpoolReport) -> None:
+        if spool is not None:
+            spool.add(action.held, action.line)
+
+    def forget_reports(action: ev.ForgetReports) -> None:
+        if spool is not None:
+            spool.forget(action.reports)
+
+    return {
+        ev.OpenSession: caller.call,
+        ev.SendExchange: caller.call,
+        ev.CloseSession: caller.call,
+        ev.StartBeats: lambda action: beats.keep(action.welcome),
+        ev.StartTask: lambda action: slots[action.slot].start(action.task, action.campaign),
+        ev.StopTask: lambda action: slots[action.slot].stop(),
+        ev.SpoolReport: spool_report,
+        ev.ForgetReports: forget_reports,
+        ev.Say: lambda action: log.log(action.level, action.text, *action.args),
+    }
+
+
+def _clear_up(slots: List[Slot]) -> None:
+    deadline = time.monotonic() + _CLEAR_UP_S
+    for slot in slots:
+        slot.stop()
+        slot.finish()
+    for slot in slots:
+        slot.join(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,224 @@
+"""The messages between agent and queue: plain values, the same in process and over HTTP.
+
+One exchange is one round trip: it reports ended attempts and claims new tasks. A beat,
+sent from a thread of its own, keeps the session alive and names what the agent holds.
+Every request may be repeated as it is and then gets the same answer: a session is
+identified by a key that the agent draws, a claim by its lease id, a report by
+(task, lease id).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, Callable, Mapping, Optional, Tuple
+
+PROTOCOL = 1
+
+DONE = "done"
+FAILED = "failed"
+RELEASED = "released"
+OUTCOMES = (DONE, FAILED, RELEASED)
+
+ACCEPTED = "accepted"
+DUPLICATE = "duplicate"
+SUPERSEDED = "superseded"
+UNKNOWN = "unknown"
+
+MAX_RESULT_BYTES = 262_144
+MAX_TAIL_BYTES = 8_192
+MAX_ERROR_CHARS = 2_000
+MAX_CLAIM = 1_000
+
+
+@dataclass(frozen=True)
+class Hello:
+    """An agent presents itself; `key` makes the call repeatable."""
+
+    key: str
+    campaign: str
+    name: str
+    host: str
+    pid: int
+    site: str
+    slots: int
+    release: str
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """The session that was opened, and its rhythm.
+
+    The session expires `lease_s` seconds after the last beat that arrived.
+    """
+
+    session: int
+    heartbeat_s: float
+    lease_s: float
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What the tasks of one campaign share. A change raises `revision`."""
+
+    campaign: int
+    revision: int
+    path: str
+    handler: Mapping[str, Any]
+    params: Mapping[str, Any]
+    time_limit_s: Optional[float]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One attempt to work on; (task, lease) is its fence."""
+
+    campaign: int
+    revision: int
+    task: int
+    key: str
+    attempt: int
+    lease: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Held:
+    """The fence of an attempt that the agent has in hand."""
+
+    campaign: int
+    task: int
+    lease: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an attempt ended.
+
+    outcome: `done`, `failed` or `released` (handed back: counts neither as failure nor as loss).
+    retry: for `failed`: whether a further attempt may help.
+    started: for `released`: whether the handler had begun.
+    phases: seconds spent by phase, such as `wait_s`, `prepare_s`, `run_s`.
+    """
+
+    campaign: int
+    task: int
+    lease: str
+    outcome: str
+    result: Optional[Mapping[str, Any]] = None
+    retry: bool = True
+    started: bool = True
+    error_class: Optional[str] = None
+    error: Optional[str] = None
+    exit_code: Optional[int] = None
+    tail: Optional[str] = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ack:
+    """The verdict on a report: accepted, duplicate, superseded or unknown. All are final."""
+
+    campaign: int
+    task: int
+    lease: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One exchange: report ended attempts, claim up to `want` tasks under the id `lease`.
+
+    lifetime_s: seconds that this agent will still live; no task is given whose time limit
+    is longer. None: no limit.
+    """
+
+    session: int
+    reports: Tuple[Report, ...] = ()
+    want: int = 0
+    lease: str = ""
+    lifetime_s: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to an exchange: a verdict per report, in order, and the claimed tasks.
+
+    campaigns: one entry for each campaign that `tasks` mentions.
+    unfinished: when nothing was claimed, the tasks still waiting, delayed or working in
+    what the agent serves; zero means that it can go home.
+    """
+
+    acks: Tuple[Ack, ...] = ()
+    tasks: Tuple[Task, ...] = ()
+    campaigns: Tuple[Campaign, ...] = ()
+    unfinished: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The session lives and holds exactly these attempts.
+
+    pending: lease ids of claims that wait for their answer.
+    drawn: the newest lease id that had been drawn when this was written down. An attempt that
+    belongs to the session, whose lease is not younger than this one and that is named by
+    neither `held` nor `pending`, is handed to somebody else. Of younger leases a beat says
+    nothing: their claims may have overtaken it on the way.
+    """
+
+    session: int
+    held: Tuple[Held, ...] = ()
+    pending: Tuple[str, ...] = ()
+    drawn: str = ""
+
+
+@dataclass(frozen=True)
+class BeatAnswer:
+    """Attempts whose lease is void: the agent stops working on them."""
+
+    stop: Tuple[Held, ...] = ()
+
+
+def new_lease(now_ns: Optional[int] = None) -> str:
+    """Draw a lease id: a version 7 UUID (RFC 9562), 74 random bits after a time stamp.
+
+    The leading time keeps the ids of one period together in the index; the random part makes
+    it unique.
+    """
+    millis = (time.time_ns() if now_ns is None else now_ns) // 1_000_000
+    value = (millis & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 7 << 76
+    value = value & ~(0x3 << 62) | 2 << 62
+    return str(uuid.UUID(int=value))
+
+
+class LeaseIds:
+    """Draws lease ids that rise, as the session's beats need them, whatever the clock does."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._clock_ns = clock_ns
+        self._last_ms = 0
+
+    def __call__(self) -> str:
+        """Draw the next one."""
+        self._last_ms = max(self._last_ms + 1, self._clock_ns() // 1_000_000)
+        return new_lease(self._last_ms * 1_000_000)
+
+
+def dumps(message: Any) -> str:
+    """Return a message as compact JSON.
+
+    ValueError or TypeError if it holds what JSON cannot say: NaN, infinity, other objects.
+    """
+    return json.dumps(
+        message, default=_members, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _members(message: Any) -> Any:
+    if not is_dataclass(message):
+        raise TypeError(f"a {type(message).__name__} cannot be written as JSON")
+    return vars(message)

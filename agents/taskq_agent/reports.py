@@ -1,0 +1,84 @@
+"""From the end of an attempt to a report, and from a report to a line on disk and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Optional, Union
+
+from taskq_agent.handlers.base import Ended
+from taskq_agent.handlers.output import clean
+from taskq_agent.protocol import (
+    FAILED,
+    MAX_ERROR_CHARS,
+    OUTCOMES,
+    RELEASED,
+    Ack,
+    Held,
+    Report,
+    Task,
+    dumps,
+)
+
+_FIELDS = frozenset(member.name for member in fields(Report))
+
+
+def fence(thing: Union[Task, Report, Ack]) -> Held:
+    """Return what fences the attempt that a message is about."""
+    return Held(thing.campaign, thing.task, thing.lease)
+
+
+def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> Report:
+    """Return the report on an attempt that ran.
+
+    wait_s: how long it waited for its slot. stopped: this agent made it end, so that a failure
+    says nothing about the task.
+    """
+    outcome = RELEASED if ended.outcome == FAILED and stopped else ended.outcome
+    return Report(
+        campaign=held.campaign,
+        task=held.task,
+        lease=held.lease,
+        outcome=RELEASED if ended.node_broken else outcome,
+        result=ended.result,
+        retry=ended.retry,
+        started=not ended.node_broken,
+        error_class=_storable(ended.error_class),
+        error=_storable(ended.error),
+        exit_code=ended.exit_code,
+        tail=ended.tail,
+        phases={"wait_s": round(wait_s, 6), **ended.phases},
+    )
+
+
+def unstarted_report(held: Held) -> Report:
+    """Return the report that hands back a task that nobody has begun."""
+    return Report(held.campaign, held.task, held.lease, RELEASED, started=False)
+
+
+def line(report: Report) -> bytes:
+    """Return a report as one line of JSON."""
+    return dumps(report).encode() + b"\n"
+
+
+def parsed(text: bytes) -> Report:
+    """Return the report that a line holds; ValueError if it holds none.
+
+    Members that this release does not know are left out.
+    """
+    try:
+        members = json.loads(text)
+        numbers = [members["campaign"], members["task"]]
+        if not (
+            all(isinstance(number, int) for number in numbers)
+            and isinstance(members["lease"], str)
+            and members["outcome"] in OUTCOMES
+        ):
+            raise ValueError("not a report: a member has the wrong type")
+        return Report(**{name: value for name, value in members.items() if name in _FIELDS})
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a report: {error!r}") from None
+
+
+def _storable(text: Optional[str]) -> Optional[str]:
+    return None if text is None else clean(text)[:MAX_ERROR_CHARS]

@@ -1,0 +1,92 @@
+"""Scratch folders: one per slot, in it one per task, removed whatever a task has left there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Optional
+
+MIN_FREE_BYTES = 1 << 20
+
+_OWNER_ONLY = 0o700
+
+log = logging.getLogger(__name__)
+
+
+class SlotFolder:
+    """The folder of one slot, made for its owner only, and the task folders in it.
+
+    keep: leave what is made here.
+    """
+
+    def __init__(self, root: Optional[Path], slot: int, *, keep: bool) -> None:
+        """Make the folder; OSError if that cannot be."""
+        parent = Path(root or tempfile.gettempdir()).absolute()
+        parent.mkdir(parents=True, exist_ok=True)
+        self.path = tempfile.mkdtemp(prefix=f"taskq-{os.getpid()}-{slot}-", dir=parent)
+        self._keep = keep
+        self._made = 0
+        self._spare: Optional[str] = None
+
+    def take(self, name: str) -> str:
+        """Return the path of an empty folder; it is named after its first user.
+
+        Raises OSError when the disk is full or does not let us.
+        """
+        usage = os.statvfs(self.path)
+        free = usage.f_bavail * usage.f_frsize
+        if free < MIN_FREE_BYTES:
+            raise OSError(f"{self.path}: only {free} bytes are free on this disk")
+        path, self._spare = self._spare, None
+        if path is None:
+            self._made += 1
+            path = f"{self.path}/{self._made}-{name}"
+            Path(path).mkdir(_OWNER_ONLY)
+        return path
+
+    def give_back(self, path: str) -> None:
+        """Remove a folder; one that is as it was is taken again, which spares the disk."""
+        if self._keep:
+            return
+        if _untouched(path):
+            self._spare = path
+        else:
+            remove(path)
+
+    def close(self) -> None:
+        """Remove everything."""
+        if not self._keep:
+            remove(self.path)
+
+
+def remove(path: str) -> None:
+    """Remove a folder with all that is in it; what cannot be removed is logged and stays."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        _open_up(path)
+        shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        log.warning("scratch folder %s could not be removed", path)
+
+
+def _untouched(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            empty = next(entries, None) is None
+        return empty and stat.S_IMODE(os.lstat(path).st_mode) == _OWNER_ONLY
+    except OSError:
+        return False
+
+
+def _open_up(path: str) -> None:
+    """Give the owner back the right to remove things: payloads copy read-only trees."""
+    for folder, names, _ in os.walk(path):
+        for place in (Path(folder), *(Path(folder, name) for name in names)):
+            if not place.is_symlink():
+                with suppress(OSError):
+                    place.chmod(_OWNER_ONLY)

@@ -1,0 +1,81 @@
+"""What an agent is told at its start."""
+
+from __future__ import annotations
+
+import math
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How one agent works. All times are in seconds; ValueError if a value makes no sense."""
+
+    campaign: str
+    """Path of the campaign to serve, with everything below it."""
+
+    name: str = "agent"
+    """What people call this agent; need not be unique."""
+
+    host: str = field(default_factory=socket.gethostname)
+
+    site: str = ""
+    """The place it runs at, such as a cluster."""
+
+    release: str = ""
+    """Release of the program, shown beside the session."""
+
+    slots: int = 1
+    """Tasks that run at the same time."""
+
+    max_tasks: Optional[int] = None
+    """Go home after this many attempts. None: no limit."""
+
+    max_seconds: Optional[float] = None
+    """Wall-clock limit of the batch job, counted from the start of the agent. Everything has
+    been handed back by then. None: no limit."""
+
+    until_empty: bool = False
+    """Go home when the campaign has nothing left that could ever be claimed."""
+
+    ahead_s: float = 1.0
+    """How much work to claim ahead of free slots, while tasks take less than half of it.
+    0: never claim ahead."""
+
+    grace_s: float = 20.0
+    """After SIGTERM: how long running tasks may go on in order to end by themselves."""
+
+    stop_s: float = 10.0
+    """How long a task that is told to stop may take until it is given up. To be longer than
+    the grace that the runners give to their payloads."""
+
+    farewell_s: float = 10.0
+    """How long to try delivering the last reports before leaving them to the spool."""
+
+    watchdog_s: float = 300.0
+    """Leave with an error when the loop, a beat or a request makes no headway for this long.
+    Must exceed the time-outs of the transport."""
+
+    spool_dir: Optional[Path] = None
+    """Folder that keeps reports until they are acknowledged. It may be shared by many agents,
+    but only by agents of one queue: to another queue the reports mean nothing. None: reports
+    are kept in memory only, and die with the process."""
+
+    def __post_init__(self) -> None:
+        if self.slots < 1:
+            raise ValueError(f"slots is {self.slots}; an agent needs at least 1")
+        if self.max_tasks is not None and self.max_tasks < 1:
+            raise ValueError(f"max_tasks is {self.max_tasks}; it must be at least 1, or None")
+        if self.max_seconds is not None:
+            _check_seconds("max_seconds", self.max_seconds, above_zero=True)
+        _check_seconds("watchdog_s", self.watchdog_s, above_zero=True)
+        for name in ("ahead_s", "grace_s", "stop_s", "farewell_s"):
+            _check_seconds(name, getattr(self, name))
+
+
+def _check_seconds(name: str, value: float, *, above_zero: bool = False) -> None:
+    if not math.isfinite(value) or value < 0 or (above_zero and value == 0):
+        least = "over 0" if above_zero else "0 or more"
+        raise ValueError(f"{name} is {value}; it must be a number of seconds, {least}")

@@ -1,0 +1,189 @@
+"""Reports on disk until they are acknowledged, so that a killed agent loses no finished work.
+
+Each agent process appends to a file of its own, a line of JSON for each report, and empties it
+whenever all that it holds is acknowledged. An agent that starts takes over the files of those
+that are gone and sends their reports; one that had arrived before is found to be a duplicate.
+
+A file is locked by its owner for as long as the process lives (flock), so nobody takes over
+from the living, and no process number has to be trusted. It gets its final name only when it is
+locked and complete.
+
+Nothing is forced to disk (no fsync): what a killed process has written stays, and a node that
+loses power loses a few reports, whose tasks run again when their leases expire. A full disk does
+not stop the work either: meanwhile the reports are kept in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import stat
+import time
+import uuid
+from pathlib import Path
+from typing import BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+
+from taskq_agent.protocol import Held, Report
+from taskq_agent.reports import fence, parsed
+
+log = logging.getLogger(__name__)
+
+_SUFFIX = ".reports"
+_UNFINISHED = ".new"
+_COMPACT_BYTES = 1 << 20
+_RETRY_S = 10.0
+_OWN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_OTHER = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Spool:
+    """The reports of one agent process in a folder that agents share.
+
+    For one thread. Nothing here raises OSError: work goes on without the spool.
+    """
+
+    def __init__(
+        self, folder: Path, agent: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", agent)[:100]
+        self.path = folder / f"{name}-{uuid.uuid4().hex}{_SUFFIX}"
+        self._clock = clock
+        self._lines: Dict[Held, bytes] = {}
+        self._kept_bytes = 0
+        self._file: Optional[int] = None
+        self._file_bytes = 0
+        self._retry_at: Optional[float] = None
+
+    def open(self) -> List[Tuple[Report, int]]:
+        """Take over what earlier processes left behind; return it with the lengths of its lines."""
+        reports: Dict[Held, Tuple[Report, int]] = {}
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.ExitStack() as locks:
+                abandoned = list(_abandoned(self.path.parent, locks))
+                for path, file in abandoned:
+                    for report, line in _reports_in(path, file):
+                        reports[fence(report)] = report, len(line)
+                        self._keep(fence(report), line)
+                if self._lines:
+                    self._rewrite()
+                for path, _ in abandoned:
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            self._fall_behind(error)
+        if reports:
+            log.info("%d reports of earlier agents are to be sent", len(reports))
+        return list(reports.values())
+
+    def add(self, held: Held, line: bytes) -> None:
+        """Keep a report until it is forgotten."""
+        self._keep(held, line)
+        try:
+            if self._file is None or self._retry_at is not None:
+                self._catch_up()
+            else:
+                self._append(self._file, line)
+        except OSError as error:
+            self._fall_behind(error)
+
+    def forget(self, reports: Iterable[Held]) -> None:
+        """Drop reports that have their verdicts; ones that are not kept are passed over."""
+        for held in reports:
+            self._kept_bytes -= len(self._lines.pop(held, b""))
+        if self._file is None:
+            return
+        try:
+            if not self._lines:
+                os.ftruncate(self._file, 0)
+                self._file_bytes = 0
+                self._recover()
+            elif self._file_bytes > _COMPACT_BYTES + 2 * self._kept_bytes:
+                self._rewrite()
+        except OSError as error:
+            self._fall_behind(error)
+
+    def close(self) -> None:
+        """Leave the reports that are still kept to a later agent."""
+        if self._file is None:
+            return
+        try:
+            if not self._lines:
+                self.path.unlink()
+        except OSError as error:
+            log.debug("%s stays: %s", self.path, error)
+        os.close(self._file)
+        self._file = None
+
+    def _keep(self, held: Held, line: bytes) -> None:
+        self._kept_bytes += len(line) - len(self._lines.get(held, b""))
+        self._lines[held] = line
+
+    def _append(self, file: int, line: bytes) -> None:
+        written = os.write(file, line)
+        if written < len(line):
+            os.ftruncate(file, self._file_bytes)
+            raise OSError(f"only {written} of {len(line)} bytes could be written")
+        self._file_bytes += written
+
+    def _rewrite(self) -> None:
+        """Replace the file by one that holds just what is kept."""
+        unfinished = self.path.with_suffix(_SUFFIX + _UNFINISHED)
+        file = os.open(unfinished, _OWN, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with open(file, "wb", closefd=False) as stream:
+                stream.writelines(self._lines.values())
+            unfinished.replace(self.path)
+        except OSError:
+            os.close(file)
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
+        if self._file is not None:
+            os.close(self._file)
+        self._file, self._file_bytes = file, self._kept_bytes
+
+    def _catch_up(self) -> None:
+        if self._retry_at is None or self._clock() >= self._retry_at:
+            self._rewrite()
+            self._recover()
+
+    def _recover(self) -> None:
+        if self._retry_at is not None:
+            self._retry_at = None
+            log.info("%s holds all reports again", self.path)
+
+    def _fall_behind(self, error: OSError) -> None:
+        if self._retry_at is None:
+            log.warning("%s: %s; reports are in memory only", self.path, error)
+        self._retry_at = self._clock() + _RETRY_S
+
+
+def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path, BinaryIO]]:
+    """Lock and return the files of processes that are gone; remove what they did not finish."""
+    for path in sorted(folder.glob(f"*{_SUFFIX}*")):
+        try:
+            file = os.fdopen(os.open(path, _OTHER), "rb")
+            locks.callback(file.close)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(file.fileno())
+            ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if not ours or status.st_nlink == 0:  # gone: taken over by another, just now
+                continue
+            if path.suffix == _UNFINISHED:
+                path.unlink()
+            elif path.suffix == _SUFFIX:
+                yield path, file
+        except OSError as error:
+            log.debug("%s is not taken over: %s", path, error)
+
+
+def _reports_in(path: Path, file: BinaryIO) -> Iterator[Tuple[Report, bytes]]:
+    for number, line in enumerate(file, 1):
+        try:
+            yield parsed(line), line.rstrip(b"\n") + b"\n"
+        except ValueError as error:  # noqa: PERF203 - one bad line must not cost the others
+            log.warning("%s, line %d is passed over: %s", path, number, error)

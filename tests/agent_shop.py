@@ -1,0 +1,134 @@
+"""A real agent with its threads, on a queue in memory, and runners that call a function."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from taskq_agent.handlers.base import Ended
+from taskq_agent.loop import Agent, AgentSummary
+from taskq_agent.protocol import DONE, RELEASED, Answer, Beat, BeatAnswer, Campaign, Request, Task
+from taskq_agent.settings import AgentSettings
+from taskq_agent.transport import Transport
+from tests.memory_queue import MemoryQueue
+
+Work = Callable[[Task, "Bench"], Ended]
+
+
+def done(task: Task, _: Bench) -> Ended:
+    """Succeed at once."""
+    return Ended(DONE, result={"echo": task.payload["n"]})
+
+
+def until_stopped(_: Task, bench: Bench) -> Ended:
+    """Work until somebody says stop."""
+    assert bench.stopped.wait(20), "nobody has stopped the task"
+    return Ended(RELEASED)
+
+
+class Bench:
+    """A runner that calls a function, and remembers what it was asked.
+
+    runs: how often each task was begun, over all slots.
+    """
+
+    def __init__(self, work: Work, runs: Counter[int]) -> None:
+        self.stopped = threading.Event()
+        self.closed = False
+        self._work = work
+        self._runs = runs
+
+    def run(self, task: Task, campaign: Campaign) -> Ended:
+        """Run one attempt."""
+        assert campaign.campaign == task.campaign
+        self._runs[task.task] += 1
+        return self._work(task, self)
+
+    def stop(self) -> None:
+        """End the attempt in hand."""
+        self.stopped.set()
+
+    def close(self) -> None:
+        """Clear up."""
+        self.closed = True
+
+
+class Shop:
+    """A queue, an agent in a thread of its own, and its benches."""
+
+    def __init__(
+        self,
+        queue: MemoryQueue,
+        work: Work = done,
+        transport: Transport | None = None,
+        **settings: Any,
+    ) -> None:
+        self.queue = queue
+        self.runs: Counter[int] = Counter()
+        self.benches: list[Bench] = []
+        self.summary: AgentSummary | None = None
+        self.abandoned: list[int] = []
+        self.bench: type[Bench] = Bench
+        self._work = work
+        self.agent = Agent(
+            transport or queue,
+            AgentSettings(campaign="/test", **settings),
+            self.make_runner,
+            abandon=self.abandoned.append,
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def make_runner(self, slot: int) -> Bench:
+        """Make the runner of a slot."""
+        assert slot == len(self.benches)
+        self.benches.append(self.bench(self._work, self.runs))
+        return self.benches[-1]
+
+    def work(self) -> AgentSummary:
+        """Let the agent work until it leaves."""
+        with self.open():
+            pass
+        assert self.summary is not None
+        return self.summary
+
+    @contextmanager
+    def open(self) -> Iterator[Shop]:
+        """Let the agent work meanwhile, and wait until it has left."""
+        self._thread.start()
+        try:
+            yield self
+        except BaseException:
+            self.agent.terminate()
+            self.agent.terminate()
+            raise
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the agent does not leave"
+        assert all(bench.closed for bench in self.benches)
+
+    def _run(self) -> None:
+        self.summary = self.agent.run()
+
+
+class MemoryTransport:
+    """A transport that tests put their own calls into."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        self.open = queue.open
+        self.close = queue.close
+        self._queue = queue
+
+    def exchange(self, request: Request) -> Answer:
+        """Report and claim."""
+        return self._queue.exchange(request)
+
+    def beat(self, beat: Beat) -> BeatAnswer:
+        """Keep the session alive."""
+        return self._queue.beat(beat)
+
+
+def queue_of(count: int, **options: Any) -> MemoryQueue:
+    """Return a queue with so many tasks; their payloads count from 0."""
+    return MemoryQueue(({"n": number} for number in range(count)), **options)

@@ -1,0 +1,177 @@
+"""The surroundings of an agent's core, without threads and with a clock that tests turn."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from taskq_agent import events as ev
+from taskq_agent.core import AgentCore
+from taskq_agent.errors import TransportError
+from taskq_agent.handlers.base import Ended
+from taskq_agent.protocol import DONE, Beat, Campaign, Held, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.reports import fence, parsed
+from taskq_agent.settings import AgentSettings
+from tests.memory_queue import MemoryQueue
+
+
+def queue_of(count: int, *, time_limit_s: float | None = None) -> MemoryQueue:
+    """Return a queue with so many tasks, numbered from 1."""
+    return MemoryQueue(({} for _ in range(count)), time_limit_s=time_limit_s)
+
+
+def world_of(count: int, *, time_limit_s: float | None = None, **settings: Any) -> World:
+    """Return an agent with an open session and its first tasks."""
+    world = World(queue_of(count, time_limit_s=time_limit_s), **settings)
+    world.deliver()
+    world.deliver()
+    return world
+
+
+class World:
+    """Does what the core asks for, when the test says so, and checks what must hold always.
+
+    air: the call that waits to be delivered. running: the tasks in the slots. spool: the
+    reports that were not forgotten. reported: all that ever were in it. said: what a log at
+    the level INFO shows.
+    """
+
+    def __init__(
+        self,
+        queue: MemoryQueue,
+        *,
+        uniform: float = 0.5,
+        inherited: Iterable[Report] = (),
+        **settings: Any,
+    ) -> None:
+        self.queue = queue
+        self.now = 1_000.0
+        self.settings = AgentSettings(campaign="/test", **settings)
+        self.air: ev.Call | None = None
+        self.running: dict[int, tuple[Task, Campaign]] = {}
+        self.told_to_stop: list[int] = []
+        self.started: list[Held] = []
+        self.spool: dict[Held, Report] = {fence(report): report for report in inherited}
+        self.reported: list[Report] = []
+        self.said: list[str] = []
+        self.exit: ev.Exit | None = None
+        self._failed: ev.Call | None = None
+        keys = itertools.count(1)
+        self.core = AgentCore(
+            self.settings,
+            now=self.now,
+            draw_hello=lambda: Hello(f"key {next(keys)}", "/test", "a", "h", 1, "", 2, "0"),
+            draw_lease=LeaseIds(lambda: 0),
+            uniform=lambda: uniform,
+            inherited=[(report, 100) for report in inherited],
+        )
+        self.tick()
+
+    def feed(self, event: ev.Event) -> None:
+        """Let the core handle an event and do what it says."""
+        for action in self.core.handle(event, self.now):
+            assert self.exit is None, "nothing follows an exit"
+            self._perform(action)
+
+    def tick(self, seconds: float = 0.0) -> None:
+        """Let time pass."""
+        self.now += seconds
+        self.feed(ev.Tick())
+
+    def deliver(self, trouble: str | None = None) -> None:
+        """Deliver the call in the air, amid this trouble."""
+        call, self.air = self.air, None
+        assert call is not None, "no call is in the air"
+        self.queue.trouble = lambda _: trouble
+        try:
+            event = self._outcome(call)
+        except TransportError as error:
+            event = ev.CallFailed(error)
+        self._failed = call if isinstance(event, ev.CallFailed) else None
+        self.feed(event)
+
+    def deliver_all(self) -> None:
+        """Deliver calls until none is left in the air."""
+        while self.air is not None:
+            self.deliver()
+
+    def fail(self, error: TransportError) -> None:
+        """Let the call in the air fail."""
+        assert self.air is not None, "no call is in the air"
+        self._failed, self.air = self.air, None
+        self.feed(ev.CallFailed(error))
+
+    def end(self, slot: int, ended: Ended | None = None) -> None:
+        """Let the task in a slot end, by default well."""
+        del self.running[slot]
+        self.feed(ev.TaskEnded(slot, ended or Ended(DONE, result={})))
+
+    def beat(self) -> Beat:
+        """Return what a beat says now."""
+        beat = self.core.beat()
+        assert beat is not None, "there is no session"
+        return beat
+
+    def run_briskly(self, seconds: float, count: int, ended: Ended | None = None) -> None:
+        """Let tasks end one after the other, each after this time, without any trouble."""
+        for _ in range(count):
+            self.now += seconds
+            self.end(next(iter(self.running)), ended)
+            self.deliver_all()
+
+    def request(self) -> Request:
+        """Return the exchange that is in the air."""
+        assert isinstance(self.air, ev.SendExchange), self.air
+        return self.air.request
+
+    def held(self) -> set[Held]:
+        """Return the attempts in the slots."""
+        return {fence(task) for task, _ in self.running.values()}
+
+    def _outcome(self, call: ev.Call) -> ev.Event:
+        if isinstance(call, ev.OpenSession):
+            return ev.Opened(self.queue.open(call.hello))
+        if isinstance(call, ev.SendExchange):
+            return ev.AnswerArrived(self.queue.exchange(call.request))
+        self.queue.close(call.session)
+        return ev.Closed()
+
+    def _perform(self, action: ev.Action) -> None:
+        if isinstance(action, (ev.OpenSession, ev.SendExchange, ev.CloseSession)):
+            self._send(action)
+        elif isinstance(action, (ev.StartTask, ev.StopTask)):
+            self._instruct(action)
+        elif isinstance(action, ev.SpoolReport):
+            report = parsed(action.line)
+            assert fence(report) == action.held
+            assert action.held not in self.spool, "an attempt is reported once"
+            self.spool[action.held] = report
+            self.reported.append(report)
+        elif isinstance(action, ev.ForgetReports):
+            for held in action.reports:
+                del self.spool[held]
+        elif isinstance(action, ev.Say) and action.level >= logging.INFO:
+            self.said.append(action.text % action.args)
+        elif isinstance(action, ev.Exit):
+            self.exit = action
+
+    def _send(self, call: ev.Call) -> None:
+        assert self.air is None, "one call at most is in the air"
+        failed, self._failed, beat = self._failed, None, self.core.beat()
+        if isinstance(failed, ev.SendExchange) and beat is not None:
+            same = beat.session == failed.request.session
+            assert call == failed or not same, "what failed is repeated as it is"
+        self.air = call
+
+    def _instruct(self, action: ev.StartTask | ev.StopTask) -> None:
+        if isinstance(action, ev.StopTask):
+            assert action.slot in self.running, "only what runs is told to stop"
+            self.told_to_stop.append(action.slot)
+            return
+        held = fence(action.task)
+        assert action.slot not in self.running, "a slot runs one task at a time"
+        assert held not in self.started, "an attempt runs once"
+        self.running[action.slot] = action.task, action.campaign
+        self.started.append(held)

@@ -1,0 +1,224 @@
+"""A queue in memory that keeps the agents' protocol, for tests of agents without a database."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.protocol import (
+    ACCEPTED,
+    DUPLICATE,
+    RELEASED,
+    SUPERSEDED,
+    UNKNOWN,
+    Ack,
+    Answer,
+    Beat,
+    BeatAnswer,
+    Campaign,
+    Held,
+    Hello,
+    Report,
+    Request,
+    Task,
+    Welcome,
+)
+
+T = TypeVar("T")
+
+REQUEST_LOST = "request lost"
+ANSWER_LOST = "answer lost"
+TWICE = "arrives twice"
+
+
+@dataclass
+class Entry:
+    """A task of the queue; accepted: the outcomes that were accepted, handing back included."""
+
+    task: int
+    payload: Mapping[str, Any]
+    attempt: int = 0
+    lease: str | None = None
+    session: int | None = None
+    accepted: list[Report] = field(default_factory=list)
+    final: bool = False
+
+
+class MemoryQueue:
+    """One campaign. `trouble` is asked at each call by its name, and may name a misfortune.
+
+    given_away: fences of attempts that a beat has handed to somebody else.
+    """
+
+    def __init__(
+        self,
+        payloads: Iterable[Mapping[str, Any]],
+        *,
+        trouble: Callable[[str], str | None] = lambda _: None,
+        heartbeat_s: float = 30.0,
+        time_limit_s: float | None = None,
+    ) -> None:
+        self.tasks = {number: Entry(number, payload) for number, payload in enumerate(payloads, 1)}
+        self.trouble = trouble
+        self.campaign = Campaign(1, 1, "/test", {}, {}, time_limit_s)
+        self.sessions: dict[str, int] = {}
+        self.opened: set[int] = set()
+        self.hellos: list[Hello] = []
+        self.requests: list[Request] = []
+        self.beats: list[Beat] = []
+        self.verdicts: Counter[str] = Counter()
+        self.given_away: list[Held] = []
+        self._heartbeat_s = heartbeat_s
+        self._waiting = deque(self.tasks)
+        self._working: dict[str, list[Entry]] = {}
+        self._lock = threading.Lock()
+
+    # The transport
+
+    def open(self, hello: Hello) -> Welcome:
+        """Open a session, or find the one that this key has opened."""
+        return self._amid_trouble("open", lambda: self._open(hello))
+
+    def exchange(self, request: Request) -> Answer:
+        """Report and claim."""
+        return self._amid_trouble("exchange", lambda: self._exchange(request))
+
+    def beat(self, beat: Beat) -> BeatAnswer:
+        """Keep the session alive."""
+        return self._amid_trouble("beat", lambda: self._beat(beat))
+
+    def close(self, session: int) -> None:
+        """End the session."""
+        self._amid_trouble("close", lambda: self._end(session))
+
+    def _amid_trouble(self, call: str, act: Callable[[], T]) -> T:
+        trouble = self.trouble(call)
+        if trouble == REQUEST_LOST:
+            raise TransportFailed(trouble)
+        with self._lock:
+            answer = act()
+            if trouble == TWICE:
+                answer = act()
+        if trouble == ANSWER_LOST:
+            raise TransportFailed(trouble)
+        return answer
+
+    # What tests do to it and want to know
+
+    def expire(self, session: int) -> None:
+        """Give up a session; its tasks wait for others."""
+        with self._lock:
+            self._end(session)
+
+    def cancel(self, task: int) -> None:
+        """Make a task final, whoever works on it."""
+        with self._lock:
+            self.tasks[task].final = True
+            self._leave(self.tasks[task])
+
+    def counts(self) -> Counter[str]:
+        """Return how many tasks have ended how; the rest is `open`."""
+        return Counter(
+            entry.accepted[-1].outcome if entry.accepted and entry.final else "open"
+            for entry in self.tasks.values()
+        )
+
+    def outcomes(self, task: int) -> list[str]:
+        """Return the outcomes that were accepted for a task, in order."""
+        return [report.outcome for report in self.tasks[task].accepted]
+
+    # The acts
+
+    def _open(self, hello: Hello) -> Welcome:
+        self.hellos.append(hello)
+        if hello.key not in self.sessions:
+            session = len(self.sessions) + 1
+            self.sessions[hello.key] = session
+            self.opened.add(session)
+        return Welcome(self.sessions[hello.key], self._heartbeat_s, 4 * self._heartbeat_s)
+
+    def _exchange(self, request: Request) -> Answer:
+        self.requests.append(request)
+        if request.session not in self.opened:
+            raise SessionLost("session ended")
+        acks = tuple(self._settle(report) for report in request.reports)
+        tasks = self._claim(request) if request.want else ()
+        unfinished = None if tasks else sum(not entry.final for entry in self.tasks.values())
+        return Answer(acks, tasks, (self.campaign,) if tasks else (), unfinished)
+
+    def _settle(self, report: Report) -> Ack:
+        entry = self.tasks.get(report.task)
+        if entry is None:
+            verdict = UNKNOWN
+        elif entry.lease == report.lease:
+            verdict = ACCEPTED
+            entry.accepted.append(report)
+            self._leave(entry)
+            if report.outcome == RELEASED:
+                self._waiting.append(entry.task)
+            else:
+                entry.final = True
+        elif any(accepted.lease == report.lease for accepted in entry.accepted):
+            verdict = DUPLICATE
+        else:
+            verdict = SUPERSEDED
+        self.verdicts[verdict] += 1
+        return Ack(report.campaign, report.task, report.lease, verdict)
+
+    def _claim(self, request: Request) -> tuple[Task, ...]:
+        limit_s = self.campaign.time_limit_s
+        if limit_s is not None and request.lifetime_s is not None and limit_s > request.lifetime_s:
+            return ()
+        if request.lease not in self._working:
+            count = min(request.want, len(self._waiting))
+            taken = [self.tasks[self._waiting.popleft()] for _ in range(count)]
+            for entry in taken:
+                entry.attempt += 1
+                entry.lease, entry.session = request.lease, request.session
+            if taken:
+                self._working[request.lease] = taken
+        return tuple(
+            Task(1, 1, entry.task, f"t{entry.task}", entry.attempt, request.lease, entry.payload)
+            for entry in self._working.get(request.lease, ())
+        )
+
+    def _beat(self, beat: Beat) -> BeatAnswer:
+        self.beats.append(beat)
+        if beat.session not in self.opened:
+            raise SessionLost("session ended")
+        named = set(beat.held)
+        for lease, entries in list(self._working.items()):
+            for entry in list(entries):
+                held = Held(1, entry.task, lease)
+                mine = entry.session == beat.session and lease <= beat.drawn
+                if mine and lease not in beat.pending and held not in named:
+                    self.given_away.append(held)
+                    self._free(entry)
+        stop = [
+            held
+            for held in beat.held
+            if (entry := self.tasks[held.task]).lease != held.lease or entry.session != beat.session
+        ]
+        return BeatAnswer(tuple(stop))
+
+    def _end(self, session: int) -> None:
+        self.opened.discard(session)
+        for entry in self.tasks.values():
+            if entry.session == session:
+                self._free(entry)
+
+    def _free(self, entry: Entry) -> None:
+        self._leave(entry)
+        self._waiting.append(entry.task)
+
+    def _leave(self, entry: Entry) -> None:
+        assert entry.lease is not None
+        entries = self._working[entry.lease]
+        entries.remove(entry)
+        if not entries:
+            del self._working[entry.lease]
+        entry.lease = entry.session = None

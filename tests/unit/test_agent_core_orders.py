@@ -1,0 +1,202 @@
+"""The agent's core under any order of events: what it promises whatever happens."""
+
+# ruff: noqa: D102 - the name of a rule says what happens, that of an invariant what holds
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from taskq_agent import events as ev
+from taskq_agent.errors import SessionLost
+from taskq_agent.handlers.base import Ended
+from taskq_agent.protocol import DONE, FAILED, RELEASED, Beat, Held
+from taskq_agent.reports import fence
+from tests.agent_world import World, queue_of
+from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
+
+ENDS = [
+    Ended(DONE, result={}),
+    Ended(FAILED, error_class="Boom", error="boom"),
+    Ended(RELEASED),
+]
+BROKEN = Ended(RELEASED, error_class="NodeBroken", error="no GPU", node_broken=True)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """What may happen to an agent, in any order.
+
+    `World` checks besides: one call in the air at most, which after a failure is the same again;
+    a slot runs one task at a time; no attempt runs twice or is reported twice.
+    """
+
+    world: World
+
+    @initialize(
+        slots=st.integers(1, 3),
+        count=st.integers(0, 40),
+        max_tasks=st.none() | st.integers(1, 5),
+        until_empty=st.booleans(),
+        max_seconds=st.none() | st.integers(60, 600),
+        time_limit_s=st.none() | st.integers(1, 100),
+        uniform=st.floats(0, 1),
+    )
+    def begin(
+        self,
+        *,
+        slots: int,
+        count: int,
+        max_tasks: int | None,
+        until_empty: bool,
+        max_seconds: int | None,
+        time_limit_s: int | None,
+        uniform: float,
+    ) -> None:
+        self.max_tasks = max_tasks
+        self.beats: list[Beat] = []
+        self.orders: list[Held] = []
+        self.void: set[Held] = set()
+        self.ended: list[Held] = []
+        self.world = World(
+            queue_of(count, time_limit_s=time_limit_s),
+            uniform=uniform,
+            slots=slots,
+            max_tasks=max_tasks,
+            until_empty=until_empty,
+            max_seconds=max_seconds,
+        )
+
+    @precondition(lambda self: self.world.air is not None)
+    @rule(trouble=st.sampled_from([None, None, None, REQUEST_LOST, ANSWER_LOST, TWICE]))
+    def call_is_delivered(self, trouble: str | None) -> None:
+        self.world.deliver(trouble)
+
+    @precondition(lambda self: self.world.running and self.world.exit is None)
+    @rule(data=st.data(), ended=st.sampled_from(ENDS))
+    def task_ends(self, data: st.DataObject, ended: Ended) -> None:
+        slot = data.draw(st.sampled_from(sorted(self.world.running)))
+        self.end(slot, ended)
+
+    @precondition(lambda self: self.world.running and self.world.exit is None)
+    @rule(data=st.data())
+    def node_breaks(self, data: st.DataObject) -> None:
+        slot = data.draw(st.sampled_from(sorted(self.world.running)))
+        self.end(slot, BROKEN)
+
+    @rule(seconds=st.sampled_from([0.0, 0.01, 1.0, 7.0, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.tick(seconds)
+
+    @rule()
+    def due_time_comes(self) -> None:
+        due = self.world.core.due()
+        assert due > self.world.now, "an agent does not spin"
+        if due < self.world.now + 1_000:
+            self.world.tick(due - self.world.now)
+
+    @rule()
+    def beat_is_written_down(self) -> None:
+        beat = self.world.core.beat()
+        if beat is not None:
+            self.beats.append(beat)
+
+    @precondition(lambda self: self.beats)
+    @rule(data=st.data())
+    def beat_arrives(self, data: st.DataObject) -> None:
+        """Late, or after younger ones, as it may be."""
+        queue = self.world.queue
+        queue.trouble = lambda _: None
+        beat = self.beats.pop(data.draw(st.integers(0, len(self.beats) - 1)))
+        before = len(queue.given_away)
+        try:
+            self.orders += queue.beat(beat).stop
+        except SessionLost as error:
+            self.world.feed(ev.BeatFailed(beat.session, error))
+        current = self.world.core.beat()
+        if current is not None and current.session == beat.session:
+            for held in queue.given_away[before:]:
+                assert held not in current.held, "what is in hand is not given away"
+                assert held.lease not in current.pending, "what may be granted is not given away"
+
+    @precondition(lambda self: self.orders)
+    @rule(data=st.data())
+    def order_to_stop_comes(self, data: st.DataObject) -> None:
+        held = self.orders.pop(data.draw(st.integers(0, len(self.orders) - 1)))
+        self.void.add(held)
+        self.world.feed(ev.StopOrdered(held))
+
+    @precondition(lambda self: self.world.queue.opened)
+    @rule()
+    def session_expires(self) -> None:
+        self.world.queue.expire(max(self.world.queue.opened))
+
+    @rule()
+    def signal_comes(self) -> None:
+        self.world.feed(ev.TermSignal())
+
+    @rule()
+    def part_of_the_agent_breaks(self) -> None:
+        self.world.feed(ev.Broken("something has failed"))
+
+    @invariant()
+    def every_end_is_reported(self) -> None:
+        reported = {fence(report) for report in self.world.reported}
+        assert {held for held in self.ended if held not in self.void} <= reported
+
+    @invariant()
+    def every_report_is_kept_until_the_queue_has_judged_it(self) -> None:
+        judged = sum(self.world.queue.verdicts.values())
+        assert len(self.world.reported) - len(self.world.spool) <= judged
+
+    @invariant()
+    def every_attempt_in_hand_is_named_in_beats(self) -> None:
+        beat = self.world.core.beat()
+        if beat is not None and self.world.exit is None:
+            assert self.world.held() - self.void <= set(beat.held)
+            assert set(self.world.spool) <= set(beat.held)
+
+    @invariant()
+    def limit_of_attempts_is_kept(self) -> None:
+        if self.max_tasks is not None:
+            assert len(self.world.started) <= self.max_tasks + sum(
+                not report.started for report in self.world.reported
+            )
+
+    def teardown(self) -> None:
+        """From wherever it is, an agent that is told to leave does so, and all is delivered.
+
+        Unless it was leaving before, and may have had no time left for it.
+        """
+        world = self.world
+        in_time = not any(text.startswith("the agent leaves") for text in world.said)
+        world.feed(ev.TermSignal())
+        for _ in range(200):
+            if world.exit is not None:
+                break
+            if world.air is not None:
+                world.deliver()
+            elif world.told_to_stop and world.running:
+                self.end(next(iter(world.running)), ENDS[1])
+            else:
+                world.tick(1)
+        assert world.exit is not None, "the agent leaves"
+        if in_time:
+            assert not world.spool
+            assert all(entry.lease is None for entry in world.queue.tasks.values())
+        elif world.spool:
+            assert world.exit.code != 0, "it does not look well when something is left undelivered"
+
+    def end(self, slot: int, ended: Ended) -> None:
+        self.ended.append(fence(self.world.running[slot][0]))
+        self.world.end(slot, ended)
+
+
+AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestAnyOrder = AnyOrder.TestCase

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from taskq_agent.handlers.base import Ended
+from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.protocol import (
+    DONE,
+    FAILED,
+    RELEASED,
+    Answer,
+    Beat,
+    BeatAnswer,
+    Request,
+    Task,
+)
+from taskq_agent.settings import AgentSettings
+from taskq_agent.watchdog import Watchdog
+from tests.agent_shop import Bench, MemoryTransport, Shop, done, queue_of, until_stopped
+from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
+from tests.support import wait_until
+
+
+def test_agent_works_off_a_campaign() -> None:
+    """Each task runs once, and its result is the payload's."""
+    shop = Shop(queue_of(500), slots=2, until_empty=True)
+    summary = shop.work()
+    assert summary == AgentSummary(500, 0, 0, 0, 0, "nothing is left to do", 0)
+    assert shop.queue.counts() == {DONE: 500}
+    assert set(shop.runs.values()) == {1}
+    assert [report.result for report in shop.queue.tasks[7].accepted] == [{"echo": 6}]
+    assert shop.queue.opened == set()
+
+
+def test_failures_are_reported_as_such() -> None:
+    """One payload's failure is its own: the agent goes on."""
+
+    def odd_ones_fail(task: Task, bench: Bench) -> Ended:
+        if task.task % 2:
+            return Ended(FAILED, error_class="Odd", error="odd", retry=False)
+        return done(task, bench)
+
+    shop = Shop(queue_of(20), odd_ones_fail, slots=3, until_empty=True)
+    summary = shop.work()
+    assert (summary.done, summary.failed, summary.exit_code) == (10, 10, 0)
+    assert shop.queue.counts() == {DONE: 10, FAILED: 10}
+
+
+def test_lost_and_repeated_messages_cost_time_only() -> None:
+    """Whatever the network does to a call, each task runs once and counts once."""
+    lock = threading.Lock()
+    calls: Counter[str] = Counter()
+    fates = {3: REQUEST_LOST, 6: ANSWER_LOST, 9: TWICE, 12: ANSWER_LOST}
+
+    def trouble(call: str) -> str | None:
+        with lock:
+            calls[call] += 1
+            return fates.get(calls[call])
+
+    queue = queue_of(60, trouble=trouble, heartbeat_s=0.05)
+    shop = Shop(queue, slots=2, until_empty=True, ahead_s=0)
+    summary = shop.work()
+    assert queue.counts() == {DONE: 60}
+    assert set(shop.runs.values()) == {1}
+    assert summary.done == 60
+    assert queue.given_away == []
+    assert queue.verdicts["duplicate"] >= 1, "an answer was lost and its reports came again"
+
+
+def test_lost_session_costs_a_second_run_at_most() -> None:
+    """After its session has expired the agent opens another, and every task counts once."""
+    queue = queue_of(40, heartbeat_s=0.05)
+
+    def work(task: Task, bench: Bench) -> Ended:
+        if task.task == 20 and task.attempt == 1:
+            queue.expire(1)
+        return done(task, bench)
+
+    shop = Shop(queue, work, slots=2, until_empty=True, ahead_s=0)
+    shop.work()
+    assert queue.counts() == {DONE: 40}
+    assert len(queue.sessions) == 2
+    assert sum(shop.runs.values()) <= 42, "only what was in hand runs again"
+
+
+def test_beats_go_on_while_a_call_is_in_the_air() -> None:
+    """A queue that is slow to answer does not find the session expired meanwhile."""
+    queue = queue_of(2, heartbeat_s=0.02)
+    answer_now = threading.Event()
+
+    class Slow(MemoryTransport):
+        def exchange(self, request: Request) -> Answer:
+            if request.reports:
+                assert answer_now.wait(20)
+            return super().exchange(request)
+
+    with Shop(queue, transport=Slow(queue), slots=1, until_empty=True, ahead_s=0).open() as shop:
+        wait_until(lambda: shop.runs[1])
+        seen = len(queue.beats)
+        wait_until(lambda: len(queue.beats) > seen + 5)
+        beat = queue.beats[-1]
+        assert [held.task for held in beat.held] == [1]
+        assert len(beat.pending) == 1
+        answer_now.set()
+    assert queue.counts() == {DONE: 2}
+
+
+def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
+    """A beat that hangs does not keep tasks waiting."""
+    queue = queue_of(20, heartbeat_s=0.02)
+    all_done = threading.Event()
+
+    class Slow(MemoryTransport):
+        def beat(self, beat: Beat) -> BeatAnswer:
+            assert all_done.wait(20)
+            return super().beat(beat)
+
+    with Shop(queue, transport=Slow(queue), slots=2).open() as shop:
+        wait_until(lambda: queue.counts() == {DONE: 20})
+        all_done.set()
+        shop.agent.terminate()
+
+
+def test_beat_without_answer_is_repeated_soon() -> None:
+    """A lost beat does not cost a whole interval of the session's life."""
+    beats = iter([REQUEST_LOST, REQUEST_LOST])
+    trouble = {"beat": lambda: next(beats, None)}
+    queue = queue_of(1, heartbeat_s=4.0, trouble=lambda call: trouble.get(call, lambda: None)())
+    with Shop(queue, until_stopped, slots=1).open() as shop:
+        wait_until(lambda: queue.beats, timeout_s=3.0)
+        shop.agent.terminate()
+        shop.agent.terminate()
+
+
+def test_order_to_stop_reaches_the_payload() -> None:
+    """An attempt whose lease is void is stopped, and nothing is reported of it."""
+    queue = queue_of(1, heartbeat_s=0.05)
+    with Shop(queue, until_stopped, slots=1, until_empty=True).open() as shop:
+        wait_until(lambda: shop.runs[1])
+        queue.cancel(1)
+    assert shop.benches[0].stopped.is_set()
+    assert queue.verdicts == {}
+
+
+def test_signal_lets_the_running_task_end_and_starts_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """SIGTERM loses nothing, and afterwards signals mean what they meant before."""
+    caplog.set_level(logging.INFO)
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    queue, runs = queue_of(10), Counter[int]()
+
+    def work(task: Task, bench: Bench) -> Ended:
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: "the agent leaves" in caplog.text)
+        return done(task, bench)
+
+    summary = run_agent(queue, AgentSettings(campaign="/test"), lambda _: Bench(work, runs))
+    assert summary == AgentSummary(1, 0, 0, 0, 0, "it was told to", 0)
+    assert queue.counts() == {DONE: 1, "open": 9}
+    assert all(entry.lease is None for entry in queue.tasks.values())
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_second_signal_stops_the_payload() -> None:
+    """Ctrl-C twice ends an agent in the middle of a long task, which goes back."""
+    queue = queue_of(1)
+    with Shop(queue, until_stopped, slots=1, grace_s=3600).open() as shop:
+        wait_until(lambda: shop.runs[1])
+        shop.agent.terminate()
+        shop.agent.terminate()
+    assert queue.outcomes(1) == [RELEASED]
+    assert shop.summary == AgentSummary(0, 0, 1, 0, 0, "it was told to", 0)
+
+
+def test_time_limit_of_the_batch_job_is_kept() -> None:
+    """When the job's time is up all has been handed back."""
+    queue = queue_of(1)
+    begun = time.monotonic()
+    summary = Shop(queue, until_stopped, slots=1, max_seconds=1.0).work()
+    assert time.monotonic() - begun < 1.0
+    assert (summary.reason, summary.exit_code) == ("its time is up", 0)
+    assert queue.outcomes(1) == [RELEASED]
+
+
+def test_undelivered_reports_reach_the_queue_through_the_next_agent(tmp_path: Path) -> None:
+    """What could not be delivered is on disk, and the next agent of the node delivers it."""
+    down = threading.Event()
+    queue = queue_of(3, trouble=lambda _: REQUEST_LOST if down.is_set() else None)
+
+    def work(task: Task, bench: Bench) -> Ended:
+        down.set()
+        return done(task, bench)
+
+    first = Shop(queue, work, slots=3, spool_dir=tmp_path, farewell_s=0.5)
+    with first.open():
+        wait_until(lambda: len(first.runs) == 3)
+        first.agent.terminate()
+    assert first.summary is not None
+    assert (first.summary.exit_code, first.summary.undelivered) == (75, 3)
+    down.clear()
+    second = Shop(queue, slots=1, spool_dir=tmp_path, until_empty=True)
+    second.work()
+    assert queue.counts() == {DONE: 3}
+    assert second.runs == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runner_that_cannot_be_made_ends_the_agent_before_it_claims() -> None:
+    """A handler that does not exist is an error at once, and the runners made before are closed."""
+    queue, made = queue_of(1), []
+
+    def make_runner(slot: int) -> Bench:
+        if slot == 1:
+            raise OSError("no scratch folder")
+        made.append(Bench(done, Counter()))
+        return made[-1]
+
+    with pytest.raises(OSError, match="no scratch folder"):
+        run_agent(queue, AgentSettings(campaign="/test", slots=2), make_runner)
+    assert [bench.closed for bench in made] == [True]
+    assert queue.hellos == []
+
+
+def fail_in_run(_: Task, __: Bench) -> Ended:
+    raise RuntimeError("a fault of the runner")
+
+
+def test_runner_that_fails_ends_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+    """A slot that has died is not passed over in silence, and its task goes back."""
+    queue = queue_of(1)
+    summary = Shop(queue, fail_in_run, slots=1, stop_s=0.1).work()
+    assert (summary.reason, summary.exit_code) == ("slot 0 has failed", 70)
+    assert queue.tasks[1].lease is None
+    assert "a fault of the runner" in caplog.text
+
+
+def test_dead_beat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+    """An agent that no longer beats would work on what others are given."""
+    queue = queue_of(1)
+
+    class Faulty(MemoryTransport):
+        def beat(self, _: Beat) -> BeatAnswer:
+            raise RuntimeError("a fault of the transport")
+
+    summary = Shop(queue, until_stopped, transport=Faulty(queue), slots=1).work()
+    assert (summary.reason, summary.exit_code) == ("its beats have failed", 70)
+    assert queue.outcomes(1) == [RELEASED]
+    assert "a fault of the transport" in caplog.text
+
+
+def test_call_that_never_comes_back_ends_the_agent() -> None:
+    """An agent that waits for an answer for ever only looks alive."""
+    queue, end_of_test = queue_of(1), threading.Event()
+
+    class Hanging(MemoryTransport):
+        def exchange(self, request: Request) -> Answer:
+            if request.reports:
+                end_of_test.wait(30)
+            return super().exchange(request)
+
+    with Shop(
+        queue, transport=Hanging(queue), slots=1, watchdog_s=1.0, farewell_s=0.1, until_empty=True
+    ).open() as shop:
+        wait_until(lambda: shop.benches and shop.benches[0].closed)
+        end_of_test.set()
+    assert shop.summary is not None
+    assert shop.summary.reason == "a call to the queue does not come back"
+    assert shop.summary.exit_code == 70
+
+
+def test_loop_that_hangs_is_abandoned(capfd: pytest.CaptureFixture[str]) -> None:
+    """If the loop itself does not come round, the beats end the process."""
+    queue, end_of_test = queue_of(1), threading.Event()
+
+    class Stuck(Bench):
+        def stop(self) -> None:
+            end_of_test.wait(30)
+            super().stop()
+
+    shop = Shop(queue, until_stopped, slots=1, watchdog_s=1.0)
+    shop.bench = Stuck
+    with shop.open():
+        wait_until(lambda: shop.runs[1])
+        shop.agent.terminate()
+        shop.agent.terminate()
+        wait_until(lambda: shop.abandoned)
+        end_of_test.set()
+    assert shop.abandoned[0] == 70
+    assert "in stop" in capfd.readouterr().err, "the place where it hangs is shown"
+
+
+def test_stopped_process_is_not_taken_for_a_hung_one() -> None:
+    """After SIGCONT an agent goes on: by the clock all its parts are late, and none is hung."""
+    dog = Watchdog(patience_s=300.0)
+    assert not dog.is_hung(1_000.0)
+    assert not dog.is_hung(90_000.0)
+    assert any(dog.is_hung(90_000.0 + second) for second in range(1, 302))
+    dog.came_round()
+    assert not dog.is_hung(100_000.0)
