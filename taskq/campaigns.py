@@ -10,10 +10,11 @@ from typing import Any, Final
 from taskq import seeding
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
-from taskq.errors import NotFound
+from taskq.errors import Conflict, InvalidCampaign, NotFound
 from taskq.seeding import Seedable, SeedCount
 from taskq.sources.records import BadLine
 from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
+from taskq_agent.handlers.checks import check_handler
 
 PAGE: Final = 1_000
 MOVE_CHUNK: Final = 5_000
@@ -108,13 +109,16 @@ class Campaign:
         """Give failed or cancelled tasks another chance; return how many.
 
         error_class: only those whose last attempt ended with it. keys: only these tasks of this
-        campaign; without keys, of all campaigns below too. Raise `Conflict` if the campaign is
-        cancelled.
+        campaign; without keys, of all campaigns below too, but for those that are cancelled.
+        Raise `Conflict` if this campaign is cancelled.
         """
         if keys is not None:
             campaigns, tasks = [self.campaign_id], self._task_ids(keys)
         else:
-            campaigns, tasks = [node.campaign_id for node in self.tree()], None
+            nodes = [
+                one for one in self.tree() if one.state != "cancelled" or one.path == self.path
+            ]
+            campaigns, tasks = [node.campaign_id for node in nodes], None
         return sum(
             self._in_chunks(
                 "retry", campaign=campaign, status=status, error_class=error_class, tasks=tasks
@@ -123,7 +127,12 @@ class Campaign:
         )
 
     def remove(self) -> int:
-        """Cancel and delete the campaign, all below it and all their results; return the tasks."""
+        """Cancel and delete the campaign, all below it and all their results; return the tasks.
+
+        Raise `Conflict` for the root, which always is.
+        """
+        if self.path == "/":
+            raise Conflict("the root campaign cannot be removed; name those below it")
         self.cancel()
         removed = 0
         for node in reversed(self.tree()):
@@ -131,8 +140,7 @@ class Campaign:
                 "remove_tasks", campaign=node.campaign_id, limit=MOVE_CHUNK
             ):
                 removed += gone
-            if node.path != "/":
-                self._database.rows("remove_campaign", path=node.path)
+            self._database.rows("remove_campaign", path=node.path)
         return removed
 
     def results(self) -> Iterator[Result]:
@@ -216,7 +224,15 @@ class Campaign:
 
 
 def spec_body(spec: CampaignSpec) -> str:
-    """Return a spec as the JSON text that the server-side functions take."""
+    """Return a spec as the JSON text that the server-side functions take.
+
+    Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
+    """
+    if spec.handler is not None:
+        try:
+            check_handler(spec.handler.to_json(), spec.params)
+        except ValueError as error:
+            raise InvalidCampaign(str(error)) from None
     body: dict[str, Any] = {
         "description": spec.description,
         "handler": None if spec.handler is None else spec.handler.to_json(),

@@ -9,6 +9,7 @@ defect of the caller and becomes `UsageError`.
 from __future__ import annotations
 
 import importlib.resources
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import psycopg
 import psycopg_pool
+from psycopg import sql
 from psycopg.rows import dict_row
 from typing_extensions import LiteralString, Self
 
@@ -40,9 +42,9 @@ _BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
 
 
 @cache
-def statement(name: str) -> LiteralString:
+def statement(name: str, folder: str = "queries") -> LiteralString:
     """Return the text of `sql/queries/NAME.sql`."""
-    return importlib.resources.files("taskq.sql.queries").joinpath(f"{name}.sql").read_text()
+    return importlib.resources.files(f"taskq.sql.{folder}").joinpath(f"{name}.sql").read_text()
 
 
 @contextmanager
@@ -62,7 +64,9 @@ def translated(what: str) -> Iterator[None]:
     except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
         raise UsageError(f"{what} refuses a value: {_first_line(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise Unavailable(f"cannot reach {what}: {_first_line(error)}") from error
+        lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+        told = f"cannot reach {what}" if lost else f"{what} cannot do this now"
+        raise Unavailable(f"{told}: {_first_line(error)}") from error
     except psycopg.Error as error:
         kind = _BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         raise kind(_first_line(error)) from error
@@ -87,9 +91,14 @@ class Statements:
         row = self.row(name, **values)
         return None if row is None else next(iter(row.values()))
 
-    def run(self, name: str, **values: object) -> None:
+    def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
         """Run a statement that returns nothing."""
-        self._connection.execute(statement(name), values)
+        self._connection.execute(statement(name, folder), values)
+
+    def define(self, name: str, **identifiers: str) -> None:
+        """Run a statement in which names of things, quoted, take the places in braces."""
+        quoted = {place: sql.Identifier(value) for place, value in identifiers.items()}
+        self._connection.execute(sql.SQL(statement(name)).format(**quoted))
 
     def script(self, text: str) -> None:
         """Run a shipped script of several statements."""
@@ -139,8 +148,11 @@ class Database:
         """`server` is what messages call it: never the DSN, which may hold a password."""
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else described(dsn)
+        self._address = psycopg.conninfo.make_conninfo(
+            **_DEFAULTS | psycopg.conninfo.conninfo_to_dict(dsn)
+        )
         self._pool = psycopg_pool.ConnectionPool(
-            dsn,
+            self._address,
             connection_class=psycopg.Connection[Row],
             kwargs=_CONNECTION,
             min_size=0,
@@ -154,7 +166,7 @@ class Database:
     def open(self) -> Self:
         """Connect once, so that a wrong address is told at once; raise `Unavailable`."""
         with translated(self.server):
-            _connect(self.dsn).close()
+            _connect(self._address).close()
             self._pool.open()
         return self
 
@@ -178,9 +190,29 @@ class Database:
         ):
             yield Statements(connection)
 
+    def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
+        """Run a statement that returns nothing."""
+        with self.connection() as statements:
+            statements.execute(name, folder=folder, **values)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Database]:
+        """Give a new database on the same server, connected to; drop it afterwards."""
+        name = f"taskq_scratch_{secrets.token_hex(4)}"
+        with self.connection() as statements:
+            statements.define("create_database", database=name)
+        dsn = psycopg.conninfo.make_conninfo(self.dsn, dbname=name)
+        scratch = Database(dsn, server=f"the database {name}")
+        try:
+            yield scratch.open()
+        finally:
+            scratch.close()
+            with self.connection() as statements:
+                statements.define("drop_database", database=name)
+
     def line(self) -> Line:
         """Return a connection outside the pool."""
-        return Line(self.dsn, self.server)
+        return Line(self._address, self.server)
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""
@@ -212,9 +244,8 @@ def described(dsn: str) -> str:
     return f"the database {parts.get('dbname') or '(default)'} at {host}{port}"
 
 
-_CONNECTION: Final[dict[str, Any]] = {
-    "autocommit": True,
-    "row_factory": dict_row,
+_CONNECTION: Final[dict[str, Any]] = {"autocommit": True, "row_factory": dict_row}
+_DEFAULTS: Final[dict[str, Any]] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
     "application_name": "taskq",
 }

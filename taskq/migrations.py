@@ -82,7 +82,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
     if a newer release has been there.
     """
     with database.transaction() as statements:
-        statements.run("lock_installation")
+        statements.execute("lock_installation")
         before = _inspect(statements)
         if before.version > before.needed:
             raise _newer(before)
@@ -93,7 +93,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
         for _, text in _files("functions"):
             statements.script(text)
         statements.script(_rights())
-        statements.run("installed", version=before.needed, functions=_digest())
+        statements.execute("installed", version=before.needed, functions=_digest())
         return before, _inspect(statements)
 
 
@@ -106,10 +106,12 @@ def require(database: Database) -> None:
         raise SchemaMissing(f"{database.server} has no taskq schema; run `taskq db migrate`")
     if schema.version > schema.needed:
         raise _newer(schema)
-    raise SchemaOlder(
-        f"the taskq schema of {database.server} is of another release "
-        f"(version {schema.version}, this one needs {schema.needed}); run `taskq db migrate`"
+    what = (
+        "functions are those of another release"
+        if schema.version == schema.needed
+        else f"schema has version {schema.version}, this release needs {schema.needed}"
     )
+    raise SchemaOlder(f"{database.server}: its taskq {what}; run `taskq db migrate`")
 
 
 def _newer(schema: Schema) -> SchemaNewer:

@@ -67,7 +67,11 @@ class Seed:
             text = json.dumps(self.payload, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InvalidTask(f"a payload must be JSON: {error}") from None
+        except RecursionError:
+            raise InvalidTask("a payload must be JSON: this one is nested too deep") from None
         key = self.key if self.key is not None else derived_key(self.payload)
+        if not isinstance(key, str):
+            raise InvalidTask(f"a key must be text, not {type(key).__name__}")
         check_text("payload", text)
         check_text("key", key)
         size = len(text.encode())
@@ -78,6 +82,8 @@ class Seed:
             )
         if not 1 <= len(key) <= MAX_KEY_CHARS:
             raise InvalidTask(f"key of {len(key)} characters; 1 to {MAX_KEY_CHARS} are allowed")
+        if type(self.priority) is not int:
+            raise InvalidTask(f"a priority must be a whole number, not {self.priority!r:.80}")
         low, high = PRIORITY_RANGE
         if not low <= self.priority <= high:
             raise InvalidTask(f"priority {self.priority} is outside {low} to {high}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from taskq.database import Database
@@ -18,6 +17,7 @@ from taskq.model import Seed
 from taskq.sources.records import BadLine
 
 CHUNK: Final = 5_000
+CHUNK_CHARS: Final = 4_000_000
 
 Seedable: TypeAlias = Seed | Mapping[str, Any] | BadLine
 Encoded: TypeAlias = tuple[str, str, int]
@@ -45,7 +45,7 @@ def seed(
     count = SeedCount()
     encoded = _encoded(records, count, on_bad)
     try:
-        while chunk := dict(_keyed(islice(encoded, CHUNK))):
+        for chunk in _chunks(encoded):
             _seed_chunk(database, campaign, chunk, count)
             if on_progress is not None:
                 on_progress(count)
@@ -57,8 +57,18 @@ def seed(
     return count
 
 
-def _keyed(encoded: Iterable[Encoded]) -> Iterator[tuple[str, Encoded]]:
-    return ((one[0], one) for one in encoded)
+def _chunks(encoded: Iterable[Encoded]) -> Iterator[dict[str, Encoded]]:
+    """Yield records by their keys, of several with one key the first."""
+    chunk: dict[str, Encoded] = {}
+    chars = 0
+    for one in encoded:
+        chunk.setdefault(one[0], one)
+        chars += len(one[1])
+        if len(chunk) >= CHUNK or chars >= CHUNK_CHARS:
+            yield chunk
+            chunk, chars = {}, 0
+    if chunk:
+        yield chunk
 
 
 def _encoded(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -26,9 +27,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         code: int = options.action(options)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except ValueError as error:
-        sys.stderr.write(f"taskq-agent: {error}\n")
-        return os.EX_USAGE
     return code
 
 
@@ -43,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         "how it ended. Exit code: 0 done, 75 failed but may be tried again, 65 failed for good, "
         "69 this machine cannot do such tasks. JSON is given as a file's name or in place.",
     )
-    attempt.set_defaults(action=_try)
+    attempt.set_defaults(action=_try, parser=attempt)
     attempt.add_argument("--handler", required=True, type=_json_object, metavar="JSON")
     attempt.add_argument("--payload", default={}, type=_json_object, metavar="JSON")
     attempt.add_argument(
@@ -56,10 +54,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="search Python callables here first; may be repeated",
     )
-    attempt.add_argument("--time-limit", type=float, metavar="SECONDS", help="default: none")
+    attempt.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="default: none")
     attempt.add_argument(
         "--grace",
-        type=float,
+        type=_seconds,
         default=5.0,
         metavar="SECONDS",
         help="between SIGTERM and SIGKILL at the time limit; default: 5",
@@ -87,12 +85,18 @@ def _json_object(text: str) -> Dict[str, Any]:
     return value
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: must be above 0")
+    return seconds
+
+
 def _try(options: argparse.Namespace) -> int:
-    check_handler(options.handler, options.params)
-    if options.time_limit is not None and not options.time_limit > 0:
-        raise ValueError(f"the time limit is {options.time_limit:g} s; it must be above 0")
-    if not options.grace >= 0:
-        raise ValueError(f"the grace is {options.grace:g} s; it must not be below 0")
+    try:
+        check_handler(options.handler, options.params)
+    except ValueError as error:
+        options.parser.error(str(error))
     settings = RunnerSettings(
         scratch_root=options.scratch,
         python_path=tuple(options.path),

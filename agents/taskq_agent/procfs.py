@@ -31,16 +31,22 @@ def kill_marked(mark: str) -> None:
     """Kill all processes in whose environment a variable begins so: `NAME=start of value`.
 
     It is the environment of their start, which children inherit, so this finds descendants
-    that have left group and session. We ourselves are spared.
+    that have left group and session. What shares a session with one that is found is killed
+    too, whatever its environment. We ourselves are spared.
     """
     wanted = b"\0" + os.fsencode(mark)
     killed: Set[int] = set()
+    sessions: Set[int] = set()
     quiet = 0
     for _ in range(_MAX_SWEEPS):
-        found = {pid for pid in _pids() if pid not in killed and wanted in _environment(pid)}
-        for pid in found:
+        found = set()
+        for pid in _pids():
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+                session = os.getsid(pid)
+                if pid not in killed and (session in sessions or wanted in _environment(pid)):
+                    sessions.add(session)
+                    found.add(pid)
+                    os.kill(pid, signal.SIGKILL)
         killed |= found
         quiet = 0 if found else quiet + 1
         if quiet == _QUIET_SWEEPS:

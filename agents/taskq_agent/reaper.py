@@ -5,7 +5,7 @@ writes one JSON line per change: `["+group", PGID]`, `["-group", PGID]`, `["+fol
 `["-folder", PATH]`. At end of file the agent is gone: the process kills what is left of the
 groups, then everything that carries the agent's mark in its environment (payloads that were
 just being started, or that have moved to a session of their own), removes the folders and
-exits. It ignores SIGTERM and lives in a session of its own, so that neither Ctrl-C nor a batch
+exits. It blocks SIGTERM and lives in a session of its own, so that neither Ctrl-C nor a batch
 system that ends a job politely takes it away first.
 """
 
@@ -28,6 +28,7 @@ from taskq_agent import procfs, scratch
 _MARK = "TASKQ_AGENT"
 _ROOT = str(Path(__file__).absolute().parents[1])
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from taskq_agent.reaper import main; main()"
+_BLOCKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXIT_S = 10.0
 
 Entry = Tuple[str, Union[int, str]]
@@ -80,7 +81,19 @@ class Reaper:
             self._start()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(
+        # the mask is inherited: signals are blocked from the first instruction on
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        try:
+            self._process = self._spawn()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        assert self._process.stdin is not None  # noqa: S101 - it was asked for, for mypy
+        self._pipe = self._process.stdin
+        for kind, thing in self._entries:
+            self._pipe.write(_line("+", kind, thing))
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, f"{_MARK}={self._name}:"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -89,10 +102,6 @@ class Reaper:
             start_new_session=True,
             bufsize=0,
         )
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for, for mypy
-        self._pipe = self._process.stdin
-        for kind, thing in self._entries:
-            self._pipe.write(_line("+", kind, thing))
 
 
 _shared: Optional[Reaper] = None
@@ -114,11 +123,11 @@ def shared() -> Reaper:
 
 def main() -> None:
     """Follow the agent's lines on standard input to their end, then clear away."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     groups: Dict[int, Optional[int]] = {}
     folders: Set[str] = set()
     for line in sys.stdin.buffer:
+        if not line.endswith(b"\n"):
+            break  # the agent died while it wrote
         action, thing = json.loads(line)
         if action == "+group":
             groups[thing] = procfs.started_at(thing)

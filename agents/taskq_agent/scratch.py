@@ -66,10 +66,11 @@ class SlotFolder:
 
 def remove(path: str) -> None:
     """Remove a folder with all that is in it; what cannot be removed is logged and stays."""
-    shutil.rmtree(path, ignore_errors=True)
-    if os.path.lexists(path):
-        _open_up(path)
+    with suppress(RecursionError):  # before Python 3.13, at some hundred folders in each other
         shutil.rmtree(path, ignore_errors=True)
+        if os.path.lexists(path):
+            _open_up(path)
+            shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
         log.warning("scratch folder %s could not be removed", path)
 
@@ -85,8 +86,13 @@ def _untouched(path: str) -> bool:
 
 def _open_up(path: str) -> None:
     """Give the owner back the right to remove things: payloads copy read-only trees."""
+    _allow(Path(path))
     for folder, names, _ in os.walk(path):
-        for place in (Path(folder), *(Path(folder, name) for name in names)):
-            if not place.is_symlink():
-                with suppress(OSError):
-                    place.chmod(_OWNER_ONLY)
+        for name in names:  # before the walk goes down there
+            _allow(Path(folder, name))
+
+
+def _allow(folder: Path) -> None:
+    with suppress(OSError):
+        if not folder.is_symlink():
+            folder.chmod(_OWNER_ONLY)

@@ -5,7 +5,11 @@
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
 -- An attempt that runs ends as cancelled; its agent is told at the next heartbeat.
 --
--- Locks: the rows of the tasks, in the order of task_id; waits for them. Index: task_pkey.
+-- Locks: the rows of the tasks, in the order of task_id; waits for them. For all tasks also the
+-- campaign's lock of seed_begin(): after set_status() no seed and no retry that did not see it is
+-- under way, so nothing is left behind. Index: task_pkey.
+--
+-- Planned anew each time: a plan for any `tasks` would walk the campaign for one.
 create or replace function taskq.cancel(
     p_campaign bigint,
     p_tasks bigint[],
@@ -17,12 +21,16 @@ create or replace function taskq.cancel(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 begin
+    if p_tasks is null then
+        perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
+    end if;
     with pick as materialized (
         select t.task_id, t.status, t.attempt, t.lease_id, t.session_id, t.claimed_at
           from taskq.task t

@@ -1,7 +1,7 @@
 -- change_campaign(path, spec): changes what the spec names and leaves the rest; see
 -- create_campaign(). Agents take the change up with the next task they claim.
 --
--- Result: the new revision. Error TQ404: no such campaign.
+-- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object.
 --
 -- Locks: the campaign's row.
 create or replace function taskq.change_campaign(p_path text, p_spec jsonb)
@@ -13,6 +13,10 @@ as $$
 declare
     v_revision integer;
 begin
+    if jsonb_typeof(p_spec) <> 'object' then
+        raise exception 'a campaign is described by a JSON object, not an %', jsonb_typeof(p_spec)
+            using errcode = 'TQ400';
+    end if;
     update taskq.campaign c
        set description = coalesce(p_spec ->> 'description', c.description),
            handler = case when p_spec ? 'handler' then nullif(p_spec -> 'handler', 'null')

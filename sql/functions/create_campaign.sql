@@ -16,6 +16,9 @@ declare
     v_parent taskq.campaign;
     v_id bigint;
 begin
+    if p_path = '/' then
+        raise exception 'the root campaign is always there' using errcode = 'TQ409';
+    end if;
     if p_path !~ '^(/[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99})+$' or length(p_path) > 1000 then
         raise exception 'campaign path % is not well formed', quote_literal(p_path)
             using errcode = 'TQ400';

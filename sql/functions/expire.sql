@@ -1,21 +1,25 @@
--- expire(): ends the sessions that have been silent for longer than their lease, and hands their
--- tasks out again. Called by the keeper.
+-- expire(since): ends the sessions that have been silent for longer than their lease, and hands
+-- their tasks out again. Called by the keeper.
 --
--- Result: how many attempts were lost.
+-- since: an instant long enough before the last call. Result: how many attempts were lost.
 --
 -- Only the database's clock counts, and time in which the server was down does not: silence is
 -- measured from the last beat or the server's start, whichever is later.
 --
--- A claim that read its session as open just before this ended it may commit just after: so the
--- sessions that expired within the last hour are looked through each time, not only the new ones.
+-- A claim that read its session as open just before that ended may commit just after: so all
+-- sessions that ended after `since` are looked through, not only those that expire now.
 --
 -- Locks: the rows of silent sessions and of their tasks, none that somebody else has locked.
 -- Index: session_open, session_ended, task_working.
-create or replace function taskq.expire()
+create or replace function taskq.expire(p_since timestamptz default '-infinity')
 returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
@@ -40,11 +44,13 @@ begin
     for v_session in
         select s.session_id
           from taskq.session s
-         where s.ended_at > v_now - interval '1 hour'
-           and exists (
-                   select from taskq.task t
-                    where t.session_id = s.session_id
-                      and t.status = 'working')
+         where s.ended_at > p_since
+           -- Not `exists`, which may be planned as a join that walks all working tasks.
+           and (select true
+                  from taskq.task t
+                 where t.session_id = s.session_id
+                   and t.status = 'working'
+                 limit 1)
          order by s.session_id
     loop
         v_lost := v_lost + taskq.give_back(v_session, 'lost');

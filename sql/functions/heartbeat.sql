@@ -76,11 +76,12 @@ begin
                      (e ->> 2)::uuid as lease_id
                 from jsonb_array_elements(p_held) e
           ) h
-         where not exists (
-                   select from taskq.task t
-                    where t.campaign_id = h.campaign_id
-                      and t.task_id = h.task_id
-                      and t.lease_id = h.lease_id
-                      and t.status = 'working');
+         -- Neither a join nor another index than the key, whatever the statistics say.
+         where (select count(*)
+                  from taskq.task t
+                 where t.campaign_id = h.campaign_id
+                   and t.task_id = h.task_id
+                   and t.lease_id = h.lease_id
+                   and t.status::text = 'working') = 0;
 end
 $$;

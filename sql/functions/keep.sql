@@ -17,10 +17,13 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_until timestamptz;
 begin
-    perform from taskq.keeper k
-      where k.holder = p_holder or k.until < clock_timestamp()
-        for update skip locked;
+    select k.until into v_until
+      from taskq.keeper k
+     where k.holder = p_holder or k.until < clock_timestamp()
+       for update skip locked;
     acting := found;
     if not acting then
         return;
@@ -28,7 +31,8 @@ begin
     update taskq.keeper
        set holder = p_holder,
            until = clock_timestamp() + make_interval(secs => p_term_s);
-    lost := taskq.expire();
+    -- An hour back, and all of the time in which there was no keeper.
+    lost := taskq.expire(least(v_until, clock_timestamp()) - interval '1 hour');
     promoted := taskq.promote();
     folded := taskq.fold();
 end

@@ -2,7 +2,7 @@
 --
 -- Error TQ404: no such campaign. Error TQ409: it is not empty, or it is the root.
 --
--- Locks: the campaign's row.
+-- Locks: the campaign's row; its deltas before its counter, as in fold().
 create or replace function taskq.remove_campaign(p_path text)
 returns void
 language plpgsql
@@ -19,9 +19,8 @@ begin
     then
         raise exception 'campaign % is not empty', p_path using errcode = 'TQ409';
     end if;
-    perform taskq.fold();
-    delete from taskq.counter c where c.campaign_id = v_id;
     delete from taskq.delta d where d.campaign_id = v_id;
+    delete from taskq.counter c where c.campaign_id = v_id;
     delete from taskq.campaign c where c.campaign_id = v_id;
 end
 $$;

@@ -6,8 +6,8 @@
 -- tasks, after, moved, last: see cancel().
 -- Error TQ409: the campaign, or one above it, is cancelled.
 --
--- Locks: the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or
--- task_pkey.
+-- Locks: the campaign's lock of seed_begin(), see cancel(); the rows of the tasks, in the order of
+-- task_id; waits for them. Index: task_failed or task_pkey. Planned anew each time, see cancel().
 create or replace function taskq.retry(
     p_campaign bigint,
     p_status taskq.task_status,
@@ -21,6 +21,7 @@ create or replace function taskq.retry(
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
@@ -30,6 +31,7 @@ begin
     if p_status not in ('failed', 'cancelled') then
         raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
     end if;
+    perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
         raise exception 'the campaign is cancelled; resume it before retrying'
             using errcode = 'TQ409';
@@ -41,12 +43,12 @@ begin
            and t.task_id > p_after
            and t.status = p_status
            and (p_tasks is null or t.task_id = any (p_tasks))
-           and (p_error_class is null or exists (
-                   select from taskq.attempt a
+           and (p_error_class is null or p_error_class = (
+                   select a.error_class
+                     from taskq.attempt a
                     where a.campaign_id = p_campaign
                       and a.task_id = t.task_id
-                      and a.attempt = t.attempt
-                      and a.error_class = p_error_class))
+                      and a.attempt = t.attempt))
          order by t.campaign_id, t.task_id
          limit p_limit
            for no key update

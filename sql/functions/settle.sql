@@ -2,21 +2,22 @@
 -- settings and records the moves; not for clients.
 --
 -- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
---     optional result, retry, started, error_class, error, exit_code, tail, phases. The same
---     (task, lease) twice in one call is an error.
+--     optional result, retry, started, error_class, error, exit_code, tail, phases.
 -- acks: a verdict for each report, in order:
 --     accepted     the attempt ends as reported;
 --     duplicate    this very attempt was reported so before;
 --     superseded   the lease is no longer the task's: expired, released, cancelled, handed on;
 --     unknown      no such task.
 -- ended: how many are working no more; the others: what to add to the counts.
+-- Error TQ400: the same (task, lease) comes twice.
 --
 -- Locks: the rows of the fenced tasks, in the order of task_id. Index: task_pkey.
 --
 -- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
--- by key, and the rows are then reached by key again. A join would be planned by the share of
--- working tasks, which is never what the statistics say: it was seen to walk all working tasks
--- for a report on three. Several small statements are faster here than one large: most of the
+-- by key, and the rows are then reached by key again. Whatever may use the index over working tasks
+-- is planned by their share, which is never what the statistics say: it was seen to walk all of
+-- them for a report on three. So the status is compared as text, which no partial index answers.
+-- Several small statements are faster here than one large: most of the
 -- time of a statement on one row is spent in setting it up, and the rarer moves are skipped. For
 -- the same reason values are computed inside the statements: PL/pgSQL sets each expression of its
 -- own up anew in every transaction.
@@ -50,6 +51,15 @@ begin
           into waiting, delayed, ended, done, failed, cancelled, failures;
         return;
     end if;
+    if jsonb_array_length(p_reports) > 1 then
+        if exists (
+            select from jsonb_to_recordset(p_reports) as r (task bigint, lease uuid)
+             group by r.task, r.lease
+            having count(*) > 1)
+        then
+            raise exception 'an attempt is reported twice in one exchange' using errcode = 'TQ400';
+        end if;
+    end if;
 
     with held as materialized (
         select r.*, t.attempt, t.session_id, t.claimed_at,
@@ -72,7 +82,7 @@ begin
                where t.campaign_id = p_campaign
                  and t.task_id = r.task
                  and t.lease_id = r.lease
-                 and t.status = 'working'
+                 and t.status::text = 'working'
                  for no key update
           ) t
          where r.outcome in ('done', 'failed', 'released')

@@ -19,16 +19,21 @@ language plpgsql
 as $$
 begin
     with claim as materialized (
+        -- Single values, which are looked up by key; `exists` and joins would be planned by the
+        -- share of working tasks, see settle().
         select c.*,
-               exists (
-                   select from taskq.session s
+               coalesce((
+                   select true
+                     from taskq.session s
                     where s.session_id = c.session_id
-                      and s.ended_at is null) as live,
-               exists (
-                   select from taskq.task t
+                      and s.ended_at is null), false) as live,
+               coalesce((
+                   select true
+                     from taskq.task t
                     where t.session_id = c.session_id
                       and t.lease_id = c.lease_id
-                      and t.status = 'working') as answered
+                      and t.status = 'working'
+                    limit 1), false) as answered
           from unnest(p_sessions, p_leases, p_wants)
                with ordinality as c (session_id, lease_id, want, ord)
     )
@@ -39,14 +44,22 @@ begin
            (select jsonb_agg(
                        jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload))
               from claim a
-              join taskq.task t
-                on t.session_id = a.session_id
-               and t.lease_id = a.lease_id
-               and t.status = 'working'
-               and t.campaign_id = p_campaign
-              join taskq.spec s
-                on s.campaign_id = p_campaign
-               and s.task_id = t.task_id
+              cross join lateral (
+                  select t.lease_id, t.task_id, t.attempt
+                    from taskq.task t
+                   where t.session_id = a.session_id
+                     and t.lease_id = a.lease_id
+                     and t.status = 'working'
+                     and t.campaign_id = p_campaign
+                  offset 0
+              ) t
+              cross join lateral (
+                  select s.key, s.payload
+                    from taskq.spec s
+                   where s.campaign_id = p_campaign
+                     and s.task_id = t.task_id
+                  offset 0
+              ) s
              where a.live and a.answered)
       into refused, sessions, leases, wants, again
       from claim c;

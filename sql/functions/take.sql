@@ -2,12 +2,13 @@
 -- of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
---     many tasks. Each session once.
+--     many tasks (0 to 1000). Each session once.
 -- tasks: JSON array of [lease, task, attempt, key, payload], or null where there is none. Each
 --     claim gets the highest priority and first seeded of what the claims before it left. A claim
 --     that was answered before (its lease is known) gets the same tasks again.
 -- taken: how many tasks moved from waiting to working.
 -- refused: the sessions that have ended, or null; they get nothing.
+-- Error TQ400: a claim wants too much.
 --
 -- Nothing taken means that nothing was waiting but what others held locked at this moment.
 --
@@ -58,6 +59,9 @@ begin
     if p_wants is null then
         taken := 0;
         return;
+    end if;
+    if 0 > any (p_wants) or 1000 < any (p_wants) then
+        raise exception 'a claim is for 0 to 1000 tasks' using errcode = 'TQ400';
     end if;
 
     select not exists (

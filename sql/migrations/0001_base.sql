@@ -69,7 +69,9 @@ create table taskq.campaign (
     constraint campaign_max_losses_range check (max_losses between 1 and 1000),
     constraint campaign_backoff_range
         check (backoff_s between 0 and backoff_max_s and backoff_max_s <= 31536000),
-    constraint campaign_time_limit_range check (time_limit_s > 0 and time_limit_s <= 31536000)
+    constraint campaign_time_limit_range check (time_limit_s > 0 and time_limit_s <= 31536000),
+    constraint campaign_handler_object check (jsonb_typeof(handler) = 'object'),
+    constraint campaign_params_object check (jsonb_typeof(params) = 'object')
 );
 
 create index campaign_parent on taskq.campaign (parent_id, path);

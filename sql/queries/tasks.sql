@@ -1,5 +1,6 @@
 -- A page of tasks in the order of their ids, of one status or of all. Index: task_pkey.
-select t.task_id, s.key, t.status, t.priority, t.attempt, t.failures, t.losses, t.due_at,
+select t.task_id, s.key, t.status, t.priority, t.attempt, t.failures, t.losses,
+       case when t.status = 'delayed' then t.due_at end as due_at,
        case when t.status = 'working' then t.claimed_at end as claimed_at,
        case when t.status = 'working' then n.host end as host,
        s.payload

@@ -94,6 +94,13 @@ def _stage(staged: Path, account: Account, installation: Installation, password:
         "--log_checkpoints=off",
         "template1",
     )
+    # initdb asks its neighbour for the version through a shell, in double quotes.
+    if set('"$`\\') & set(str(installation.bin_dir)):
+        raise ServerUnsuitable(
+            f"the PostgreSQL programs lie in {installation.bin_dir}, a name that initdb's own "
+            'shell would not take as it stands: use folders without any of "$`\\ '
+            "(TASKQ_HOME, or TASKQ_PG_BIN for the programs)"
+        )
     for args, stdin in ((initdb, ""), (single, f"create database {DATABASE}\n")):
         outcome = account.run(args, stdin=stdin, timeout_s=INITDB_TIMEOUT_S)
         if outcome.returncode != 0:

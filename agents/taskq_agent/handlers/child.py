@@ -21,8 +21,6 @@ from taskq_agent.errors import FailForGood, HandlerError, NodeBroken
 from taskq_agent.handlers import answers, results
 from taskq_agent.protocol import MAX_ERROR_CHARS
 
-_IOLBF = 1  # of <stdio.h>: written out at each line end
-
 Function = Callable[..., Any]
 
 
@@ -41,7 +39,7 @@ def main() -> None:
         _flush()
         if os.getpid() != pid:
             os._exit(1)  # payload code has forked, and this is the copy
-        replies.write(reply.encode("utf-8", "replace") + b"\n")
+        replies.write(reply.encode() + b"\n")
         replies.flush()
 
 
@@ -55,11 +53,6 @@ def _take_channels() -> Tuple[BinaryIO, BinaryIO]:
     sys.stdout = os.fdopen(
         1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
-    with suppress(ImportError, OSError, ValueError, AttributeError):
-        import ctypes  # noqa: PLC0415 - not every Python was built with it
-
-        library = ctypes.CDLL(None)
-        library.setvbuf(ctypes.c_void_p.in_dll(library, "stdout"), None, _IOLBF, 0)
     faulthandler.enable()
     return questions, replies
 

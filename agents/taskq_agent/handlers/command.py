@@ -33,13 +33,13 @@ _MAX_FILE_BYTES = 4 * MAX_RESULT_BYTES  # it may be indented
 
 
 class CommandKind:
-    """Runs tasks as commands; `folder` stands in until a task brings its own."""
+    """Runs tasks as commands."""
 
-    def __init__(self, campaign: Campaign, folder: str, watch: Watch, grace_s: float) -> None:
+    def __init__(self, campaign: Campaign, watch: Watch, grace_s: float) -> None:
         self._campaign = campaign
         self._watch = watch
         self._grace_s = grace_s
-        self._env = environment.of_campaign(campaign, folder)
+        self._env = environment.of_campaign(campaign)
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
@@ -133,4 +133,5 @@ def _from_stdout(text: bytes) -> Mapping[str, Any]:
     if last.startswith(b"{"):
         with suppress(ValueError):  # a line in braces need not be JSON
             return dict(results.parsed(last))
-    return {"stdout": clean(text[-MAX_STDOUT_BYTES:].decode("utf-8", "replace"))}
+    shown = clean(text[-MAX_STDOUT_BYTES:].decode("utf-8", "replace"))
+    return {"stdout": shown} if shown else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Dict
 
 from taskq_agent.protocol import Campaign, Task
@@ -14,11 +15,13 @@ RESULT_FILE = "taskq-result.json"
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
 
 
-def of_campaign(campaign: Campaign, folder: str) -> Dict[str, str]:
-    """Return the whole environment of a child that serves a campaign."""
+def of_campaign(campaign: Campaign) -> Dict[str, str]:
+    """Return what all children that serve a campaign have in common: our own, less secrets."""
     own = {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
     own["TASKQ_CAMPAIGN"] = campaign.path
-    own["TMPDIR"] = folder
+    if "PYTHONPATH" in own:  # relative to where the agent was started, which is elsewhere
+        paths = filter(None, own["PYTHONPATH"].split(os.pathsep))
+        own["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
     return own
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -52,6 +54,7 @@ class Group:
         self._mark = f"{variable}={value}"
         self._process = subprocess.Popen(
             argv,
+            executable=_found(argv[0], env),
             cwd=cwd,
             env={**env, variable: value},
             stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
@@ -188,3 +191,16 @@ class Group:
             pass
         except BrokenPipeError:  # it is exiting; the exit is noticed by itself
             self._unsent.clear()
+
+
+def _found(program: str, env: Mapping[str, str]) -> str:
+    """Return the file that a program's name stands for.
+
+    Popen would search too, but blames a folder on PATH that it may not read for everything.
+    """
+    if "/" in program:
+        return program
+    path = shutil.which(program, path=env.get("PATH", os.defpath))
+    if path is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return path

@@ -19,32 +19,19 @@ the next task gets a new process. Its arguments may name parameters of the campa
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
-from taskq_agent.handlers import environment, exits, placeholders
-from taskq_agent.handlers.base import AttemptOver
+from taskq_agent.handlers import placeholders
 from taskq_agent.handlers.channel import Channel
 from taskq_agent.handlers.resident import ResidentKind
-from taskq_agent.handlers.watch import Watch
-from taskq_agent.protocol import Campaign, Task
+from taskq_agent.protocol import Task
 
 
 class ProcessKind(ResidentKind):
-    """Runs tasks in an process of another program; `folder` is the one it is started in."""
+    """Runs tasks in a process of some other program."""
 
-    def __init__(self, campaign: Campaign, folder: str, watch: Watch, grace_s: float) -> None:
-        super().__init__(grace_s)
-        self._campaign = campaign
-        self._folder = folder
-        self._watch = watch
-
-    def _start(self) -> Channel:
-        argv = placeholders.fill(self._campaign.handler["argv"], params=self._campaign.params)
-        env = environment.of_campaign(self._campaign, self._folder)
-        try:
-            return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise AttemptOver(exits.of_start(argv[0], error)) from error
+    def _argv(self) -> List[str]:
+        return placeholders.fill(self._campaign.handler["argv"], params=self._campaign.params)
 
     def _prepare(self, child: Channel) -> None:
         child.tell({"prepare": self._campaign.params, "campaign": self._campaign.path})

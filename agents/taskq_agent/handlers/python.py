@@ -12,10 +12,9 @@ long as the child.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
 import taskq_agent
 from taskq_agent.handlers import answers, environment, exits
@@ -47,22 +46,12 @@ class PythonKind(ResidentKind):
         grace_s: float,
         python_path: Sequence[str],
     ) -> None:
-        super().__init__(grace_s)
-        self._campaign = campaign
-        self._folder = folder
-        self._watch = watch
-        self._python_path = [*map(_absolute, python_path)]
+        super().__init__(campaign, folder, watch, grace_s)
+        self._python_path = [str(Path(path).absolute()) for path in python_path]
 
-    def _start(self) -> Channel:
-        argv = [sys.executable, "-c", _BOOT, _ROOT]
-        env = environment.of_campaign(self._campaign, self._folder)
-        if "PYTHONPATH" in env:  # relative to where the agent was started, not the child
-            paths = filter(None, env["PYTHONPATH"].split(os.pathsep))
-            env["PYTHONPATH"] = os.pathsep.join(map(_absolute, paths))
-        try:
-            return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise AttemptOver(exits.of_start(argv[0], error)) from error
+    def _argv(self) -> List[str]:
+        # -u also keeps compiled code from holding output back until a later task
+        return [sys.executable, "-u", "-c", _BOOT, _ROOT]
 
     def _prepare(self, child: Channel) -> None:
         handler = self._campaign.handler
@@ -90,7 +79,3 @@ class PythonKind(ResidentKind):
             "folder": folder,
             "payload": task.payload,
         }
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).absolute())

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
-from taskq_agent.handlers import answers, exits
+from taskq_agent.handlers import answers, environment, exits
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.channel import Channel, Lost
-from taskq_agent.protocol import Task
+from taskq_agent.handlers.watch import Watch
+from taskq_agent.protocol import Campaign, Task
 
 
 class ResidentKind(ABC):
     """Starts a child for the first task, keeps it while it can be used, then takes another."""
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, campaign: Campaign, folder: str, watch: Watch, grace_s: float) -> None:
+        """Note what to run and where; `folder` is the one that children are started in."""
+        self._campaign = campaign
+        self._folder = folder
+        self._watch = watch
         self._grace_s = grace_s
         self._asked = 0
         self._child: Optional[Channel] = None
@@ -57,8 +62,8 @@ class ResidentKind(ABC):
             self._end()
 
     @abstractmethod
-    def _start(self) -> Channel:
-        """Start a child; AttemptOver if that cannot be."""
+    def _argv(self) -> List[str]:
+        """Return the program to start, with its arguments."""
 
     @abstractmethod
     def _prepare(self, child: Channel) -> None:
@@ -67,6 +72,14 @@ class ResidentKind(ABC):
     @abstractmethod
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
         """Return the message that hands it a task."""
+
+    def _start(self) -> Channel:
+        argv = self._argv()
+        env = {**environment.of_campaign(self._campaign), "TMPDIR": self._folder}
+        try:
+            return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise AttemptOver(exits.of_start(argv[0], error)) from error
 
     def _end(self) -> int:
         child, self._child = self._child, None

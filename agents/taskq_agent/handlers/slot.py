@@ -29,28 +29,11 @@ class SlotRunner:
         self._folder: Optional[scratch.SlotFolder] = None
         self._serves: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
+        self._resident_folder = ""
 
     def run(self, task: Task, campaign: Campaign) -> Ended:
         """Run one attempt to its end."""
         self._watch.begin(campaign.time_limit_s)
-        try:
-            return self._run(task, campaign)
-        finally:
-            self._watch.finish()
-
-    def stop(self) -> None:
-        """End the attempt in hand."""
-        self._watch.stop()
-
-    def close(self) -> None:
-        """End the resident child and remove the scratch folder."""
-        self._drop_kind()
-        self._watch.close()
-        if self._folder is not None:
-            self._folder.close()
-            self._reaper.drop("folder", self._folder.path)
-
-    def _run(self, task: Task, campaign: Campaign) -> Ended:
         try:
             if self._folder is None:
                 self._folder = self._make_folder()
@@ -65,6 +48,18 @@ class SlotRunner:
         finally:
             self._folder.give_back(folder)
 
+    def stop(self) -> None:
+        """End the attempt in hand."""
+        self._watch.stop()
+
+    def close(self) -> None:
+        """End the resident child and remove the scratch folder."""
+        self._drop_kind()
+        self._watch.close()
+        if self._folder is not None:
+            self._folder.close()
+            self._reaper.drop("folder", self._folder.path)
+
     def _make_folder(self) -> scratch.SlotFolder:
         keep = self._settings.keep_scratch
         folder = scratch.SlotFolder(self._settings.scratch_root, self._slot, keep=keep)
@@ -77,7 +72,8 @@ class SlotRunner:
         if self._kind is None or self._serves != serves:
             self._drop_kind()
             checks.check_handler(campaign.handler, campaign.params)
-            self._kind = self._make_kind(campaign, folder.take("resident"))
+            self._resident_folder = folder.take("resident")
+            self._kind = self._make_kind(campaign, self._resident_folder)
             self._serves = serves
         return self._kind
 
@@ -85,12 +81,13 @@ class SlotRunner:
         watch, grace_s = self._watch, self._settings.grace_s
         kind = campaign.handler["kind"]
         if kind == checks.COMMAND:
-            return CommandKind(campaign, folder, watch, grace_s)
+            return CommandKind(campaign, watch, grace_s)
         if kind == checks.PROCESS:
             return ProcessKind(campaign, folder, watch, grace_s)
         return PythonKind(campaign, folder, watch, grace_s, self._settings.python_path)
 
     def _drop_kind(self) -> None:
-        if self._kind is not None:
+        if self._kind is not None and self._folder is not None:
             self._kind.close()
             self._kind = None
+            self._folder.give_back(self._resident_folder)

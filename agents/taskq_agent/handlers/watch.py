@@ -25,7 +25,6 @@ class Watch:
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write_fd, False)
         self._lock = threading.Lock()
-        self._busy = False
         self._stopped = False
         self._closed = False
         self._limit_s: Optional[float] = None
@@ -35,18 +34,11 @@ class Watch:
         """Start the clock of an attempt."""
         self._limit_s = limit_s
         self._end = _FOREVER if limit_s is None else time.monotonic() + limit_s
-        with self._lock:
-            self._busy, self._stopped = True, False
-
-    def finish(self) -> None:
-        """End the attempt: a stop now finds nothing to stop."""
-        with self._lock:
-            self._busy = False
+        self._stopped = False  # what came between two attempts was meant for the first
 
     def stop(self) -> None:
         """Stop the attempt in hand."""
-        with self._lock:
-            self._stopped = self._busy
+        self._stopped = True
         self.wake()
 
     def wake(self) -> None:

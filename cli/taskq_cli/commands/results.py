@@ -1,0 +1,185 @@
+"""`taskq results` and `taskq export`: what the tasks have given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from taskq import Client
+from taskq.errors import UsageError
+from taskq.export import FORMATS, write
+from taskq.tabular import Table
+from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
+from taskq_cli.ranking import Ranking, dotted
+from taskq_cli.safe_stream import SafeStream
+from taskq_cli.shared import (
+    Invocation,
+    campaigns_with,
+    limit_option,
+    path_argument,
+    shared_options,
+)
+from taskq_cli.text import counted, duration
+
+RESULT_COLUMNS: Final = 8
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _ranking_options(command: Command) -> Command:
+    for option in (
+        click.option("--ascending", is_flag=True, help="The lowest first, not the highest."),
+        click.option(
+            "--by", metavar="FIELD", help="Rank by this number, a dotted name as result.score."
+        ),
+        click.option(
+            "--top", type=click.IntRange(min=1), metavar="N", help="Only the N best, by --by."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@_ranking_options
+@limit_option
+@shared_options
+def results(
+    invocation: Invocation,
+    *,
+    path: str,
+    top: int | None,
+    by: str | None,
+    ascending: bool,
+    limit: int | None,
+) -> None:
+    """Show results, all or the best.
+
+    Those of CAMPAIGN and all below it, in the order of seeding or of a value.
+
+    Example:
+      taskq results /demo --top 10 --by result.score --ascending
+    """
+    _check_ranking(top, by, ascending=ascending)
+    with invocation.client() as client:
+        records = _records(client, path, top, by, ascending=ascending)
+        if invocation.output != "table":
+            write_records(invocation.output, records, (), limit=limit)
+            return
+        several = bool(client.campaign(path).status().children)
+        extra = by if by is not None and not by.startswith("result.") else None
+        shown = (_shown(record, extra, several=several) for record in records)
+        _write_table(shown, TABLE_ROWS if limit is None else limit)
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@click.option(
+    "--to",
+    default="-",
+    show_default=True,
+    metavar="FILE",
+    help="File to write; it appears when it is complete. -: standard output.",
+)
+@click.option(
+    "--format",
+    "how",
+    type=click.Choice(FORMATS),
+    help="Default: by the suffix of the file, else jsonl. Parquet needs the extra taskq[parquet].",
+)
+@_ranking_options
+@shared_options
+def export(
+    invocation: Invocation,
+    *,
+    path: str,
+    to: str,
+    how: str | None,
+    top: int | None,
+    by: str | None,
+    ascending: bool,
+) -> None:
+    """Write results to a file.
+
+    Those of CAMPAIGN and all below it, with payloads, agents and phase times.
+
+    Example:
+      taskq export /demo --to results.csv
+      taskq export /demo --format jsonl | jq .result
+    """
+    _check_ranking(top, by, ascending=ascending)
+    how = how or _format_of(to)
+    if how == "parquet" and to == "-" and sys.stdout.isatty():
+        raise UsageError("Parquet is no text for a terminal; name a file with --to")
+    with invocation.client() as client:
+        records = _records(client, path, top, by, ascending=ascending)
+        written = write(records, _stdout() if to == "-" else Path(to), how)
+    if to != "-":
+        click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
+
+
+def _check_ranking(top: int | None, by: str | None, *, ascending: bool) -> None:
+    if (top is None) != (by is None):
+        raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
+    if ascending and by is None:
+        raise UsageError("--ascending goes with --top N --by FIELD")
+
+
+def _records(
+    client: Client, path: str, top: int | None, by: str | None, *, ascending: bool
+) -> Iterable[Record]:
+    records = _all(client, path)
+    if top is None or by is None:
+        return records
+    ranking = Ranking(top, by, ascending=ascending)
+    best = ranking.best(records)
+    if ranking.left_out:
+        click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
+    return best
+
+
+def _all(client: Client, path: str) -> Iterator[Record]:
+    for campaign in campaigns_with(client, path, lambda node: node.done):
+        for result in campaign.results():
+            yield as_record(result, campaign=campaign.path)
+
+
+def _format_of(to: str) -> str:
+    suffix = Path(to).suffix.lstrip(".").lower()
+    return suffix if suffix in FORMATS else "jsonl"
+
+
+def _stdout() -> Any:
+    return SafeStream(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
+
+
+def _write_table(records: Iterator[Record], limit: int) -> None:
+    """Write results with a column for each of the first names in them."""
+    shown = Table(islice(records, limit + 1))  # one more tells that there are more
+    given = [name for name in shown.columns if name.startswith("result")]
+    hidden = given[RESULT_COLUMNS:]
+    rows = (dict(zip(shown.columns, values, strict=True)) for values, _ in shown)
+    columns = [Column(name) for name in shown.columns if name not in hidden]
+    write_records("table", rows, columns, limit=limit)
+    if hidden:
+        text = counted(len(hidden), "more field")
+        click.echo(f"{text} in the results; --output jsonl shows all.", err=True)
+
+
+def _shown(record: Record, extra: str | None, *, several: bool) -> Record:
+    run_s = (record["phases"] or {}).get("run_s")
+    return {
+        **({"campaign": record["campaign"]} if several else {}),
+        "key": record["key"],
+        **({extra: dotted(record, extra)} if extra is not None else {}),
+        "result": record["result"],
+        "took": None if run_s is None else duration(run_s),
+        "host": record["host"],
+        "ended": record["ended_at"],
+    }

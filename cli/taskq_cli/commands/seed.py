@@ -1,0 +1,149 @@
+"""`taskq seed`: tasks for a campaign, from files or parameter sweeps."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from taskq.campaign_file import read_campaign_file
+from taskq.errors import UsageError
+from taskq.seeding import SeedCount
+from taskq.sources import FORMATS, Source, SourceOptions, cross, open_source, sweep
+from taskq_cli.output import as_record, write_record
+from taskq_cli.seed_display import seed_display
+from taskq_cli.seeder import Input, Seeder
+from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.text import counted, duration
+
+
+@click.command()
+@path_argument(required=False, metavar="CAMPAIGN")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Every combination of parameters, alone or with each record of the files: a range as "
+    "seed=1:1000 or ph=6:8:0.5, or a list as temperature=280,300,320. May be repeated.",
+)
+@click.option(
+    "--campaign-file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Take the tasks from the table [seed] of a campaign file, and the path if not given.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="At a bad line: end with an error, or report it and go on.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    help="Format of the files. [default: by the suffix, with or without .gz]",
+)
+@click.option("--key", metavar="FIELD", help="Field that holds the key. [CSV, TSV, JSON, SDF]")
+@click.option("--priority", metavar="FIELD", help="Field that holds the priority. [the same]")
+@click.option(
+    "--types",
+    type=click.Choice(["guess", "text"]),
+    default="guess",
+    show_default=True,
+    help="What looks like a number: a number, or text. [CSV, TSV]",
+)
+@click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    help="Or its name: tab, space, comma, semicolon, pipe. [SMILES, CSV]",
+)
+@click.option(
+    "--header/--no-header", default=None, help="Whether there is a line of titles. [SMILES]"
+)
+@shared_options
+def seed(
+    invocation: Invocation,
+    *,
+    path: str | None,
+    files: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    campaign_file: Path | None,
+    on_error: str,
+    form: str | None,
+    **options: Any,
+) -> None:
+    """Add tasks from files or parameter sweeps.
+
+    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip; - is standard input. With a sweep,
+    each record makes a task with each combination. A task whose key CAMPAIGN has already adds
+    nothing. So the same command may be given again, also after Ctrl-C or an error: what was added
+    stays, and it goes on from there.
+
+    Examples:
+      taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
+      taskq seed /demo/dock ligands.csv --key id --on-error skip
+      taskq seed --campaign-file campaign.toml
+    """
+    source_options = SourceOptions(**options)
+    if campaign_file is not None:
+        if files or sweeps or form or source_options != SourceOptions():
+            raise UsageError("--campaign-file says it all; leave files and options out")
+        path, inputs = _described(path, campaign_file)
+    else:
+        inputs = _inputs(files, sweeps, form, source_options)
+    if path is None:
+        raise UsageError("name the CAMPAIGN to seed, as in `taskq seed /demo ligands.smi`")
+    began = time.monotonic()
+    with invocation.client() as client:
+        campaign = client.campaign(path)
+        with seed_display(path) as show:
+            count = Seeder(campaign, show, skip_bad=on_error == "skip").run(inputs)
+    record = as_record(count, path=path)
+    write_record(invocation.output, record, _said(path, count, time.monotonic() - began))
+
+
+def _described(path: str | None, file: Path) -> tuple[str, list[Input]]:
+    described = read_campaign_file(file)
+    if described.seed is None:
+        raise UsageError(f"{file} has no table [seed], which says where the tasks come from")
+    return path or described.spec.path, [Input(described.seed.open)]
+
+
+def _inputs(
+    files: Sequence[str], sweeps: Sequence[str], form: str | None, options: SourceOptions
+) -> list[Input]:
+    if not files:
+        if not sweeps:
+            raise UsageError("nothing to seed: name files, - for standard input, or use --sweep")
+        if form or options != SourceOptions():
+            raise UsageError("the options of files do not apply to a sweep alone")
+        return [Input(functools.partial(sweep, sweeps))]
+    if files.count("-") > 1:
+        raise UsageError("standard input can be read once only")
+    return [
+        Input(functools.partial(_open, file, sweeps, form, options), repeatable=file != "-")
+        for file in files
+    ]
+
+
+def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOptions) -> Source:
+    over = sweep(sweeps) if sweeps else None
+    source = open_source(file, format=form, options=options)
+    return source if over is None else cross(source, over)
+
+
+def _said(path: str, count: SeedCount, took_s: float) -> str:
+    parts = [f"{counted(count.added, 'task')} added to {path}"]
+    if count.known:
+        parts.append(f"{count.known:,} known before")
+    if count.bad:
+        parts.append(f"{counted(count.bad, 'bad line')} passed over")
+    return f"{', '.join(parts)}; {counted(count.read, 'record')} in {duration(took_s)}."

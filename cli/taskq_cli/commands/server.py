@@ -1,0 +1,66 @@
+"""`taskq up` and `taskq down`: the embedded server."""
+
+from __future__ import annotations
+
+import click
+
+import taskq
+from taskq.embedded import Server
+from taskq.errors import UsageError
+from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.shared import Invocation, shared_options, start_server
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=int,
+    metavar="PORT",
+    help="Also listen at this port of 127.0.0.1, 1024 to 32767, until the next start.",
+)
+@shared_options
+def up(invocation: Invocation, port: int | None) -> None:
+    """Start the embedded PostgreSQL and say where it is.
+
+    It runs until `taskq down`, across terminals. Other commands start it by themselves.
+
+    Example:
+      taskq up
+    """
+    _embedded_only(invocation, "up")
+    info = start_server(port)
+    if invocation.address() is None:
+        taskq.connect().close()  # sets the schema up, so that a failure to do so is seen here
+    else:
+        click.echo("TASKQ_DSN is set, so other commands use that server, not this one.", err=True)
+    text = facts(
+        {
+            "server": f"PostgreSQL {info.version_text}, pid {info.pid}",
+            "data": info.data_dir,
+            "log": info.log_file,
+            "dsn": info.dsn,
+        }
+    )
+    write_record(invocation.output, as_record(info), "\n".join([text, *info.notes]))
+
+
+@click.command()
+@click.option(
+    "--immediate", is_flag=True, help="Do not write the data out; the next start recovers."
+)
+@shared_options
+def down(invocation: Invocation, immediate: bool) -> None:
+    """Stop the embedded PostgreSQL; all data stay.
+
+    Example:
+      taskq down
+    """
+    _embedded_only(invocation, "down")
+    stopped = Server().down(immediate=immediate)
+    text = "The server has stopped." if stopped else "The server was not running."
+    write_record(invocation.output, {"stopped": stopped}, text)
+
+
+def _embedded_only(invocation: Invocation, command: str) -> None:
+    if invocation.dsn is not None:
+        raise UsageError(f"`taskq {command}` is for the embedded server; leave --dsn out")

@@ -1,0 +1,150 @@
+"""`taskq tasks`, `taskq retry` and `taskq cancel`: the tasks of a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from taskq import Client
+from taskq.plain import as_json
+from taskq_cli.counts import STATUSES
+from taskq_cli.endings import resumable
+from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq_cli.shared import (
+    Invocation,
+    campaign_column,
+    campaigns_with,
+    confirm,
+    limit_option,
+    path_argument,
+    shared_options,
+    yes_option,
+)
+from taskq_cli.text import counted
+
+_key_option: Final = click.option(
+    "--key", "keys", multiple=True, metavar="KEY", help="Only this task. May be repeated."
+)
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@click.option("--status", type=click.Choice(STATUSES), help="Only tasks in this status.")
+@_key_option
+@limit_option
+@shared_options
+def tasks(
+    invocation: Invocation,
+    *,
+    path: str,
+    status: str | None,
+    keys: tuple[str, ...],
+    limit: int | None,
+) -> None:
+    """List tasks, in the order of seeding.
+
+    Those of CAMPAIGN and all below it.
+
+    Example:
+      taskq tasks /demo --status failed --limit 20
+    """
+    with invocation.client() as client:
+        records = _with_keys(client, path, keys, status) if keys else _all(client, path, status)
+        columns = [
+            *campaign_column(client, path),
+            Column("key"),
+            Column("status"),
+            Column("attempt"),
+            Column("failures"),
+            Column("losses"),
+            Column("priority"),
+            Column("since", lambda one: one["claimed_at"]),
+            Column("due", lambda one: one["due_at"] if one["status"] == "delayed" else None),
+            Column("host"),
+            Column("payload", lambda one: as_json(one["payload"]), gives_way=True),
+        ]
+        write_records(invocation.output, records, columns, limit=limit)
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@click.option(
+    "--status",
+    type=click.Choice(["failed", "cancelled"]),
+    default="failed",
+    show_default=True,
+    help="Tasks in this status.",
+)
+@click.option(
+    "--error-class", metavar="CLASS", help="Only tasks whose last attempt ended with this class."
+)
+@_key_option
+@shared_options
+def retry(
+    invocation: Invocation,
+    *,
+    path: str,
+    status: str,
+    error_class: str | None,
+    keys: tuple[str, ...],
+) -> None:
+    """Give failed or cancelled tasks another chance.
+
+    Those of CAMPAIGN and all below it. Their failures are counted from zero again.
+
+    Example:
+      taskq retry /demo --error-class timeout
+    """
+    with invocation.client() as client:
+        campaign = client.campaign(path)
+        with resumable():
+            moved = campaign.retry(status=status, error_class=error_class, keys=keys or None)
+    text = f"{counted(moved, 'task')} of {path} will be tried again."
+    write_record(invocation.output, {"path": path, "tasks": moved}, text)
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@_key_option
+@yes_option
+@shared_options
+def cancel(invocation: Invocation, *, path: str, keys: tuple[str, ...], yes: bool) -> None:
+    """Cancel tasks that are not final.
+
+    All those of CAMPAIGN and below it, or with --key some of CAMPAIGN itself. Agents stop what
+    they run of them. A campaign that was cancelled as a whole takes no tasks until
+    `taskq campaign resume`; `taskq retry --status cancelled` brings cancelled tasks back.
+
+    Examples:
+      taskq cancel /demo --key seed=7 --key seed=8
+      taskq campaign cancel /demo --yes
+    """
+    with invocation.client() as client:
+        campaign = client.campaign(path)
+        if not keys:
+            unfinished = counted(campaign.status().unfinished, "unfinished task")
+            confirm(f"Cancel {path} and all below it, with {unfinished}?", yes=yes)
+        with resumable():
+            moved = campaign.cancel(keys or None)
+    text = f"{counted(moved, 'task')} of {path} cancelled."
+    write_record(invocation.output, {"path": path, "tasks": moved}, text)
+
+
+def _all(client: Client, path: str, status: str | None) -> Iterator[dict[str, Any]]:
+    def wanted(node: Any) -> int:
+        return int(node.total if status is None else getattr(node, status))
+
+    for campaign in campaigns_with(client, path, wanted):
+        for task in campaign.tasks(status):
+            yield as_record(task, campaign=campaign.path)
+
+
+def _with_keys(
+    client: Client, path: str, keys: tuple[str, ...], status: str | None
+) -> Iterator[dict[str, Any]]:
+    campaign = client.campaign(path)
+    for task in [campaign.task(key) for key in keys]:
+        if status is None or task.status == status:
+            yield as_record(task, campaign=path)

@@ -1,0 +1,93 @@
+"""`taskq ls` and `taskq tree`: the campaigns that there are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from taskq.views import Status
+from taskq_cli.counts import STATUSES, percent_final
+from taskq_cli.output import Column, as_record, write_records
+from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
+
+
+@click.command()
+@path_argument(default="/")
+@limit_option
+@shared_options
+def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """List the campaigns directly below PATH.
+
+    The counts of each include all that is below it.
+
+    Example:
+      taskq ls /wisdom
+    """
+    with invocation.client() as client:
+        children = client.campaign(path).children()
+    if invocation.output == "table":
+        records = (_shown(one, one.path) for one in children)
+        write_records("table", records, _COLUMNS, limit=limit)
+    else:
+        write_records(invocation.output, map(as_record, children), _COLUMNS, limit=limit)
+
+
+@click.command()
+@path_argument(default="/")
+@limit_option
+@shared_options
+def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """Show the tree of campaigns at PATH.
+
+    The counts of each are its own, without those below it.
+
+    Example:
+      taskq tree /wisdom
+    """
+    with invocation.client() as client:
+        nodes = client.campaign(path).tree()
+    if invocation.output == "table":
+        records = (_shown(node, name) for node, name in _branches(path, nodes))
+        write_records("table", records, _COLUMNS, limit=limit)
+    else:
+        write_records(invocation.output, map(as_record, nodes), _COLUMNS, limit=limit)
+
+
+_COLUMNS = [Column(title) for title in ("campaign", "state", "tasks", "final", *STATUSES)]
+
+
+def _shown(one: Status, name: str) -> dict[str, Any]:
+    return {
+        "campaign": name,
+        "state": one.state,
+        "tasks": f"{one.total:,}",
+        "final": percent_final(one),
+    } | {status: f"{getattr(one, status):,}" for status in STATUSES if getattr(one, status)}
+
+
+def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]:
+    """Yield the nodes depth first, each with its name and the lines that lead to it."""
+    below: dict[str, list[Status]] = defaultdict(list)
+    stack: list[tuple[Status, str, str]] = []
+    for node in nodes:
+        if node.path == top:
+            stack.append((node, node.path, ""))
+        else:
+            below[node.path.rpartition("/")[0] or "/"].append(node)
+    while stack:
+        node, name, margin = stack.pop()
+        yield node, name
+        children = below[node.path]
+        for child in reversed(children):
+            last = child is children[-1]
+            name = child.path.rpartition("/")[2]
+            stack.append(
+                (
+                    child,
+                    f"{margin}{'└── ' if last else '├── '}{name}",
+                    margin + ("    " if last else "│   "),
+                )
+            )

@@ -1,0 +1,63 @@
+"""The command `taskq`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from taskq.version import VERSION
+from taskq_cli.program import Program, Sections
+from taskq_cli.shared import shared_options
+
+SECTIONS: Final[Sections] = {
+    "Campaigns": {
+        "campaign": "campaign:campaign",
+        "ls": "tree:ls",
+        "tree": "tree:tree",
+        "seed": "seed:seed",
+        "status": "status:status",
+        "watch": "watch:watch",
+    },
+    "Tasks and results": {
+        "tasks": "tasks:tasks",
+        "retry": "tasks:retry",
+        "cancel": "tasks:cancel",
+        "logs": "logs:logs",
+        "failures": "failures:failures",
+        "results": "results:results",
+        "export": "results:export",
+    },
+    "Agents": {
+        "agents": "agents:agents",
+        "agent": "agent:agent",
+        "keeper": "keeper:keeper",
+    },
+    "Server": {
+        "up": "server:up",
+        "down": "server:down",
+        "db": "db:db",
+        "completion": "completion:completion",
+    },
+}
+
+
+@click.group(
+    name="taskq",
+    cls=Program,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(VERSION, message="taskq %(version)s")
+@shared_options
+def main(_: object) -> None:
+    """Hand out the tasks of large campaigns to agents that pull.
+
+    Without --dsn and without TASKQ_DSN in the environment, a PostgreSQL server of your own is
+    used, and started when needed.
+
+    Example:
+      taskq campaign create /demo -- sh -c 'sleep {seconds}'
+      taskq seed /demo --sweep seconds=1:20
+      taskq agent run --campaign /demo --slots 2 --until-empty
+    """

@@ -1,0 +1,93 @@
+"""What `taskq status` and `taskq watch` tell about a campaign, without reading its tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskq import Client
+from taskq.views import Agent, Status
+from taskq_cli.counts import percent_final
+from taskq_cli.output import as_record
+from taskq_cli.shared import campaigns_with
+from taskq_cli.text import counted, duration, one_line
+
+CLASSES: Final = 3
+MAX_GROUPED: Final = 10_000
+"""Unsuccessful attempts: grouping reads them all, and more would take longer than people wait."""
+MAX_AGENTS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A campaign with all below it, as it stands.
+
+    agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
+    None where there are too many attempts to be grouped quickly.
+    """
+
+    status: Status
+    agents: list[Agent]
+    classes: list[tuple[str, int]] | None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a record."""
+        classes = None
+        if self.classes is not None:
+            classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
+        return as_record(self.status) | {
+            "agents": len(self.agents),
+            "failure_classes": classes,
+        }
+
+    def title(self) -> str:
+        """Return the campaign's path and how far it is."""
+        status = self.status
+        tasks = counted(status.total, "task")
+        far = f"{percent_final(status)} of {tasks}" if status.total else "no tasks yet"
+        return f"{status.path}  {status.state}  {far}"
+
+    def lines(self) -> list[str]:
+        """Return what else there is to say."""
+        lines = [self._about_agents()]
+        if self.status.failures or self.status.losses:
+            lines.append(self._about_failures())
+        if self.status.state == "paused":
+            lines.append("paused     no tasks are handed out until `taskq campaign resume`")
+        return lines
+
+    def _about_agents(self) -> str:
+        if not self.agents:
+            start = f"; `taskq agent run --campaign {self.status.path}` starts one"
+            return f"agents     none{start if self.status.unfinished else ''}"
+        more = "over " if len(self.agents) == MAX_AGENTS else ""
+        hosts = counted(len({agent.host for agent in self.agents}), "host")
+        slots = counted(sum(agent.slots for agent in self.agents), "slot")
+        silent = duration(max(agent.silent_s for agent in self.agents))
+        return f"agents     {more}{len(self.agents):,} on {hosts}, {slots}; silent {silent} at most"
+
+    def _about_failures(self) -> str:
+        failures, losses = self.status.failures, self.status.losses
+        text = f"attempts   {failures:,} failed, {losses:,} lost"
+        if self.classes is None:
+            return f"{text}; `taskq failures {self.status.path}` groups them"
+        return text + "".join(
+            f"\n           {n:,} {one_line(name) or '(no class)'}" for name, n in self.classes
+        )
+
+
+def look(client: Client, path: str) -> Overview:
+    """Return how a campaign stands; raise `NotFound`."""
+    status = client.campaign(path).status()
+    classes: Counter[str] = Counter()
+    groupable = status.failures + status.losses <= MAX_GROUPED
+    if groupable and (status.failures or status.losses):
+        for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
+            for one in campaign.failure_classes():
+                classes[one.error_class] += one.attempts
+    return Overview(
+        status=status,
+        agents=client.agents(path, limit=MAX_AGENTS),
+        classes=classes.most_common(CLASSES) if groupable else None,
+    )

@@ -1,0 +1,150 @@
+"""The frame of the program: loads a sub-command when it is called, and says what went wrong.
+
+Errors are one line on standard error and an exit code: that of the `TaskqError`, 2 for a wrong
+call, 130 for Ctrl-C. A reader that goes away (`| head`) is no error. What nobody has foreseen
+comes out as a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn, cast
+
+import click
+
+from taskq.errors import TaskqError
+from taskq_cli.endings import Declined, Interrupted
+from taskq_cli.text import one_line
+
+_MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
+
+Sections = Mapping[str, Mapping[str, str]]
+
+
+class Program(click.Group):
+    """The top-level command; each sub-command is imported when it is needed.
+
+    sections: heading -> name of the sub-command -> `module:object` in `taskq_cli.commands`.
+    """
+
+    def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _laid_out(self)
+        self._sections = sections
+        self._places = {name: place for part in sections.values() for name, place in part.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Return the names in the order of the help text."""
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        """Import a sub-command."""
+        if cmd_name not in self._places:
+            return None
+        module, _, name = self._places[cmd_name].partition(":")
+        found = getattr(importlib.import_module(f"taskq_cli.commands.{module}"), name)
+        return _laid_out(cast("click.Command", found))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a sub-command; propose a similar one if there is none."""
+        close = get_close_matches(args[0], self._places, n=1)
+        if args[0] not in self._places and close and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sub-commands, section by section."""
+        for heading, part in self._sections.items():
+            rows = []
+            for name in part:
+                command = self.get_command(ctx, name)
+                rows.append((name, command.get_short_help_str(100) if command else ""))
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the sub-command; turn what ends it early into what `main` knows."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise Interrupted("Interrupted.") from None
+        except BrokenPipeError:
+            _forget_stdout()
+            return None
+        return result
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the program; in standalone mode, exit with its code."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        for stream in (sys.stdout, sys.stderr):
+            # JSON is UTF-8 in any locale, and what cannot be encoded must not end the program.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        # What its pool logs comes out as an error, once, where it matters.
+        logging.getLogger("psycopg").addHandler(logging.NullHandler())
+        try:
+            sys.exit(super().main(args, prog_name, complete_var, standalone_mode=False, **extra))
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            _fail(_usage_text(error), error.exit_code)
+        except click.Abort:
+            _fail(Interrupted("Interrupted."), Interrupted.exit_code)
+        except TaskqError as error:
+            _fail(error, error.exit_code)
+
+
+def _laid_out(command: click.Command) -> click.Command:
+    """Mark the paragraphs of its help that begin with `Title:`, so that click keeps their lines."""
+    if command.help is not None and _MARK not in command.help:
+        text = inspect.cleandoc(command.help)
+        command.help = re.sub(r"^(.+:)$", f"{_MARK}\n\\1", text, flags=re.MULTILINE)
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _laid_out(inner)
+    return command
+
+
+def _usage_text(error: click.ClickException) -> str:
+    text = error.format_message().rstrip()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return text
+    return f"{text}{'' if text.endswith(('.', '?', ')')) else '.'} See `{context.command_path} -h`."
+
+
+def _fail(error: TaskqError | str, exit_code: int) -> NoReturn:
+    text = one_line(str(error))
+    if isinstance(error, Interrupted) and sys.stderr.isatty():
+        text = f"\n{text}"  # the terminal has just shown ^C
+    elif not isinstance(error, (Interrupted, Declined)):
+        text = f"Error: {text}"
+    click.echo(text, err=True)
+    sys.exit(exit_code)
+
+
+def _forget_stdout() -> None:
+    """Let go of what could not be written: it would fail again when the program ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

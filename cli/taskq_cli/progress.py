@@ -1,0 +1,90 @@
+"""What one look of `taskq watch` has found, as a picture, a line or a record."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from taskq.views import Status
+from taskq_cli import render
+from taskq_cli.counts import counts, final, percent_final
+from taskq_cli.overview import Overview
+from taskq_cli.text import counted, duration, instant, rate
+
+CHILDREN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A campaign as it stands and as it moves.
+
+    rate_per_s: tasks that become final. eta_s: until none is unfinished, at this rate. Both None
+    where that is not known.
+    """
+
+    overview: Overview
+    children: list[Status]
+    at: datetime
+    elapsed_s: float
+    rate_per_s: float | None
+    eta_s: float | None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a record."""
+        pace = {
+            "at": self.at,
+            "elapsed_s": round(self.elapsed_s, 3),
+            "rate_per_s": self.rate_per_s,
+            "eta_s": self.eta_s,
+        }
+        return pace | self.overview.record()
+
+    def line(self) -> str:
+        """Return it as one line."""
+        status = self.overview.status
+        parts = [
+            instant(self.at),
+            status.path,
+            status.state,
+            f"{final(status)}/{status.total}",
+            percent_final(status),
+            *(f"{name} {n}" for name, n in counts(status).items() if n),
+            self._pace(),
+            counted(len(self.overview.agents), "agent"),
+        ]
+        return "  ".join(filter(None, parts))
+
+    def picture(self) -> render.Picture:
+        """Return it for a terminal that redraws."""
+        overview = self.overview
+        lines = [f"pace       {self._pace()}", *overview.lines()]
+        below = self._children() if self.children else ()
+        return render.campaign(overview.title(), counts(overview.status), lines, *below)
+
+    def _pace(self) -> str:
+        if not self.overview.status.unfinished:
+            return f"finished; watched for {duration(self.elapsed_s)}"
+        if self.rate_per_s is None:
+            return "measuring"
+        eta = "unknown" if self.eta_s is None else duration(self.eta_s)
+        return f"{rate(self.rate_per_s)}, ETA {eta}"
+
+    def _children(self) -> tuple[render.Picture, ...]:
+        """Return a table of the campaigns below, those that are under way first."""
+        shown = sorted(self.children, key=lambda one: not one.unfinished)[:CHILDREN]
+        titles = ["campaign", "final", "tasks", "working", "failed"]
+        rows = [
+            [
+                one.path,
+                percent_final(one),
+                f"{one.total:,}",
+                f"{one.working:,}",
+                f"{one.failed:,}",
+            ]
+            for one in shown
+        ]
+        more = len(self.children) - len(shown)
+        rest = f"and {counted(more, 'campaign')} more: `taskq ls {self.overview.status.path}`"
+        return ("", render.table(render.fit(titles, rows, sys.stdout)), *([rest] if more else []))

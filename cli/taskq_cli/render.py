@@ -1,0 +1,194 @@
+"""Tables, bars and the live display; the one module that imports rich.
+
+Texts are shown as they are, so they must be printable (`taskq_cli.text`). Colours appear on a
+terminal only, and never with NO_COLOR.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TextIO, TypeAlias
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+Picture: TypeAlias = RenderableType
+
+BAR_WIDTH: Final = 60
+MIN_WIDTH: Final = 12  # of a column that has given way
+
+_GAP: Final = 2
+_BETWEEN: Final = "   "
+_UNBOUNDED: Final = 100_000  # what reads a pipe wants nothing cut or folded
+
+# By status, in the order of the bar: the colour, and the mark that tells it without colours.
+_LOOKS: Final = {
+    "done": ("green", "█"),
+    "failed": ("red", "▚"),
+    "cancelled": ("magenta", "▞"),
+    "working": ("yellow", "▒"),
+    "delayed": ("cyan", "░"),
+    "waiting": ("bright_black", "·"),
+}
+
+
+def can_redraw(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that can move its cursor."""
+    return stream.isatty() and not Console(file=stream).is_dumb_terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What of a table has room. dropped: the titles of columns that have none."""
+
+    titles: list[str]
+    rows: list[list[str]]
+    widths: list[int]
+    dropped: list[str]
+
+
+def fit(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    stream: TextIO,
+    *,
+    gives_way: Collection[str] = (),
+) -> Fitted:
+    """Make a table fit a terminal: columns that give way get narrower, then the last ones go.
+
+    What is no terminal has room for everything.
+    """
+    room = _console(stream).width
+    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    for place, title in enumerate(titles):
+        excess = sum(widths) + _GAP * (len(widths) - 1) - room
+        if title in gives_way and excess > 0:
+            widths[place] = max(widths[place] - excess, min(widths[place], MIN_WIDTH))
+    while len(widths) > 1 and sum(widths) + _GAP * (len(widths) - 1) > room:
+        widths.pop()
+    kept = len(widths)
+    return Fitted(
+        titles=list(titles[:kept]),
+        rows=[list(row[:kept]) for row in rows],
+        widths=widths,
+        dropped=list(titles[kept:]),
+    )
+
+
+def table(fitted: Fitted) -> Picture:
+    """Return a table; columns of numbers are aligned to the right."""
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for place, title in enumerate(fitted.titles):
+        numbers = all(_is_number(row[place]) for row in fitted.rows)
+        grid.add_column(
+            Text(title.upper()),
+            justify="right" if numbers else "left",
+            overflow="ellipsis",
+            no_wrap=True,
+            width=fitted.widths[place],
+        )
+    for row in fitted.rows:
+        grid.add_row(*map(Text, row))
+    return grid
+
+
+def campaign(
+    title: str, counts: Mapping[str, int], lines: Sequence[str], *below: Picture
+) -> Picture:
+    """Return the state of a campaign: a bar over its tasks by status, counts, and more lines."""
+    return Group(Text(title, "bold"), _Bar(counts), _Counts(counts), *map(Text, lines), *below)
+
+
+def progress(fraction: float | None, text: str) -> Picture:
+    """Return a line about work under way; fraction: of all, 0 to 1, None where that is unknown."""
+    if fraction is None:
+        return Text(text)
+    counts = {"done": round(fraction * 1_000), "waiting": 1_000 - round(fraction * 1_000)}
+    return Group(Text(text), _Bar(counts))
+
+
+def as_text(what: Picture, stream: TextIO | None = None) -> str:
+    """Return what `stream`, or standard output, is to get."""
+    screen = _console(sys.stdout if stream is None else stream)
+    with screen.capture() as captured:
+        screen.print(what)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+@contextmanager
+def live(stream: TextIO, *, keep: bool) -> Iterator[Callable[[Picture], None]]:
+    """Give a function that shows something in place of what it showed before.
+
+    keep: whether the last of it stays on the screen.
+    """
+    screen = _console(stream)
+    with Live(console=screen, auto_refresh=False, transient=not keep) as display:
+        yield lambda what: display.update(what, refresh=True)
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(
+        file=stream,
+        width=None if stream.isatty() else _UNBOUNDED,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell.replace(",", "").replace(".", "", 1).lstrip("-").isdecimal()
+
+
+class _Bar:
+    """A line whose parts are as long as the counts are large; each that there is can be seen."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = {status: counts.get(status, 0) for status in _LOOKS}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        width = min(BAR_WIDTH, options.max_width)
+        total = sum(self._counts.values())
+        lengths = {
+            status: max(1, round(count * width / total)) if count else 0
+            for status, count in self._counts.items()
+        }
+        if total:
+            longest = max(lengths, key=lengths.__getitem__)
+            lengths[longest] += width - sum(lengths.values())
+        bar = Text(no_wrap=True)
+        for status, length in lengths.items():
+            colour, mark = _LOOKS[status]
+            bar.append(mark * length, colour)
+        yield bar if total else Text("·" * width, "dim")
+
+
+class _Counts:
+    """Counts by status with the marks of the bar, as many in a line as there is room for."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+        # Room for the sum, so that nothing moves when a count grows.
+        self._digits = len(f"{sum(counts.values()):,}")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        cells = [self._cell(status) for status in _LOOKS]
+        width = cells[0].cell_len + len(_BETWEEN)
+        in_line = next((n for n in (3, 2) if n * width <= options.max_width + len(_BETWEEN)), 1)
+        for first in range(0, len(cells), in_line):
+            yield Text(_BETWEEN).join(cells[first : first + in_line])
+
+    def _cell(self, status: str) -> Text:
+        colour, mark = _LOOKS[status]
+        count = self._counts[status]
+        return Text.assemble(
+            (f"{mark} ", colour),
+            f"{status:<{max(map(len, _LOOKS))}} ",
+            (f"{count:>{self._digits},}", "" if count else "dim"),
+        )

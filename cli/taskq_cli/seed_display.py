@@ -1,0 +1,62 @@
+"""How far seeding is, on standard error: a bar on a terminal, elsewhere a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+
+from taskq.seeding import SeedCount
+from taskq_cli import render
+from taskq_cli.pace import Pace
+from taskq_cli.seeder import Show
+from taskq_cli.text import duration, rate
+
+LINE_INTERVAL_S: Final = 10.0
+WINDOW_S: Final = 10.0
+
+
+@contextmanager
+def seed_display(path: str) -> Iterator[Show]:
+    """Give a function that shows how far seeding is."""
+    if render.can_redraw(sys.stderr):
+        with render.live(sys.stderr, keep=False) as draw:
+            bar = _Text(path)
+            yield lambda count, part: draw(render.progress(part, bar.of(count, part)))
+    else:
+        yield _Lines(path).show
+
+
+class _Text:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._pace = Pace(WINDOW_S)
+        self._pace.add(time.monotonic(), 0)
+
+    def of(self, count: SeedCount, part: float | None) -> str:
+        self._pace.add(time.monotonic(), count.read)
+        per_s = self._pace.per_s()
+        parts = [f"seeding {self._path}", f"{count.added:,} added"]
+        parts += [f"{count.known:,} known before"] if count.known else []
+        parts += [f"{count.bad:,} bad"] if count.bad else []
+        parts += [rate(per_s)] if per_s else []
+        if part and per_s:
+            parts.append(f"ETA {duration(count.read * (1 - part) / part / per_s)}")
+        return "  ".join(parts)
+
+
+class _Lines:
+    def __init__(self, path: str) -> None:
+        self._text = _Text(path)
+        self._next_at = time.monotonic() + LINE_INTERVAL_S
+
+    def show(self, count: SeedCount, part: float | None) -> None:
+        text = self._text.of(count, part)
+        if time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + LINE_INTERVAL_S
+            percent = "" if part is None else f"{part:.0%}  "
+            click.echo(f"{percent}{text}", err=True)

@@ -1,0 +1,114 @@
+"""Seeding from one source after the other, stopped by a bad line or going past it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import click
+
+from taskq import Campaign
+from taskq.errors import InvalidTask, TaskqError
+from taskq.seeding import SeedCount
+from taskq.sources import BadLine, Source
+from taskq_cli.endings import Interrupted
+from taskq_cli.text import one_line
+
+MAX_REPORTED: Final = 100
+"""Bad lines that are shown when they are passed over; the others are only counted."""
+
+Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A source to be opened; repeatable: whether that can be done more than once."""
+
+    open: Callable[[], Source]
+    repeatable: bool = True
+
+    def size(self) -> int | None:
+        """Return its bytes or records, None if unknown; raise what opening it raises."""
+        if not self.repeatable:
+            return None
+        with self.open() as source:
+            return source.total if source.total_bytes is None else source.total_bytes
+
+
+class Seeder:
+    """Seeds a campaign from sources.
+
+    show: is told how far seeding is: the count, and the part of all sources that is read, None
+    where their sizes are unknown.
+    """
+
+    def __init__(self, campaign: Campaign, show: Show, *, skip_bad: bool) -> None:
+        self.count = SeedCount()
+        self._campaign = campaign
+        self._show = show
+        self._skip_bad = skip_bad
+        self._reported = 0
+
+    def run(self, inputs: Sequence[Input]) -> SeedCount:
+        """Seed from all inputs in order; each is opened beforehand, to see that it can be.
+
+        Raise what opening and reading raise, `InvalidTask` at a bad line unless those are passed
+        over, and `Interrupted` at Ctrl-C. Tasks that were added stay; the text says how many.
+        """
+        sizes = [one.size() for one in inputs]
+        whole = None if None in sizes else sum(filter(None, sizes))
+        behind = 0
+        try:
+            for one, size in zip(inputs, sizes, strict=True):
+                with one.open() as source:
+                    self._seed(source, behind, whole)
+                behind += size or 0
+        except KeyboardInterrupt:
+            raise Interrupted(f"Interrupted{self._so_far()}.") from None
+        except _Stopped as stop:
+            raise InvalidTask(f"{stop}{self._so_far()}") from None
+        except TaskqError as error:
+            raise type(error)(f"{error}{self._so_far()}") from error
+        if self.count.bad and self.count.bad == self.count.read:
+            raise InvalidTask(f"all {self.count.bad:,} records are bad: is it the right format?")
+        return self.count
+
+    def _seed(self, source: Source, behind: int, whole: int | None) -> None:
+        before = self.count
+
+        def show(count: SeedCount) -> None:
+            self.count = _sum(before, count)
+            position = count.read if source.total_bytes is None else source.bytes_read
+            self._show(self.count, (behind + position) / whole if whole else None)
+
+        def bad(line: BadLine) -> None:
+            where = f"{source.name}:{line.number}: {line.reason}"
+            text = one_line(f"{where}: {line.text:.80}" if line.text else where)
+            if not self._skip_bad:
+                raise _Stopped(text)
+            self._reported += 1
+            if self._reported <= MAX_REPORTED:
+                click.echo(text, err=True)
+            if self._reported == MAX_REPORTED:
+                click.echo("Further bad lines are only counted.", err=True)
+
+        self.count = _sum(before, self._campaign.seed(source, on_bad=bad, on_progress=show))
+
+    def _so_far(self) -> str:
+        if not self.count.added:
+            return "; no task was added"
+        return f"; tasks added before: {self.count.added:,}, the same command goes on from there"
+
+
+class _Stopped(Exception):  # no error: it ends the library's loop
+    pass
+
+
+def _sum(one: SeedCount, other: SeedCount) -> SeedCount:
+    return SeedCount(
+        one.read + other.read,
+        one.added + other.added,
+        one.known + other.known,
+        one.bad + other.bad,
+    )

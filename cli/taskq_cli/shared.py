@@ -1,0 +1,179 @@
+"""What the commands share: the options `--dsn` and `--output`, campaign paths, the connection."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+import taskq
+from taskq import Campaign, Client
+from taskq.database import Database
+from taskq.embedded import Server, ServerInfo
+from taskq.errors import TaskqError, UsageError
+from taskq.model import check_path
+from taskq.views import Status
+from taskq_cli.endings import Declined
+from taskq_cli.output import Column
+
+OUTPUTS: Final = ("table", "json", "jsonl")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass
+class Invocation:
+    """What the shared options say, given before or after the name of the sub-command."""
+
+    dsn: str | None = None
+    output: str = "table"
+
+    def address(self) -> str | None:
+        """Return the DSN in use; None for the embedded server."""
+        return self.dsn or os.environ.get("TASKQ_DSN") or None
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """Connect to the queue; start the embedded server if that is the one and it is down."""
+        if self.address() is None:
+            start_server()
+        with taskq.connect(self.dsn) as client:
+            yield client
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """Connect to the server, whatever schema it has."""
+        address = self.address()
+        if address is None:
+            database = Database(start_server().dsn, server="the embedded PostgreSQL").open()
+        else:
+            database = Database(address).open()
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def start_server(port: int | None = None) -> ServerInfo:
+    """Return the embedded server, started if it was down; say on standard error if it was."""
+    info = Server().up(port=port)
+    if info.started_now:
+        click.echo(
+            f"The embedded PostgreSQL was started; its data are in {info.data_dir}.", err=True
+        )
+    return info
+
+
+def shared_options(command: Command) -> Command:
+    """Add `--dsn` and `--output`; the command gets the `Invocation` as its first argument."""
+    passed = click.make_pass_decorator(Invocation, ensure=True)
+    described: Any = _OUTPUT(_DSN(passed(command)))
+    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value == "":
+        raise UsageError(f"--{parameter.name} is empty; leave it out or give a value")
+    if value is not None:
+        setattr(context.ensure_object(Invocation), parameter.name or "", value)
+
+
+_DSN: Final = click.option(
+    "--dsn",
+    expose_value=False,
+    callback=_keep,
+    metavar="DSN",
+    help="PostgreSQL server of the queue, as postgresql://user@host/database. Default: TASKQ_DSN, "
+    "else the embedded server. All users of a machine can read its command lines: leave a password "
+    "to TASKQ_DSN or ~/.pgpass.",
+)
+_OUTPUT: Final = click.option(
+    "--output",
+    "-o",
+    expose_value=False,
+    callback=_keep,
+    type=click.Choice(OUTPUTS),
+    help="How to write what is asked for. [default: table]",
+)
+yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+limit_option: Final = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Write N at most. [default: a table 1,000, otherwise all]",
+)
+
+
+def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
+    """Return a type of option: a number of seconds within a range."""
+
+    def convert(value: str | float) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not least <= number <= most or math.isinf(number):
+            limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"{least:g} or more"
+            raise click.BadParameter(f"{value!r} must be a number of seconds, {limits}.")
+        return number
+
+    return convert
+
+
+def campaign_path(text: str) -> str:
+    """Return a campaign's path, without a slash at its end; raise `InvalidPath`."""
+    return check_path(text.rstrip("/") or "/" if text.startswith("/") else text)
+
+
+def complete_path(
+    context: click.Context,
+    _: click.Parameter,
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Return the campaigns at the next level for a shell; nothing if no server answers."""
+    invocation = context.find_object(Invocation) or Invocation()
+    try:
+        if invocation.address() is None and Server().status() is None:
+            return []
+        with taskq.connect(invocation.dsn) as client:
+            children = client.campaign(incomplete.rpartition("/")[0] or "/").children()
+    except TaskqError:
+        return []
+    return [CompletionItem(child.path) for child in children if child.path.startswith(incomplete)]
+
+
+path_argument: Final = functools.partial(
+    click.argument, "path", type=campaign_path, shell_complete=complete_path
+)
+
+
+def campaigns_with(
+    client: Client, path: str, wanted: Callable[[Status], object]
+) -> Iterator[Campaign]:
+    """Yield the campaigns at and below a path that have some of what is wanted, by path."""
+    for node in client.campaign(path).tree():
+        if wanted(node):
+            yield Campaign(client.database, node.campaign_id, node.path)
+
+
+def campaign_column(client: Client, path: str) -> list[Column]:
+    """Return the column that tells campaigns apart, if there are some below a path."""
+    return [Column("campaign")] if client.campaign(path).status().children else []
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask, unless the answer was given; raise `UsageError` where nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Add --yes to confirm; nothing was changed")
+    if not click.confirm(question, err=True):
+        raise Declined("Nothing was changed.")

@@ -1,0 +1,157 @@
+"""The options that say what a campaign is, shared by `campaign create` and `campaign change`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, TypeVar
+
+import click
+
+from taskq import CampaignSpec, Handler
+from taskq.errors import UsageError
+from taskq.sources.values import number_or_text
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class SpecOptions:
+    """What the options say; None where nothing is said."""
+
+    description: str | None
+    python: str | None
+    prepare: str | None
+    process: bool
+    program: tuple[str, ...]
+    max_attempts: int | None
+    max_losses: int | None
+    backoff_s: float | None
+    backoff_max_s: float | None
+    time_limit: str | None
+    param: tuple[str, ...]
+
+    def said(self) -> bool:
+        """Return whether there is anything but defaults."""
+        return any(getattr(self, option.name) not in (None, False, ()) for option in fields(self))
+
+    def applied(self, spec: CampaignSpec) -> CampaignSpec:
+        """Return a spec with what the options say; raise `InvalidCampaign` if it makes no sense."""
+        retry = {
+            name: value
+            for name in ("max_attempts", "max_losses", "backoff_s", "backoff_max_s")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(
+            spec,
+            description=spec.description if self.description is None else self.description,
+            handler=self._handler() or spec.handler,
+            retry=replace(spec.retry, **retry),
+            time_limit_s=self._time_limit(spec.time_limit_s),
+            params={**spec.params, **dict(map(_param, self.param))},
+        )
+
+    def _handler(self) -> Handler | None:
+        if self.prepare is not None and self.python is None:
+            raise UsageError("--prepare goes with --python, which is missing")
+        if self.python is not None:
+            if self.program or self.process:
+                raise UsageError("--python and a program exclude each other: choose one")
+            return Handler("python", target=self.python, prepare=self.prepare)
+        if self.program:
+            return Handler("process" if self.process else "command", argv=self.program)
+        if self.process:
+            raise UsageError("--process needs a program with its arguments after --")
+        return None
+
+    def _time_limit(self, present: float | None) -> float | None:
+        if self.time_limit is None:
+            return present
+        if self.time_limit == "none":
+            return None
+        try:
+            return float(self.time_limit)
+        except ValueError:
+            raise UsageError(
+                f"--time-limit {self.time_limit!r} must be a number of seconds, or none"
+            ) from None
+
+
+def spec_options(command: Command) -> Command:
+    """Add the options; the command gets them as `options`, a `SpecOptions`."""
+    names = [option.name for option in fields(SpecOptions)]
+
+    @functools.wraps(command)
+    def collected(*args: Any, **kwargs: Any) -> Any:
+        return command(
+            *args, options=SpecOptions(**{name: kwargs.pop(name) for name in names}), **kwargs
+        )
+
+    described: Any = collected
+    for option in reversed(_OPTIONS):
+        described = option(described)
+    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+
+
+def _param(text: str) -> tuple[str, int | float | str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--param {text!r} must read NAME=VALUE, as exhaustiveness=8")
+    return name, number_or_text(value)
+
+
+_OPTIONS: Final = (
+    click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM...]"),
+    click.option("--description", metavar="TEXT", help="What people should know of it."),
+    click.option(
+        "--python",
+        metavar="MODULE:FUNCTION",
+        help="Execute tasks by a Python callable, in a child process that lives long.",
+    ),
+    click.option(
+        "--prepare",
+        metavar="MODULE:FUNCTION",
+        help="With --python: called once in each child, before its first task.",
+    ),
+    click.option(
+        "--process",
+        is_flag=True,
+        help="The program lives long and speaks JSON lines; without, it is one per task.",
+    ),
+    click.option(
+        "--max-attempts",
+        type=int,
+        metavar="N",
+        help="Failures after which a task is given up. [default: 3]",
+    ),
+    click.option(
+        "--max-losses",
+        type=int,
+        metavar="N",
+        help="Lost agents after which a task is given up. [default: 5]",
+    ),
+    click.option(
+        "--backoff",
+        "backoff_s",
+        type=float,
+        metavar="SECONDS",
+        help="Delay after a task's first failure; it doubles each time. [default: 10]",
+    ),
+    click.option(
+        "--backoff-max",
+        "backoff_max_s",
+        type=float,
+        metavar="SECONDS",
+        help="Longest delay. [default: 3600]",
+    ),
+    click.option(
+        "--time-limit", metavar="SECONDS|none", help="Limit of an attempt. [default: none]"
+    ),
+    click.option(
+        "--param",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A parameter that all tasks share: a number or text. May be repeated.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The bare table that benchmarks compare with."""

@@ -1,0 +1,1 @@
+drop database {database} with (force)

@@ -1,0 +1,119 @@
+"""The cases: what is measured, beside what, and what is to be reached."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from taskq import migrations
+from taskq.bench import ours
+from taskq.bench.ours import Load
+from taskq.bench.raw import Raw
+from taskq.bench.turns import Compared, compare
+from taskq.client import Client
+from taskq.database import Database
+from taskq.model import Seed
+
+CAMPAIGN: Final = "/bench"
+SEED_CHUNKS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the table. goal: the ratio to be reached at least."""
+
+    case: str
+    unit: str
+    beside: str
+    compared: Compared
+    goal: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A scratch database with a campaign and a bare table."""
+
+    database: Database
+    client: Client
+    raw: Raw
+    seconds: float
+    rounds: int
+
+    def fill(self, ours_rate: float, raw_rate: float) -> None:
+        """Add waiting tasks and rows for all rounds at such rates (tasks a second)."""
+        spare = 1.5 * self.seconds * self.rounds
+        self.client.campaign(CAMPAIGN).seed(seeds(int(ours_rate * spare)))
+        self.raw.fill(int(raw_rate * spare))
+        self.database.execute("analyze", folder="bench")
+
+
+Case: TypeAlias = Callable[[Bench], Finding]
+
+
+def seeds(count: int) -> Iterator[Seed]:
+    """Yield seeds with a payload of about 100 bytes, each with a key of its own."""
+    start = time.time_ns()
+    for number in range(start, start + count):
+        yield Seed(
+            {
+                "ligand": f"ZINC{number}",
+                "receptor": "1sme",
+                "seed": 7,
+                "library": "lead-like, in stock",
+            },
+            key=f"ZINC{number}",
+        )
+
+
+def one_row(bench: Bench) -> Finding:
+    """Report the last task and claim the next in one exchange, 8 clients."""
+    bench.fill(9_000, 9_000)
+    compared = compare(
+        lambda: ours.rate(bench.database, Load(2, 4, 1, CAMPAIGN), bench.seconds),
+        lambda: bench.raw.rate("one", 8, bench.seconds),
+        bench.rounds,
+    )
+    return Finding("one task at a time, 8 clients", "tasks/s", "raw one-row", compared, 1.0)
+
+
+def batches(bench: Bench) -> Finding:
+    """Report and claim a hundred tasks in an exchange, 2 processes."""
+    bench.fill(60_000, 150_000)
+    compared = compare(
+        lambda: ours.rate(bench.database, Load(2, 1, 100, CAMPAIGN), bench.seconds),
+        lambda: max(bench.raw.rate("batch", clients, bench.seconds) for clients in (1, 8)),
+        bench.rounds,
+    )
+    return Finding("batches of 100, 2 processes", "tasks/s", "raw batch", compared, 0.6)
+
+
+def connections(bench: Bench) -> Finding:
+    """Do the same on 256 connections."""
+    bench.fill(9_000, 9_000)
+    compared = compare(
+        lambda: ours.rate(bench.database, Load(4, 64, 1, CAMPAIGN), bench.seconds),
+        lambda: bench.raw.rate("one", 256, bench.seconds),
+        bench.rounds,
+    )
+    return Finding("one task at a time, 256 clients", "tasks/s", "raw one-row, 256", compared, 1.0)
+
+
+CASES: Final[Mapping[str, Case]] = {
+    "one-row": one_row,
+    "batches": batches,
+    "connections": connections,
+}
+
+
+def run(server: Database, names: list[str], seconds: float, rounds: int) -> Iterator[Finding]:
+    """Run cases, each in a scratch database of its own; yield what was found."""
+    for name in names:
+        with server.scratch() as database, tempfile.TemporaryDirectory() as folder:
+            migrations.migrate(database)
+            client = Client(database)
+            client.create_campaign(CAMPAIGN)
+            yield CASES[name](Bench(database, client, Raw(database, Path(folder)), seconds, rounds))

@@ -1,0 +1,142 @@
+"""An agent that does what a test says, and speaks to the queue as a real one does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskq.database import Database
+from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A task in an agent's hands."""
+
+    campaign: int
+    task: int
+    lease: str
+    attempt: int
+    key: str
+    payload: dict[str, Any]
+
+
+class AgentDouble:
+    """One session, on a connection of its own."""
+
+    def __init__(self, database: Database, path: str = "/c", *, lease_s: float = 120.0) -> None:
+        self.path = path
+        self.key = str(uuid.uuid4())
+        self.drawn: str | None = None
+        self._lease_ids = LeaseIds()
+        self._line = database.line()
+        self.campaign: int = self._row("campaign", path=path)["campaign_id"]
+        self.session: int = self._value(
+            "open_session",
+            path=path,
+            key=self.key,
+            lease_s=lease_s,
+            agent="double",
+            host="node1",
+            site="here",
+            pid=1,
+            slots=1,
+            release="0",
+        )
+
+    def close(self) -> None:
+        """Close the connection; the session stays as it is."""
+        self._line.close()
+
+    def draw_lease(self) -> str:
+        """Draw a lease id, younger than all before."""
+        self.drawn = self._lease_ids()
+        return self.drawn
+
+    def forget_position(self) -> None:
+        """Let the next claim look from the first task on, as that of a new connection does."""
+        with self._line.connected() as statements:
+            statements.script(f"set taskq.position_{self.campaign} = ''")
+
+    def exchange(
+        self, reports: Sequence[dict[str, Any]] = (), want: int = 0, *, lease: str | None = None
+    ) -> dict[str, Any]:
+        """Do one exchange; return `acks`, `tasks` and `refused` as the server gives them."""
+        return self._row(
+            "exchange",
+            campaign=self.campaign,
+            reports=json.dumps(list(reports)) if reports else None,
+            sessions=[self.session] if want else None,
+            leases=[lease or self.draw_lease()] if want else None,
+            wants=[want] if want else None,
+        )
+
+    def claim(self, want: int = 1, *, lease: str | None = None) -> list[Claimed]:
+        """Claim tasks; return them in the order of their ids."""
+        answer = self.exchange(want=want, lease=lease)
+        assert answer["refused"] is None, "the session has ended"
+        return self.claimed(answer)
+
+    def claimed(self, answer: dict[str, Any]) -> list[Claimed]:
+        """Return the tasks of an answer in the order of their ids."""
+        tasks = [
+            Claimed(self.campaign, task, held_under, attempt, key, payload)
+            for held_under, task, attempt, key, payload in answer["tasks"] or ()
+        ]
+        return sorted(tasks, key=lambda one: one.task)
+
+    def report(self, task: Claimed, outcome: str, **details: Any) -> str:
+        """Report how an attempt ended; return the verdict."""
+        (verdict,) = self.exchange([report_of(task, outcome, **details)])["acks"]
+        return str(verdict)
+
+    def done(self, task: Claimed, result: dict[str, Any] | None = None) -> str:
+        """Report an attempt as done; return the verdict."""
+        return self.report(task, DONE, result=result or {})
+
+    def fail(self, task: Claimed, error_class: str = "Boom", *, retry: bool = True) -> str:
+        """Report an attempt as failed; return the verdict."""
+        return self.report(task, FAILED, error_class=error_class, error="it broke", retry=retry)
+
+    def release(self, task: Claimed, *, started: bool) -> str:
+        """Hand an attempt back; return the verdict."""
+        return self.report(task, RELEASED, started=started)
+
+    def beat(
+        self,
+        held: Iterable[Claimed] | None = (),
+        *,
+        pending: Iterable[str] = (),
+        drawn: str | None = None,
+    ) -> set[int]:
+        """Send a heartbeat, as one that knows of all leases drawn; return the tasks to stop."""
+        names = None if held is None else [[one.campaign, one.task, one.lease] for one in held]
+        with self._line.connected() as statements:
+            rows = statements.rows(
+                "heartbeat",
+                session=self.session,
+                held=None if names is None else json.dumps(names),
+                pending=list(pending),
+                drawn=drawn or self.drawn,
+            )
+        return {row["task_id"] for row in rows}
+
+    def leave(self) -> int:
+        """End the session; return how many attempts were handed back."""
+        return int(self._value("end_session", session=self.session))
+
+    def _row(self, name: str, **values: object) -> dict[str, Any]:
+        with self._line.connected() as statements:
+            (row,) = statements.rows(name, **values)
+        return row
+
+    def _value(self, name: str, **values: object) -> Any:
+        return next(iter(self._row(name, **values).values()))
+
+
+def report_of(task: Claimed, outcome: str, **details: Any) -> dict[str, Any]:
+    """Return a report as an exchange takes it."""
+    return {"task": task.task, "lease": task.lease, "outcome": outcome, **details}

@@ -1,0 +1,96 @@
+"""What tests see and turn behind the queue's back: rows as they are, and time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow
+
+from tests.support import wait_until
+
+Backstage = psycopg.Connection[DictRow]
+
+_MISCOUNTED = """
+    select n.path, n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
+           n.losses, t.*, a.*
+      from taskq.counts('/', null) n
+     cross join lateral (
+           select count(*) filter (where status = 'waiting') as true_waiting,
+                  count(*) filter (where status = 'delayed') as true_delayed,
+                  count(*) filter (where status = 'working') as true_working,
+                  count(*) filter (where status = 'done') as true_done,
+                  count(*) filter (where status = 'failed') as true_failed,
+                  count(*) filter (where status = 'cancelled') as true_cancelled
+             from taskq.task where campaign_id = n.campaign_id) t
+     cross join lateral (
+           select count(*) filter (where outcome = 'failed') as true_failures,
+                  count(*) filter (where outcome = 'lost') as true_losses
+             from taskq.attempt where campaign_id = n.campaign_id) a
+     where (n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures, n.losses)
+        <> (t.true_waiting, t.true_delayed, t.true_working, t.true_done, t.true_failed,
+            t.true_cancelled, a.true_failures, a.true_losses)
+"""
+
+
+def assert_counts_are_true(backstage: Backstage) -> None:
+    """Compare the counts of all campaigns with a recount, both in one snapshot."""
+    assert backstage.execute(_MISCOUNTED).fetchall() == []
+
+
+def statuses(backstage: Backstage, path: str = "/c") -> dict[str, str]:
+    """Return the status of each task of a campaign by its key."""
+    rows = backstage.execute(
+        "select s.key, t.status::text from taskq.task t join taskq.spec s using (task_id)"
+        " join taskq.campaign c on c.campaign_id = t.campaign_id where c.path = %s",
+        [path],
+    )
+    return {row["key"]: row["status"] for row in rows}
+
+
+def task_row(backstage: Backstage, task: int) -> dict[str, Any]:
+    """Return the row of a task."""
+    row = backstage.execute("select * from taskq.task where task_id = %s", [task]).fetchone()
+    assert row is not None
+    return row
+
+
+def silence(backstage: Backstage, session: int) -> None:
+    """Make a session silent for longer than its lease, as the next round of upkeep sees it.
+
+    Its lease becomes the shortest there is, because silence before the server's start does not
+    count.
+    """
+    backstage.execute(
+        "update taskq.session set lease_s = 1, heartbeat_at = clock_timestamp() - interval '1 h'"
+        " where session_id = %s",
+        [session],
+    )
+    wait_until(lambda: _server_age_s(backstage) > 1)
+
+
+def expire(backstage: Backstage) -> int:
+    """Expire silent sessions; return how many attempts were lost."""
+    return int(value(backstage, "select taskq.expire()"))
+
+
+def promote(backstage: Backstage) -> int:
+    """Make all delayed tasks due, and promote them; return how many."""
+    backstage.execute("update taskq.task set due_at = clock_timestamp() where status = 'delayed'")
+    return int(value(backstage, "select taskq.promote()"))
+
+
+def value(backstage: Backstage, query: str, *values: object) -> Any:
+    """Return the one value that a query gives."""
+    row = backstage.execute(query.encode(), values).fetchone()
+    assert row is not None
+    return next(iter(row.values()))
+
+
+def _server_age_s(backstage: Backstage) -> float:
+    return float(
+        value(
+            backstage,
+            "select extract(epoch from clock_timestamp() - pg_postmaster_start_time())",
+        )
+    )

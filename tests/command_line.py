@@ -1,0 +1,140 @@
+"""The command `taskq` against a test's database: within this process, and as one of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from taskq_cli.main import main
+from tests.support import wait_until
+
+PROGRAM = Path(sys.executable).with_name("taskq")
+TIMEOUT_S = 30.0
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class CommandLine:
+    """Gives commands to the queue at `dsn`."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.environment = os.environ | {"TASKQ_DSN": dsn, "TERM": "xterm"}
+        self.environment.pop("COLUMNS", None)
+
+    def __call__(self, *words: object, input: str | bytes | None = None) -> Result:  # noqa: A002  # click's name
+        """Run a command in this process; what nobody has foreseen is raised."""
+        result = CliRunner().invoke(
+            main, [str(word) for word in words], input=input, env={"TASKQ_DSN": self.dsn}
+        )
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    def out(self, *words: object, input: str | bytes | None = None) -> str:  # noqa: A002  # click's name
+        """Return what a command that must succeed writes."""
+        result = self(*words, input=input)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    def json(self, *words: object) -> Any:
+        """Return the JSON that a command that must succeed writes."""
+        return json.loads(self.out(*words, "--output", "json"))
+
+    def refused(self, *words: object, input: str | bytes | None = None) -> tuple[int, str]:  # noqa: A002  # click's name
+        """Return exit code and error of a command that must fail in one line and write nothing."""
+        result = self(*words, input=input)
+        assert result.exit_code != 0, result.stdout
+        assert result.stdout == ""
+        assert result.stderr.count("\n") == 1, result.stderr
+        return result.exit_code, result.stderr.removeprefix("Error: ").strip()
+
+    @contextmanager
+    def process(self, *words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
+        """Start a command; end it when the block ends, if it has not ended."""
+        started = subprocess.Popen(
+            [str(PROGRAM), *map(str, words)],
+            text=True,
+            **{
+                "env": self.environment,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                **options,
+            },
+        )
+        with started:
+            try:
+                yield started
+            finally:
+                started.kill()
+
+    @contextmanager
+    def terminal(
+        self, *words: object, columns: int = 100, environment: Mapping[str, str] = NOTHING
+    ) -> Iterator[Terminal]:
+        """Start a command on a terminal of its own."""
+        terminal = Terminal()
+        terminal.resize(columns)
+        ends = {"stdin": terminal.far, "stdout": terminal.far, "stderr": terminal.far}
+        whole = {**self.environment, **environment}
+        with self.process(*words, env=whole, start_new_session=True, **ends) as started:
+            terminal.process = started
+            try:
+                yield terminal
+            finally:
+                terminal.close()
+
+
+class Terminal:
+    """A pseudo-terminal, as its user sees it."""
+
+    process: subprocess.Popen[str]
+
+    def __init__(self) -> None:
+        self._near, self.far = pty.openpty()
+        self.seen = ""
+
+    def resize(self, columns: int) -> None:
+        """Make it so wide."""
+        fcntl.ioctl(self.far, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def type(self, keys: str) -> None:
+        """Type some keys."""
+        os.write(self._near, keys.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Wait until a text has appeared; `seen` is all that has."""
+        wait_until(lambda: text in self._look(), timeout_s=TIMEOUT_S, on_timeout=lambda: self.seen)
+
+    def end(self) -> int:
+        """Wait for the end of the process; return its exit code."""
+        wait_until(
+            lambda: self._look() and self.process.poll() is not None,
+            timeout_s=TIMEOUT_S,
+            on_timeout=lambda: self.seen,
+        )
+        self._look()
+        return self.process.wait()
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self._near)
+        os.close(self.far)
+
+    def _look(self) -> str:
+        while select.select([self._near], [], [], 0)[0]:
+            self.seen += os.read(self._near, 65_536).decode(errors="replace")
+        return self.seen

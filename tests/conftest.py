@@ -1,0 +1,42 @@
+"""What every test may ask for: a queue in a database of its own, on a real PostgreSQL.
+
+One server serves the whole run. Whoever needs it first starts it, be it this process or a worker
+of pytest-xdist; the process that began the run stops and removes it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.servers import make_home, remove_home
+
+pytest_plugins = ["tests.fixtures.databases", "tests.fixtures.queues"]
+
+HOME = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose where the server of this run lives."""
+    given = getattr(config, "workerinput", {}).get("server_home")
+    config.stash[HOME] = Path(given) if given else make_home()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where that is."""
+    node.workerinput["server_home"] = str(node.config.stash[HOME])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing behind."""
+    if not hasattr(config, "workerinput") and HOME in config.stash:
+        remove_home(config.stash[HOME])
+
+
+@pytest.fixture(scope="session")
+def server_home(pytestconfig: pytest.Config) -> Path:
+    """Give the home of the server that all tests share."""
+    return pytestconfig.stash[HOME]

@@ -1,0 +1,254 @@
+"""Campaigns from the command line: create, show, change, steer, list, remove."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from taskq import Campaign, Client
+from taskq.campaign import Handler
+from taskq.views import Status
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+
+STATUS_FIELDS = {field.name for field in fields(Status)}
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -> None:
+    """A campaign can be described without a file."""
+    taskq.out(
+        *["campaign", "create", "/a/b", "--description", "trial", "--time-limit", "60"],
+        *["--max-attempts", "5", "--max-losses", "2", "--backoff", "1", "--backoff-max", "8"],
+        *["--param", "e=8", "--param", "target=CDK2", "--", "dock", "{ligand}", "{params.e}"],
+    )
+    spec = queue.campaign("/a/b").spec()
+    assert spec.handler == Handler("command", argv=("dock", "{ligand}", "{params.e}"))
+    assert spec.params == {"e": 8, "target": "CDK2"}
+    assert (spec.retry.max_attempts, spec.retry.max_losses) == (5, 2)
+    assert (spec.retry.backoff_s, spec.retry.backoff_max_s) == (1, 8)
+    assert (spec.description, spec.time_limit_s) == ("trial", 60)
+
+
+@pytest.mark.parametrize(
+    ("words", "handler"),
+    [
+        (
+            ["--python", "dock:dock", "--prepare", "dock:prepare"],
+            Handler("python", target="dock:dock", prepare="dock:prepare"),
+        ),
+        (["--process", "--", "server", "-x"], Handler("process", argv=("server", "-x"))),
+    ],
+    ids=["python", "process"],
+)
+def test_each_kind_of_handler_can_be_given(
+    taskq: CommandLine, queue: Client, words: list[str], handler: Handler
+) -> None:
+    """Commands, Python callables and long-lived processes."""
+    taskq.out("campaign", "create", "/a", *words)
+    assert queue.campaign("/a").spec().handler == handler
+
+
+def test_a_file_describes_a_campaign_and_the_command_line_wins_over_it(
+    taskq: CommandLine, queue: Client, tmp_path: Path
+) -> None:
+    """One file serves for the real campaign and for trials of it."""
+    file = tmp_path / "campaign.toml"
+    file.write_text(
+        'path = "/real"\n[handler]\nkind = "command"\nargv = ["true"]\n'
+        '[retry]\nmax_attempts = 7\n[seed]\nsweep = ["n=1:3"]\n'
+    )
+    said = taskq.out("campaign", "create", "--file", file)
+    assert f"taskq seed --campaign-file {file}" in said
+    assert queue.campaign("/real").spec().retry.max_attempts == 7
+    taskq.out("campaign", "create", "/trial", "--file", file, "--max-attempts", 1)
+    assert queue.campaign("/trial").spec().retry.max_attempts == 1
+
+
+def test_change_leaves_what_is_not_named(taskq: CommandLine, queue: Client) -> None:
+    """A change of one thing keeps the others."""
+    taskq.out("campaign", "create", "/a", "--time-limit", 60, "--param", "x=1", "--", "true")
+    taskq.out("campaign", "change", "/a", "--max-attempts", 9, "--param", "y=2")
+    spec = queue.campaign("/a").spec()
+    assert (spec.retry.max_attempts, spec.time_limit_s, dict(spec.params)) == (
+        *(9, 60),
+        {"x": 1, "y": 2},
+    )
+    taskq.out("campaign", "change", "/a", "--time-limit", "none")
+    assert queue.campaign("/a").spec().time_limit_s is None
+
+
+def test_creating_twice_is_refused_unless_asked_for(taskq: CommandLine, queue: Client) -> None:
+    """An existing campaign is not changed by mistake."""
+    taskq.out("campaign", "create", "/a", "--", "true")
+    code, error = taskq.refused("campaign", "create", "/a", "--", "false")
+    assert code == 3
+    assert "--exist-ok" in error
+    assert queue.campaign("/a").spec().handler == Handler("command", argv=("true",))
+    taskq.out("campaign", "create", "/a", "--exist-ok", "--", "false")
+    assert queue.campaign("/a").spec().handler == Handler("command", argv=("false",))
+
+
+def test_show_says_what_was_said(taskq: CommandLine) -> None:
+    """`campaign show` gives a campaign in the shape of a campaign file."""
+    taskq.out("campaign", "create", "/a", "--param", "x=1", "--time-limit", 90, "--", "run", "{x}")
+    shown = taskq.json("campaign", "show", "/a")
+    assert shown["handler"] == {"kind": "command", "argv": ["run", "{x}"]}
+    assert (shown["limits"], shown["params"], shown["state"]) == (
+        {"time_limit_s": 90},
+        {"x": 1},
+        "open",
+    )
+    text = taskq.out("campaign", "show", "/a")
+    assert 'command: ["run", "{x}"]' in text
+    assert "1 min 30 s" in text
+
+
+def test_pause_and_resume_say_whether_they_changed_anything(
+    taskq: CommandLine, campaign: Campaign
+) -> None:
+    """A second pause changes nothing and says so."""
+    assert taskq.json("campaign", "pause", "/c") == {"path": "/c", "changed": True}
+    assert taskq.json("campaign", "pause", "/c")["changed"] is False
+    assert campaign.status().state == "paused"
+    assert "taskq campaign resume" in taskq.out("status", "/c")
+    assert taskq.json("campaign", "resume", "/c")["state"] == "open"
+
+
+def test_resuming_below_a_paused_campaign_says_that_it_does_not_help(
+    taskq: CommandLine, queue: Client
+) -> None:
+    """Who resumes a child of a paused campaign learns why nothing moves."""
+    queue.create_campaign("/a/b")
+    queue.campaign("/a").pause()
+    queue.campaign("/a/b").pause()
+    assert "one above it is paused" in taskq.out("campaign", "resume", "/a/b")
+
+
+def test_cancelling_a_campaign_needs_a_yes(taskq: CommandLine, campaign: Campaign) -> None:
+    """Without anybody to ask, nothing happens; a key is a yes."""
+    campaign.seed({"n": n} for n in range(3))
+    code, error = taskq.refused("cancel", "/c")
+    assert (code, campaign.status().waiting) == (2, 3)
+    assert "--yes" in error
+    key = next(campaign.tasks()).key
+    assert taskq.json("cancel", "/c", "--key", key) == {"path": "/c", "tasks": 1}
+    assert campaign.status().state == "open"
+    assert taskq.json("campaign", "cancel", "/c", "--yes") == {"path": "/c", "tasks": 2}
+    assert campaign.status().state == "cancelled"
+
+
+def test_removing_a_campaign_needs_a_yes(
+    taskq: CommandLine, campaign: Campaign, queue: Client
+) -> None:
+    """What cannot be undone is not done by mistake, and then all of it goes."""
+    campaign.seed({"n": n} for n in range(3))
+    queue.create_campaign("/c/d")
+    assert taskq.refused("campaign", "rm", "/c")[0] == 2
+    assert campaign.status().total == 3
+    assert taskq.json("campaign", "rm", "/c", "--yes") == {"path": "/c", "tasks": 3}
+    assert taskq.json("ls") == []
+
+
+def test_the_root_cannot_be_removed(taskq: CommandLine, campaign: Campaign) -> None:
+    """`rm /` is refused, even with a yes."""
+    assert taskq.refused("campaign", "rm", "/", "--yes")[0] == 2
+    assert campaign.status().state == "open"
+
+
+def test_ls_and_tree_give_the_fields_of_a_status(taskq: CommandLine, queue: Client) -> None:
+    """Names in JSON are those of the dataclass; `ls` counts what is below, `tree` does not."""
+    queue.create_campaign("/w/m/x").seed({"n": n} for n in range(5))
+    (listed,) = taskq.json("ls", "/w")
+    assert listed.keys() == STATUS_FIELDS
+    assert (listed["path"], listed["waiting"]) == ("/w/m", 5)
+    assert [(one["path"], one["waiting"]) for one in taskq.json("tree", "/w")] == [
+        *(("/w", 0), ("/w/m", 0)),
+        ("/w/m/x", 5),
+    ]
+
+
+def test_the_tree_is_drawn_depth_first(taskq: CommandLine, queue: Client) -> None:
+    """A child stands below its parent, also where names sort before the slash."""
+    for path in ("/w/a/x", "/w/a-b", "/w/a/y", "/w/b"):
+        queue.create_campaign(path)
+    drawn = [line.split(" open")[0].rstrip() for line in taskq.out("tree", "/w").splitlines()]
+    assert drawn[1:] == [
+        "/w",
+        "├── a",
+        "│   ├── x",
+        "│   └── y",
+        "├── a-b",
+        "└── b",
+    ]
+
+
+def test_status_tells_tasks_agents_and_commonest_errors(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """What a campaign manager looks for first, of the campaign and all below it."""
+    campaign.seed({"n": n} for n in range(8))
+    agent = hire()
+    tasks = agent.claim(6)
+    agent.done(tasks[0])
+    for task, error_class in zip(tasks[1:5], ("x", "y", "y", "z"), strict=True):
+        agent.fail(task, error_class, retry=False)
+    told = taskq.json("status", "/")
+    assert told.keys() == STATUS_FIELDS | {"agents", "failure_classes"}
+    assert (told["done"], told["failed"], told["working"], told["waiting"]) == (1, 4, 1, 2)
+    assert told["agents"] == 1
+    assert told["failure_classes"][0] == {"error_class": "y", "attempts": 2}
+    text = taskq.out("status")
+    assert "62.5 % of 8 tasks" in text
+    assert "2 y" in text
+
+
+WRONG_CALLS: list[tuple[list[str], int, str]] = [
+    (["status", "c"], 2, "must start with '/'"),
+    (["status", "/c d"], 2, "'c d' is not allowed"),
+    (["status", "/c\0"], 2, "is not allowed"),
+    (["status", "/nope"], 66, "no campaign /nope"),
+    (["watch", "/nope"], 66, "no campaign /nope"),
+    (["agent", "run", "--campaign", "/nope"], 66, "no campaign /nope"),
+    (["campaign", "create"], 2, "name the PATH"),
+    (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "time_limit_s is zero"),
+    (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "not nan"),
+    (["campaign", "create", "/x", "--time-limit", "soon", "--", "a"], 2, "or none"),
+    (["campaign", "create", "/x", "--max-attempts", "0", "--", "a"], 2, "max_attempts"),
+    (["campaign", "create", "/x", "--", "a", "{params.y}"], 2, "no value for 'y'"),
+    (["campaign", "create", "/x", "--", "a", "{"], 2, "is no placeholder"),
+    (["campaign", "create", "/x", "--python", "dock"], 2, "module:function"),
+    (["campaign", "create", "/x", "--python", "a:b", "--", "a"], 2, "choose one"),
+    (["campaign", "create", "/x", "--prepare", "a:b"], 2, "--python"),
+    (["campaign", "create", "/x", "--process"], 2, "after --"),
+    (["campaign", "create", "/x", "--param", "y"], 2, "NAME=VALUE"),
+    (["campaign", "create", "--file", "/no/such.toml"], 66, "/no/such.toml"),
+    (["campaign", "change", "/c"], 2, "nothing to change"),
+    (["campaign", "cancel", "/nope", "--yes"], 66, "no campaign /nope"),
+    (["cancel", "/c", "--key", "nope"], 66, "no task with the key 'nope'"),
+    (["status", "--output", "xml"], 2, "'xml'"),
+    (["status", "--colour"], 2, "--colour"),
+    (["watch", "/c", "--interval", "0"], 2, "0.1 to 3600"),
+    (["watch", "/c", "--output", "json"], 2, "jsonl"),
+    (["agent", "run", "--campaign", "/c", "--slots", "0"], 2, "at least 1"),
+    (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "number of seconds"),
+    (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "1 to 86400"),
+    (["agent", "run", "--campaign", "/c", "--path", "/no/such"], 2, "/no/such"),
+]
+
+
+def test_a_wrong_call_is_told_in_a_line_and_changes_nothing(
+    taskq: CommandLine, campaign: Campaign
+) -> None:
+    """The error names the thing, its exit code the kind of error, and no campaign appears."""
+    for words, code, told in WRONG_CALLS:
+        exit_code, error = taskq.refused(*words)
+        assert (exit_code, told in error) == (code, True), (words, error)
+    assert [one["path"] for one in taskq.json("tree")] == ["/", campaign.path]

@@ -1,0 +1,328 @@
+"""The command as a process: agents, signals, pipes, terminals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed
+from tests.backstage import Backstage
+from tests.command_line import TIMEOUT_S, CommandLine
+from tests.support import wait_until
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+def campaign_of(queue: Client, *argv: str) -> Campaign:
+    """Create the campaign /c, whose tasks are commands."""
+    return queue.create_campaign(
+        CampaignSpec("/c", handler=Handler("command", argv=argv), retry=RetryPolicy(max_attempts=1))
+    )
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Send Ctrl-C; return the exit code and what was said about it."""
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=TIMEOUT_S)
+    return process.returncode, error
+
+
+def test_a_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client) -> None:
+    """Create, seed, run an agent, look at the results: the newcomer's first minutes."""
+    python = "import json; n = {n}; n == 3 and exit(65); print(json.dumps(dict(square=n * n)))"
+    taskq.out("campaign", "create", "/c", "--", sys.executable, "-c", python)
+    taskq.out("seed", "/c", "--sweep", "n=1:6")
+    words = ["agent", "run", "--campaign", "/c", "--slots", 2, "--until-empty", "-o", "json"]
+    with taskq.process(*words, "--name", "first") as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 0, log
+    assert (json.loads(out)["done"], json.loads(out)["failed"]) == (5, 1)
+    (best,) = taskq.json("results", "/c", "--top", 1, "--by", "result.square")
+    assert (best["result"], best["agent"]) == ({"square": 36}, "first")
+    assert queue.campaign("/c").status().failed == 1
+    assert taskq.out("watch", "/c").count("100.0 %") == 1
+
+
+def test_an_agent_executes_python_of_a_folder(
+    taskq: CommandLine, queue: Client, tmp_path: Path
+) -> None:
+    """`--path` finds the callables of a campaign; without it, the node counts as broken."""
+    (tmp_path / "work_of_mine.py").write_text(
+        "def double(payload, shared): return {'n': payload['n'] * 2}"
+    )
+    queue.create_campaign(
+        CampaignSpec("/c", handler=Handler("python", target="work_of_mine:double"))
+    ).seed([{"n": 21}])
+    run = ["agent", "run", "--campaign", "/c", "--until-empty", "--quiet", "-o", "json"]
+    with taskq.process(*run) as agent:
+        out, _ = agent.communicate(timeout=TIMEOUT_S)
+    assert (agent.returncode, json.loads(out)["released"]) == (69, 1)
+    assert "work_of_mine" in json.loads(out)["reason"]
+    with taskq.process(*run, "--path", tmp_path) as agent:
+        agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 0
+    assert next(queue.campaign("/c").results()).result == {"n": 42}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_agent_that_is_told_to_leave_loses_nothing(
+    taskq: CommandLine, queue: Client, number: signal.Signals
+) -> None:
+    """It hands back what it has, ends its session, and its exit code is that of good order."""
+    campaign = campaign_of(queue, "sleep", "600")
+    campaign.seed({"n": n} for n in range(4))
+    run = ["agent", "run", "--campaign", "/c", "--slots", 2, "--grace", 0, "-o", "json"]
+    with taskq.process(*run) as agent:
+        wait_until(lambda: campaign.status().working >= 2, timeout_s=TIMEOUT_S)
+        agent.send_signal(number)
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 0, log
+    assert json.loads(out)["reason"] == "it was told to"
+    status = campaign.status()
+    assert (status.waiting, status.working, status.failures) == (4, 0, 0)
+    assert queue.agents() == []
+
+
+def test_an_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
+    """Without any other keeper, what is delayed is tried again."""
+    campaign = queue.create_campaign(
+        CampaignSpec(
+            "/c",
+            handler=Handler("command", argv=("false",)),
+            retry=RetryPolicy(max_attempts=2, backoff_s=0.01),
+        )
+    )
+    campaign.seed([{"n": 1}])
+    with taskq.process("agent", "run", "--campaign", "/c", "--until-empty") as agent:
+        agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 0
+    assert (campaign.status().failed, campaign.status().failures) == (1, 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_keeper_runs_until_it_is_told_to_end(
+    taskq: CommandLine, campaign: Campaign, backstage: Backstage, number: signal.Signals
+) -> None:
+    """`taskq keeper` folds the counters, and a signal ends it in good order."""
+    campaign.seed([{"n": 1}])
+    with taskq.process("keeper") as keeper:
+        wait_until(
+            lambda: not backstage.execute("select from taskq.delta").fetchall(),
+            timeout_s=TIMEOUT_S,
+        )
+        keeper.send_signal(number)
+        _, log = keeper.communicate(timeout=TIMEOUT_S)
+    assert (keeper.returncode, log) == (0, "")
+
+
+def test_ctrl_c_while_seeding_leaves_whole_chunks(taskq: CommandLine, campaign: Campaign) -> None:
+    """It ends with one line and 130, and the same command goes on from there."""
+    with taskq.process("seed", "/c", "--sweep", "n=1:100000000") as seeding:
+        wait_until(lambda: campaign.status().total, timeout_s=TIMEOUT_S)
+        code, error = interrupted(seeding)
+    assert code == 130
+    assert re.fullmatch(r"Interrupted; tasks added before: [\d,]+, .* goes on from there.\n", error)
+    total = campaign.status().total
+    assert total
+    assert total % 5_000 == 0
+    assert int(error.split(":")[1].split(", the")[0].replace(",", "")) == total
+    assert taskq.json("seed", "/c", "--sweep", f"n=1:{total + 7}")["added"] == 7
+
+
+def test_ctrl_c_ends_watching_only(taskq: CommandLine, campaign: Campaign) -> None:
+    """Watching ends with one line and 130; the campaign goes on."""
+    campaign.seed([{"n": 1}])
+    with taskq.process("watch", "/c", "--interval", "0.1") as watching:
+        assert watching.stdout is not None
+        watching.stdout.readline()
+        code, error = interrupted(watching)
+    assert (code, error) == (130, "Interrupted.\n")
+    assert campaign.status().waiting == 1
+
+
+def test_watching_ends_when_nothing_is_unfinished(taskq: CommandLine, campaign: Campaign) -> None:
+    """In a pipe there is a record for each look, and the last one is complete."""
+    campaign.seed([{"n": 1}, {"n": 2}])
+    with taskq.process("watch", "/", "--interval", "0.1", "--output", "jsonl") as watching:
+        assert watching.stdout is not None
+        first = json.loads(watching.stdout.readline())
+        campaign.cancel([next(campaign.tasks()).key])
+        campaign.cancel()
+        rest, error = watching.communicate(timeout=TIMEOUT_S)
+    last = json.loads(rest.splitlines()[-1])
+    assert (watching.returncode, error) == (0, "")
+    assert (first["waiting"], first["rate_per_s"], first["eta_s"]) == (2, None, None)
+    assert (last["waiting"], last["cancelled"], last["eta_s"]) == (0, 2, 0)
+    assert last["rate_per_s"] > 0
+
+
+def test_watching_redraws_a_terminal(taskq: CommandLine, campaign: Campaign) -> None:
+    """The display is drawn over, and its last state stays."""
+    campaign.seed({"n": n} for n in range(4))
+    with taskq.terminal("watch", "/c", "--interval", "0.1", columns=60) as terminal:
+        terminal.wait_for("0.0 % of 4 tasks")
+        terminal.wait_for("ETA unknown")
+        terminal.resize(45)
+        campaign.cancel()
+        assert terminal.end() == 0
+    assert "\x1b[1A\x1b[2K" in terminal.seen  # a line up, and erased
+    assert "100.0 % of 4 tasks" in terminal.seen.rpartition("\x1b[2K")[2]
+
+
+def test_colours_are_for_terminals_that_want_them(taskq: CommandLine, campaign: Campaign) -> None:
+    """A terminal gets colours, unless NO_COLOR is set or it is a dumb one."""
+    campaign.seed([{"n": 1}])
+    colours = re.compile(r"\x1b\[3\dm")
+    for name, value, wanted in (("X", "", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)):
+        with taskq.terminal("status", "/c", environment={name: value}) as terminal:
+            assert terminal.end() == 0
+        assert bool(colours.search(terminal.seen)) == wanted, name
+    assert "\x1b" not in taskq.out("status", "/c")
+
+
+@pytest.mark.parametrize("answer", ["n\r", "\r", "\x04"])
+def test_a_question_that_is_not_answered_with_yes_changes_nothing(
+    taskq: CommandLine, campaign: Campaign, answer: str
+) -> None:
+    """On a terminal, cancelling asks; no, nothing and the end of input leave all as it is."""
+    campaign.seed([{"n": 1}])
+    with taskq.terminal("cancel", "/c") as terminal:
+        terminal.wait_for("Cancel /c and all below it, with 1 unfinished task? [y/N]:")
+        terminal.type(answer)
+        assert terminal.end() in {1, 130}
+    assert campaign.status().waiting == 1
+
+
+def test_a_yes_on_the_terminal_cancels(taskq: CommandLine, campaign: Campaign) -> None:
+    """The question can be answered."""
+    campaign.seed([{"n": 1}])
+    with taskq.terminal("cancel", "/c") as terminal:
+        terminal.wait_for("[y/N]:")
+        terminal.type("y\r")
+        assert terminal.end() == 0
+    assert campaign.status().cancelled == 1
+
+
+@pytest.fixture
+def many(campaign: Campaign) -> Campaign:
+    """Give a campaign with more tasks than a pipe holds."""
+    campaign.seed({"n": n, "text": "x" * 1_000} for n in range(500))
+    return campaign
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tasks", "/c", "--limit", "500"],
+        ["tasks", "/c", "-o", "json"],
+        ["tasks", "/c", "-o", "jsonl"],
+        ["watch", "/c", "--interval", "0.1"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_goes_away_is_no_error(
+    taskq: CommandLine, many: Campaign, words: list[str]
+) -> None:
+    """As with `| head`: quiet, and no exit code that would end a script."""
+    with taskq.process(*words) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        error = process.stderr.read()
+        assert process.wait(TIMEOUT_S) == 0
+    assert error == ""
+    assert many.status().waiting == 500
+
+
+def test_output_is_utf_8_in_any_locale(taskq: CommandLine, campaign: Campaign) -> None:
+    """A key of a distant alphabet is written, and JSON stays JSON."""
+    campaign.seed([Seed({"n": 1}, key="β-lactam")])
+    ascii_only = taskq.environment | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    for words in (["tasks", "/c", "-o", "json"], ["tasks", "/c"]):
+        with taskq.process(*words, env=ascii_only, encoding="utf-8") as process:
+            out, error = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, error) == (0, "")
+        assert "β-lactam" in out
+
+
+def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
+    """A defect shows as a traceback, not as a message that hides it."""
+    program = (
+        "from taskq_cli.main import main; import taskq_cli.commands.status as status\n"
+        "def look(*_): raise ZeroDivisionError('a defect')\n"
+        "status.look = look; main(['status'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=taskq.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "ZeroDivisionError: a defect" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (["status"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib", "taskq.export"}),
+        (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
+    ],
+    ids=["status", "tasks"],
+)
+def test_a_command_imports_only_what_it_needs(
+    taskq: CommandLine, campaign: Campaign, words: list[str], unwanted: set[str]
+) -> None:
+    """Commands start quickly, since each is loaded when it is called."""
+    program = (
+        "import sys; from taskq_cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        env=taskq.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert campaign.path
+    assert not set(done.stderr.split()) & unwanted
+
+
+def test_completion_knows_the_campaigns(taskq: CommandLine, queue: Client) -> None:
+    """A shell completes commands, options and paths."""
+    queue.create_campaign("/wisdom/malaria")
+    queue.create_campaign("/wisdom/flu")
+    for words, proposals in (
+        ("taskq stat", {"status"}),
+        ("taskq seed --on-error s", {"stop", "skip"}),
+        ("taskq ls /wisdom/", {"/wisdom/flu", "/wisdom/malaria"}),
+        ("taskq agent run --campaign /wis", {"/wisdom"}),
+    ):
+        environment = taskq.environment | {
+            "_TASKQ_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        done = subprocess.run(
+            [Path(sys.executable).with_name("taskq")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert {line.split(",")[1] for line in done.stdout.splitlines()} == proposals

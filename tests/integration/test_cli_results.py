@@ -1,0 +1,266 @@
+"""Tasks, results, failures and agents from the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
+
+from taskq import Campaign, Client
+from taskq.views import Agent, Attempt, Failure, FailureClass, Result, TaskView
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+
+ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+@pytest.fixture
+def finished(campaign: Campaign, hire: Hire) -> Campaign:
+    """Give a campaign with nine tasks: five done, three failed, one waiting for its retry."""
+    campaign.seed({"n": n} for n in range(9))
+    agent = hire()
+    for task in agent.claim(9):
+        n = task.payload["n"]
+        if n < 5:
+            agent.done(task, {"score": -n, "deep": {"rank": 10 - n}, "name": f"pose{n}"})
+        else:
+            agent.fail(task, "odd" if n % 2 else "even", retry=n == 8)
+    return campaign
+
+
+def names(view: type) -> set[str]:
+    """Return the fields of a view with that which tells campaigns apart."""
+    return {"campaign", *(field.name for field in fields(view))}
+
+
+def test_tasks_are_listed_by_status_and_key(taskq: CommandLine, finished: Campaign) -> None:
+    """JSON has the fields of the dataclass."""
+    listed = taskq.json("tasks", "/c")
+    assert len(listed) == 9
+    assert listed[0].keys() == names(TaskView)
+    assert [one["payload"]["n"] for one in taskq.json("tasks", "/", "--status", "failed")] == [
+        *(5, 6, 7),
+    ]
+    (delayed,) = taskq.json("tasks", "/c", "--status", "delayed")
+    assert delayed["due_at"].endswith("Z")
+    assert taskq.json("tasks", "/c", "--key", delayed["key"]) == [delayed]
+    assert taskq.refused("tasks", "/c", "--key", "nope")[0] == 66
+    assert finished.status().delayed == 1
+
+
+def test_output_is_limited_when_asked_and_says_so(taskq: CommandLine, finished: Campaign) -> None:
+    """A table that is not all says that there is more; records stop at the limit."""
+    result = taskq("tasks", finished.path, "--limit", 4)
+    assert len(result.stdout.splitlines()) == 5
+    assert "There are more than these 4" in result.stderr
+    assert len(taskq.out("tasks", "/c", "--limit", 4, "-o", "jsonl").splitlines()) == 4
+    assert taskq("tasks", "/c", "--limit", 9).stderr == ""
+
+
+def test_results_of_all_campaigns_below_are_told_apart(
+    taskq: CommandLine, queue: Client, hire: Hire
+) -> None:
+    """A campaign's results include those below, each with the path that its key belongs to."""
+    for path in ("/w/a", "/w/b"):
+        queue.create_campaign(path).seed([{"n": 1}])
+        agent = hire(path)
+        agent.done(agent.claim()[0], {"score": 1})
+    found = taskq.json("results", "/w")
+    assert [one["campaign"] for one in found] == ["/w/a", "/w/b"]
+    assert found[0].keys() == names(Result)
+    assert "/w/b" in taskq.out("results", "/w")
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        (["--by", "result.score"], [0, 1]),
+        (["--by", "result.score", "--ascending"], [4, 3]),
+        (["--by", "result.deep.rank", "--ascending"], [4, 3]),
+        (["--by", "payload.n"], [4, 3]),
+        (["--by", "ended_at", "--ascending"], [0, 1]),
+    ],
+    ids=lambda value: " ".join(map(str, value)),
+)
+def test_the_best_results_come_first(
+    taskq: CommandLine, finished: Campaign, words: list[str], order: list[int]
+) -> None:
+    """By any number or instant of a result, the highest or the lowest first."""
+    best = taskq.json("results", finished.path, "--top", 2, *words)
+    assert [one["payload"]["n"] for one in best] == order
+
+
+def test_ranking_by_what_is_no_number_is_told(taskq: CommandLine, finished: Campaign) -> None:
+    """The error names the numbers that there are."""
+    code, error = taskq.refused("results", finished.path, "--top", 3, "--by", "result.name")
+    assert code == 2
+    assert "result.score" in error
+    assert taskq.refused("results", "/c", "--top", 3)[0] == 2
+    assert taskq.refused("results", "/c", "--by", "result.score")[0] == 2
+    assert taskq.refused("export", "/c", "--ascending")[0] == 2
+
+
+def test_results_without_the_number_are_left_out_and_counted(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """A result that cannot be ranked does not end the ranking."""
+    campaign.seed({"n": n} for n in range(3))
+    agent = hire()
+    for task, score in zip(agent.claim(3), (1, None, 3), strict=True):
+        agent.done(task, {"score": score})
+    result = taskq("results", "/c", "--top", 5, "--by", "result.score", "-o", "json")
+    assert [one["result"]["score"] for one in json.loads(result.stdout)] == [3, 1]
+    assert result.stderr == "1 result without a number in result.score.\n"
+
+
+def test_results_are_exported_in_each_format(
+    taskq: CommandLine, finished: Campaign, tmp_path: Path
+) -> None:
+    """The format follows the suffix, or is said; all have the same records."""
+    for name in ("r.jsonl", "r.csv", "r.parquet"):
+        result = taskq("export", finished.path, "--to", tmp_path / name)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert "5 results" in result.stderr
+    records = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert records == taskq.json("results", "/c")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
+    assert [row["result.score"] for row in rows] == ["0", "-1", "-2", "-3", "-4"]
+    table = parquet.read_table(tmp_path / "r.parquet")
+    assert table.column("payload.n").to_pylist() == [0, 1, 2, 3, 4]
+    written = taskq.out("export", "/c", "--format", "csv", "--top", 1, "--by", "result.score")
+    assert len(written.splitlines()) == 2
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing(
+    taskq: CommandLine, finished: Campaign, tmp_path: Path
+) -> None:
+    """An absent folder or a folder in place of a file is told."""
+    assert taskq.refused("export", finished.path, "--to", tmp_path / "no" / "r.csv")[0] == 66
+    assert taskq.refused("export", "/c", "--to", tmp_path)[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failures_are_grouped_by_class(taskq: CommandLine, finished: Campaign) -> None:
+    """Attempts, tasks, hosts and an example for each class; or each failed task."""
+    groups = {one["error_class"]: one for one in taskq.json("failures", finished.path)}
+    assert groups["even"].keys() == names(FailureClass)
+    assert {name: (one["attempts"], one["tasks"]) for name, one in groups.items()} == {
+        "even": (2, 2),
+        "odd": (2, 2),
+    }
+    assert groups["odd"]["some_hosts"] == ["node1"]
+    each = taskq.json("failures", "/c", "--tasks")
+    assert each[0].keys() == names(Failure)
+    assert len(each) == 3
+    assert "it broke" in taskq.out("failures", "/c")
+
+
+def test_failed_tasks_are_tried_again_by_class_or_key(
+    taskq: CommandLine, finished: Campaign
+) -> None:
+    """A retry takes what was asked for, and says how many."""
+    assert taskq.json("retry", "/c", "--error-class", "odd") == {"path": "/c", "tasks": 2}
+    (left,) = taskq.json("tasks", "/c", "--status", "failed")
+    assert taskq.json("retry", "/c", "--key", left["key"])["tasks"] == 1
+    assert taskq.out("retry", "/c") == "0 tasks of /c will be tried again.\n"
+    assert finished.status().failed == 0
+
+
+def test_retrying_leaves_cancelled_campaigns_below_alone(
+    taskq: CommandLine, queue: Client, hire: Hire
+) -> None:
+    """One cancelled child does not keep the others from being tried again."""
+    for path in ("/w/a", "/w/b", "/w/c"):
+        queue.create_campaign(path).seed([{"n": 1}])
+        agent = hire(path)
+        agent.fail(agent.claim()[0], retry=False)
+    queue.campaign("/w/b").cancel()
+    assert taskq.json("retry", "/w") == {"path": "/w", "tasks": 2}
+    code, error = taskq.refused("retry", "/w/b")
+    assert (code, "resume it" in error) == (3, True)
+
+
+def test_the_attempts_of_a_task_are_shown_with_their_output(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """Each attempt with its outcome, host and the end of what it wrote."""
+    campaign.seed([{"n": 1}])
+    (key,) = (task.key for task in campaign.tasks())
+    agent = hire()
+    agent.report(
+        agent.claim()[0],
+        "failed",
+        error_class="Boom",
+        error="it broke",
+        exit_code=3,
+        retry=False,
+        tail="line 1\nline 2\n",
+    )
+    (attempt,) = taskq.json("logs", "/c", key)
+    assert {"campaign", *attempt} == names(Attempt)
+    text = taskq.out("logs", "/c", key, "--attempt", 1)
+    assert "Boom: it broke" in text
+    assert "\n  line 1\n  line 2\n" in text
+    assert taskq.refused("logs", "/c", key, "--attempt", 2)[0] == 66
+    assert taskq.refused("logs", "/c", "nope")[0] == 66
+
+
+def test_agents_are_listed(taskq: CommandLine, campaign: Campaign, hire: Hire) -> None:
+    """Who works, where, and on how much."""
+    campaign.seed([{"n": 1}])
+    hire().claim()
+    (agent,) = taskq.json("agents", "/c")
+    assert {"campaign", *agent} == names(Agent)
+    assert (agent["host"], agent["working"]) == ("node1", 1)
+    assert "node1" in taskq.out("agents")
+    hire()
+    assert len(taskq.json("agents", "/c", "--limit", 1)) == 1
+
+
+def test_nothing_to_show_is_no_error(taskq: CommandLine, campaign: Campaign) -> None:
+    """An empty list is an empty list."""
+    for words in (["tasks"], ["results"], ["failures"], ["agents"], ["ls"]):
+        result = taskq(*words, campaign.path)
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "There are none.\n")
+        assert taskq.json(*words, campaign.path) == []
+        assert taskq.out(*words, campaign.path, "-o", "jsonl") == ""
+
+
+def test_a_terminal_gets_nothing_that_it_could_obey(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """What agents and payloads have said is shown, but never acts."""
+    campaign.seed([{"text": ESCAPES, "bad": 0}, {"text": ESCAPES, "bad": 1}])
+    agent = hire()
+    good, bad = agent.claim(2)
+    agent.done(good, {"text": ESCAPES, ESCAPES: 1})
+    agent.report(
+        bad, "failed", error_class=ESCAPES, error=ESCAPES, retry=False, tail=f"{ESCAPES}\n"
+    )
+    for words in (
+        ["tasks", "/c"],
+        ["results", "/c"],
+        ["failures", "/c"],
+        ["failures", "/c", "--output", "json"],
+        ["logs", "/c", bad.key],
+        ["status", "/c"],
+        ["export", "/c", "--format", "csv"],
+        ["export", "/c", "--format", "jsonl"],
+    ):
+        with taskq.terminal(*words, columns=500, environment={"NO_COLOR": "1"}) as terminal:
+            assert terminal.end() == 0
+        shown = re.sub("\x1b\\[[012]m", "", terminal.seen)  # ours: bold and dim
+        assert not set(shown) & set("\x1b\x07\x9b\u202e"), (words, shown)
+        assert "31mred" in shown, words

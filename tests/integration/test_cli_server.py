@@ -1,0 +1,125 @@
+"""Servers and schemas from the command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from taskq.embedded import Server
+from taskq_cli.main import main
+from tests.command_line import CommandLine
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Give a home for a server that is not there yet."""
+    # Not tmp_path, which is closed to the user that root's server runs as.
+    place = Path(tempfile.mkdtemp(prefix="taskq-test-"))
+    place.chmod(0o755)
+    yield place / "home"
+    Server(place / "home").down(immediate=True)
+    shutil.rmtree(place)
+
+
+def run(home: Path, *words: str, dsn: str | None = None) -> Result:
+    """Run a command of a user with this home."""
+    environment = {"TASKQ_HOME": str(home), "TASKQ_DSN": dsn}
+    return CliRunner().invoke(main, words, env=environment, catch_exceptions=False)
+
+
+def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
+    """`up` says where everything is; any command starts it; data outlive `down`."""
+    created = run(home, "campaign", "create", "/c", "--", "true")
+    assert created.exit_code == 0, created.stderr
+    assert "The embedded PostgreSQL was started" in created.stderr
+    up = run(home, "up")
+    assert (up.exit_code, up.stderr) == (0, "")
+    for told in (str(home / "data"), str(home / "server.log"), "postgresql://taskq@"):
+        assert told in up.stdout
+    if os.geteuid() == 0:
+        assert "PostgreSQL refuses to run as root" in up.stdout
+    assert run(home, "down").stdout == "The server has stopped.\n"
+    assert run(home, "down").stdout == "The server was not running.\n"
+    assert run(home, "ls", "-o", "jsonl").stdout.startswith('{"campaign_id": 2, "path": "/c"')
+
+
+def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
+    """With --dsn it is refused, and a wrong port is told."""
+    for words in (["--dsn", taskq.dsn, "up"], ["up", "--dsn", taskq.dsn], ["down", "--dsn", "x"]):
+        code, error = taskq.refused(*words)
+        assert (code, "leave --dsn out" in error) == (2, True)
+    code, error = taskq.refused("up", "--port", 80)
+    assert (code, "1024 to 32767" in error) == (2, True)
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
+    """Each command says what to do; `db migrate` does it, a second time nothing."""
+    taskq = CommandLine(empty_dsn)
+    code, error = taskq.refused("status")
+    assert (code, "taskq db migrate" in error) == (78, True)
+    looked = taskq("db", "status", "-o", "json")
+    assert looked.exit_code == 78
+    assert '"version": 0' in looked.stdout
+    assert taskq.json("db", "migrate")["changed"] is True
+    assert taskq.json("db", "migrate")["changed"] is False
+    assert taskq.json("db", "status")["current"] is True
+    assert taskq.json("ls") == []
+
+
+@pytest.mark.parametrize(
+    ("version", "functions", "told"),
+    [(1, "other", "taskq db migrate"), (1_000, "other", "install the newer release")],
+    ids=["older", "newer"],
+)
+def test_a_schema_of_another_release_is_told(
+    taskq: CommandLine, version: int, functions: str, told: str
+) -> None:
+    """No command works on a schema that it does not know."""
+    with psycopg.connect(taskq.dsn, autocommit=True) as admin:
+        admin.execute(
+            "update taskq.installation set version = %s, functions = %s", [version, functions]
+        )
+    for words in (["status"], ["seed", "/c", "--sweep", "n=1:2"]):
+        code, error = taskq.refused(*words)
+        assert (code, told in error) == (78, True), error
+    assert taskq("db", "status").exit_code == 78
+
+
+@pytest.mark.parametrize(
+    ("dsn", "code", "told"),
+    [
+        ("postgresql://me:secret@127.0.0.1:1/x", 69, "127.0.0.1:1"),
+        ("host=/no/such/folder dbname=x", 69, "/no/such/folder"),
+        ("no address", 2, "not a PostgreSQL address"),
+        ("", 2, "--dsn is empty"),
+    ],
+    ids=["refused", "socket", "nonsense", "empty"],
+)
+def test_a_server_that_cannot_be_reached_is_told(
+    taskq: CommandLine, dsn: str, code: int, told: str
+) -> None:
+    """In one line that names the server and keeps the password to itself."""
+    for words in (["--dsn", dsn, "status"], ["seed", "/c", "--sweep", "n=1:2", "--dsn", dsn]):
+        exit_code, error = taskq.refused(*words)
+        assert (exit_code, told in error) == (code, True), error
+        assert "secret" not in error
+
+
+def test_a_dsn_given_wins_over_the_environment(taskq: CommandLine, empty_dsn: str) -> None:
+    """`--dsn` before or after the command is used in place of TASKQ_DSN."""
+    elsewhere = CommandLine(empty_dsn)
+    assert elsewhere.out("--dsn", taskq.dsn, "ls", "-o", "json") == "[]\n"
+    assert elsewhere.out("ls", "-o", "json", "--dsn", taskq.dsn) == "[]\n"

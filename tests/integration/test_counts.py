@@ -1,0 +1,238 @@
+"""Counts: exact in every snapshot, whatever commits late, and cheap however many tasks."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.rows import dict_row
+
+from taskq import Campaign, Client
+from tests.agent_double import AgentDouble
+from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.fixtures.queues import Hire
+from tests.support import wait_until
+
+CLAIM = "select taskq.exchange(%s, null, %s, array[gen_random_uuid()], %s)"
+
+
+@contextmanager
+def snapshot(dsn: str) -> Iterator[Backstage]:
+    """Give a connection that sees the database as it is at the first look."""
+    with psycopg.connect(dsn, row_factory=dict_row) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        assert_counts_are_true(connection)
+        yield connection
+
+
+@contextmanager
+def claim_under_way(dsn: str, agent: AgentDouble, want: int = 1) -> Iterator[psycopg.Connection]:
+    """Give a transaction that has claimed tasks; it commits when the block ends."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(CLAIM, [agent.campaign, [agent.session], [want]])
+        yield connection
+
+
+def fold(backstage: Backstage) -> int:
+    return int(value(backstage, "select taskq.fold()"))
+
+
+def unfolded(backstage: Backstage) -> int:
+    return int(value(backstage, "select count(*) from taskq.delta"))
+
+
+def test_folding_changes_no_count(campaign: Campaign, hire: Hire, backstage: Backstage) -> None:
+    """It only brings deltas into the counters, each once."""
+    campaign.seed({"n": n} for n in range(10))
+    agent = hire()
+    for task in agent.claim(4)[:3]:
+        agent.done(task)
+    before = campaign.status()
+    count = unfolded(backstage)
+    assert fold(backstage) == count > 0
+    assert campaign.status() == before
+    assert unfolded(backstage) == 0
+    assert fold(backstage) == 0
+    assert campaign.status() == before
+
+
+def test_delta_that_commits_after_a_later_one_was_folded_is_not_missed(
+    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Transactions commit in another order than they began."""
+    campaign.seed({"n": n} for n in range(20))
+    agent = hire()
+    with claim_under_way(dsn, agent, 3):
+        for _ in range(3):
+            agent.claim(2)
+            assert_counts_are_true(backstage)
+            assert fold(backstage) > 0
+            assert_counts_are_true(backstage)
+        assert campaign.status().working == 6
+    assert_counts_are_true(backstage)
+    assert campaign.status().working == 9
+    assert fold(backstage) == 1
+    assert_counts_are_true(backstage)
+
+
+def test_reader_with_an_old_snapshot_sees_its_own_counts(
+    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Folds that happen meanwhile change nothing of what it sees."""
+    campaign.seed({"n": n} for n in range(20))
+    agent = hire()
+    with claim_under_way(dsn, agent, 3) as late, snapshot(dsn) as old:
+        agent.claim(2)
+        fold(backstage)
+        with snapshot(dsn) as younger:
+            late.commit()
+            agent.claim(2)
+            fold(backstage)
+            for reader in (old, younger, backstage):
+                assert_counts_are_true(reader)
+            seen = [
+                value(reader, "select waiting from taskq.counts('/c', 0)")
+                for reader in (old, younger, backstage)
+            ]
+    assert seen == [20, 18, 13]
+
+
+def test_one_folds_at_a_time(campaign: Campaign, backstage: Backstage, dsn: str) -> None:
+    """A second does not wait, and nothing is counted twice."""
+    campaign.seed([{"n": 1}])
+    with psycopg.connect(dsn) as first:
+        assert first.execute("select taskq.fold()").fetchone() == (1,)
+        assert fold(backstage) == 0
+        assert_counts_are_true(backstage)
+    assert_counts_are_true(backstage)
+
+
+def test_fold_that_is_rolled_back_has_not_happened(
+    campaign: Campaign, backstage: Backstage, dsn: str
+) -> None:
+    """A keeper that is killed in the middle costs nothing."""
+    campaign.seed([{"n": 1}])
+    with psycopg.connect(dsn) as killed:
+        killed.execute("select taskq.fold()")
+        killed.rollback()
+    assert_counts_are_true(backstage)
+    assert fold(backstage) == 1
+    assert_counts_are_true(backstage)
+
+
+def test_copy_of_the_database_in_a_younger_cluster_counts_right(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """There, the transactions that were folded last lie in the future."""
+    campaign.seed({"n": n} for n in range(10))
+    fold(backstage)
+    agent = hire()
+    agent.claim(1)
+    backstage.execute("update taskq.fold set below = '9000000000000000000'")
+    assert_counts_are_true(backstage)
+    agent.claim(1)
+    assert_counts_are_true(backstage)
+    assert fold(backstage) > 0
+    agent.claim(1)
+    assert_counts_are_true(backstage)
+    assert campaign.status().working == 3
+
+
+def test_exchanges_fold_by_themselves_where_no_keeper_runs(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """About one in a thousand does, so that deltas do not pile up for ever."""
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    # The exchange draws one number; find a seed with which it is small enough.
+    for attempt in range(20_000):
+        drawn = value(backstage, "select random() from (select setseed(%s)) s", attempt / 20_000)
+        if drawn < 1 / 1024:
+            backstage.execute("select setseed(%s)", [attempt / 20_000])
+            break
+    backstage.execute(CLAIM, [agent.campaign, [agent.session], [1]])
+    assert unfolded(backstage) == 0
+    assert_counts_are_true(backstage)
+
+
+def write(agent: AgentDouble, draw: random.Random, stop: threading.Event) -> int:
+    """Claim and report in all ways until told to stop; return how often."""
+    moves = 0
+    while not stop.is_set():
+        for task in agent.claim(draw.randint(1, 5)):
+            way = draw.randrange(3)
+            if way == 0:
+                agent.done(task)
+            elif way == 1:
+                agent.fail(task, retry=draw.random() < 0.5)
+            else:
+                agent.release(task, started=draw.random() < 0.5)
+            moves += 1
+    return moves
+
+
+def commit_late(dsn: str, agent: AgentDouble, draw: random.Random, stop: threading.Event) -> int:
+    """Claim again and again, and keep each transaction open until others have been folded."""
+    moves = 0
+    with (
+        psycopg.connect(dsn) as slow,
+        psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as look,
+    ):
+        while not stop.is_set():
+            slow.execute(CLAIM, [agent.campaign, [agent.session], [3]])
+            wait_for_fold(look, stop)
+            if draw.random() < 0.7:
+                slow.commit()
+            else:
+                slow.rollback()
+            moves += 1
+    return moves
+
+
+def wait_for_fold(look: Backstage, stop: threading.Event) -> None:
+    """Wait until somebody has folded, or is told to stop."""
+    query = "select below from taskq.fold"
+    before = value(look, query)
+    wait_until(lambda: stop.is_set() or value(look, query) != before)
+
+
+def keep_folding(dsn: str, stop: threading.Event) -> int:
+    """Fold until told to stop; return how many deltas."""
+    folded = 0
+    with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as connection:
+        while not stop.is_set():
+            folded += fold(connection)
+    return folded
+
+
+def test_counts_equal_a_recount_at_any_moment(
+    queue: Client, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Writers, late committers, folders and readers all at once, each reader in one snapshot."""
+    for path in ("/c", "/c/d"):
+        queue.create_campaign(path).seed({"n": n} for n in range(3_000))
+    stop = threading.Event()
+
+    def read() -> None:
+        for _ in range(60):
+            with snapshot(dsn) as reader:
+                assert_counts_are_true(reader)
+
+    with ThreadPoolExecutor(6) as pool:
+        busy = [
+            pool.submit(write, hire("/c"), random.Random(1), stop),
+            pool.submit(write, hire("/c/d"), random.Random(2), stop),
+            pool.submit(commit_late, dsn, hire("/c"), random.Random(3), stop),
+            pool.submit(keep_folding, dsn, stop),
+        ]
+        try:
+            for reading in [pool.submit(read), pool.submit(read)]:
+                reading.result(timeout=60)
+        finally:
+            stop.set()
+        assert all(one.result(timeout=10) > 0 for one in busy)
+    assert_counts_are_true(backstage)

@@ -1,0 +1,259 @@
+"""The fence: of all that is said about an attempt, exactly one word counts."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import psycopg
+import pytest
+
+from taskq import Campaign, Client, Seed
+from taskq.errors import UsageError
+from taskq_agent.protocol import DONE, FAILED, RELEASED
+from tests.agent_double import AgentDouble, Claimed, report_of
+from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses, value
+from tests.fixtures.queues import Hire
+
+OUTCOMES = [DONE, FAILED, RELEASED]
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever a test did, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+    """Give an agent of a campaign with the tasks a and b."""
+    campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
+    return hire()
+
+
+@pytest.fixture
+def task(agent: AgentDouble) -> Claimed:
+    """Give a task in the agent's hands."""
+    (claimed,) = agent.claim(1)
+    return claimed
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_report_that_is_sent_twice_is_a_duplicate(
+    agent: AgentDouble, task: Claimed, campaign: Campaign, outcome: str
+) -> None:
+    """An agent whose acknowledgement was lost reports again; that changes nothing."""
+    assert agent.report(task, outcome) == "accepted"
+    before = campaign.task("a"), campaign.attempts("a")
+    assert agent.report(task, outcome) == "duplicate"
+    assert (campaign.task("a"), campaign.attempts("a")) == before
+
+
+@pytest.mark.parametrize(("first", "second"), [*itertools.permutations(OUTCOMES, 2)])
+def test_second_word_about_an_attempt_is_superseded(
+    agent: AgentDouble, task: Claimed, campaign: Campaign, first: str, second: str
+) -> None:
+    """The first report counts, whatever a later one says."""
+    assert agent.report(task, first) == "accepted"
+    before = campaign.task("a"), campaign.attempts("a")
+    assert agent.report(task, second) == "superseded"
+    assert (campaign.task("a"), campaign.attempts("a")) == before
+
+
+def test_handing_back_unstarted_twice_changes_nothing_more(
+    agent: AgentDouble, task: Claimed, campaign: Campaign
+) -> None:
+    """It leaves no record that could tell a repetition from a stranger; both verdicts are final."""
+    assert agent.release(task, started=False) == "accepted"
+    assert agent.release(task, started=False) == "superseded"
+    assert campaign.task("a").attempt == 0
+
+
+def test_late_report_of_an_expired_attempt_is_superseded(
+    agent: AgentDouble, task: Claimed, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """The task belongs to whoever claimed it since, and only that agent's word counts."""
+
+    def report_late() -> set[str]:
+        return {agent.report(task, outcome) for outcome in OUTCOMES}
+
+    silence(backstage, agent.session)
+    assert expire(backstage) == 1
+    assert report_late() == {"superseded"}
+    other = hire()
+    again = other.claim(2)[0]
+    assert (again.key, again.attempt) == ("a", 2)
+    assert report_late() == {"superseded"}
+    assert other.done(again, {"by": "other"}) == "accepted"
+    assert report_late() == {"superseded"}
+    assert [result.result for result in campaign.results()] == [{"by": "other"}]
+
+
+def test_report_under_a_foreign_lease_is_superseded(
+    agent: AgentDouble, task: Claimed, campaign: Campaign
+) -> None:
+    """Knowing the task is not enough."""
+    stranger = Claimed(task.campaign, task.task, agent.draw_lease(), 1, task.key, {})
+    assert agent.done(stranger) == "superseded"
+    assert campaign.task("a").status == "working"
+
+
+def test_report_of_a_task_that_does_not_exist_is_unknown(
+    agent: AgentDouble, task: Claimed, hire: Hire, queue: Client
+) -> None:
+    """Also one of another campaign: a report names its campaign."""
+    assert agent.done(Claimed(task.campaign, 10**9, task.lease, 1, "", {})) == "unknown"
+    queue.create_campaign("/other")
+    assert hire("/other").done(task) == "unknown"
+
+
+def test_report_on_a_task_that_nobody_claimed_is_superseded(
+    agent: AgentDouble, task: Claimed, backstage: Backstage
+) -> None:
+    """A lease opens only what was claimed under it."""
+    unclaimed = value(backstage, "select task_id from taskq.task where status = 'waiting'")
+    assert agent.done(Claimed(task.campaign, unclaimed, task.lease, 1, "b", {})) == "superseded"
+
+
+@pytest.mark.parametrize("outcome", ["lost", "cancelled"])
+def test_agents_cannot_decide_what_the_queue_decides(
+    agent: AgentDouble, task: Claimed, campaign: Campaign, outcome: str
+) -> None:
+    """Whether an attempt is lost or cancelled is not the agent's to say."""
+    assert agent.report(task, outcome) == "superseded"
+    assert campaign.task("a").status == "working"
+
+
+def test_unknown_outcome_is_refused_as_a_whole(
+    agent: AgentDouble, task: Claimed, campaign: Campaign
+) -> None:
+    """A report that cannot be read changes nothing, nor do those beside it."""
+    (other,) = agent.claim(1)
+    with pytest.raises(UsageError, match="perhaps"):
+        agent.exchange([report_of(other, DONE), report_of(task, "perhaps")])
+    assert campaign.status().working == 2
+
+
+def test_two_reports_of_one_attempt_in_one_exchange_are_an_error(
+    agent: AgentDouble, task: Claimed, campaign: Campaign
+) -> None:
+    """The call contradicts itself, so nothing of it happens, whatever the reports say."""
+    for first, second in itertools.product(OUTCOMES, repeat=2):
+        for started in (True, False):
+            reports = [report_of(task, outcome, started=started) for outcome in (first, second)]
+            with pytest.raises(UsageError, match="twice"):
+                agent.exchange(reports)
+    assert campaign.status().working == 1
+    assert campaign.attempts("a") == []
+    assert agent.done(task) == "accepted"
+
+
+def test_verdicts_come_in_the_order_of_the_reports(agent: AgentDouble, campaign: Campaign) -> None:
+    """Whatever order the tasks have, and whatever becomes of each."""
+    campaign.seed({"n": n} for n in range(20))
+    tasks = agent.claim(22)
+    assert len(tasks) == 22
+    for task in tasks[::3]:
+        agent.done(task)
+    lost = Claimed(tasks[0].campaign, 10**9, tasks[0].lease, 1, "", {})
+    mixed = [*reversed(tasks), lost]
+    acks = agent.exchange([report_of(task, DONE) for task in mixed])["acks"]
+    ended = tasks[::3]
+    assert acks == [
+        "unknown" if task is lost else "duplicate" if task in ended else "accepted"
+        for task in mixed
+    ]
+
+
+def test_of_many_words_at_once_exactly_one_is_accepted(
+    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Eight connections report the same attempts at the same moment, each in its own way."""
+    campaign.seed({"n": n} for n in range(50))
+    tasks = agent.claim(52)
+    speakers = [hire() for _ in range(8)]
+    start = Barrier(len(speakers))
+
+    def speak(number: int) -> list[str]:
+        start.wait()
+        return [
+            speakers[number].report(task, OUTCOMES[(number + turn) % 3])
+            for turn, task in enumerate(tasks)
+        ]
+
+    with ThreadPoolExecutor(len(speakers)) as pool:
+        verdicts = list(pool.map(speak, range(len(speakers))))
+    for words in zip(*verdicts, strict=True):
+        assert Counter(words)["accepted"] == 1
+    assert value(backstage, "select count(*) from taskq.attempt") == len(tasks)
+
+
+def test_reports_in_opposite_orders_do_not_deadlock(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Overlapping batches are locked in the order of the tasks, not of the reports."""
+    campaign.seed({"n": n} for n in range(400))
+    owner = hire()
+    tasks = owner.claim(400)
+    speakers = [hire() for _ in range(4)]
+    start = Barrier(len(speakers))
+
+    def speak(number: int) -> Counter[str]:
+        verdicts: Counter[str] = Counter()
+        start.wait()
+        for begin in range(0, len(tasks), 40):
+            batch = tasks[begin : begin + 60]
+            if number % 2:
+                batch = batch[::-1]
+            reports = [report_of(task, OUTCOMES[number % 3], retry=False) for task in batch]
+            verdicts.update(speakers[number].exchange(reports, want=3)["acks"])
+        return verdicts
+
+    with ThreadPoolExecutor(len(speakers)) as pool:
+        verdicts = sum(pool.map(speak, range(len(speakers))), Counter[str]())
+    ended = value(
+        backstage, "select count(*) from taskq.attempt where lease_id = %s", tasks[0].lease
+    )
+    assert verdicts["accepted"] == ended == 400
+
+
+def test_sql_verbs_keep_the_same_fence(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """A client that speaks SQL has claim, complete, fail and release, by path."""
+
+    def say(query: str, *values: object) -> object:
+        return value(backstage, f"select {query}", *values)
+
+    lease = agent.draw_lease()
+    rows = backstage.execute(
+        "select * from taskq.claim('/c', %s, %s, 2)", [agent.session, lease]
+    ).fetchall()
+    first, second = sorted(row["task_id"] for row in rows)
+    assert {row["key"]: row["payload"] for row in rows} == {"a": {"n": 1}, "b": {"n": 2}}
+    done = "taskq.complete('/c', %s, %s, '{\"x\": 1}')"
+    assert say(done, first, lease) == "accepted"
+    assert say(done, first, lease) == "duplicate"
+    assert say("taskq.fail('/c', %s, %s, 'Boom')", first, lease) == "superseded"
+    assert say("taskq.fail('/c', %s, %s, 'Boom', 'bad', false)", second, lease) == "accepted"
+    assert say("taskq.release('/c', %s, %s)", second, lease) == "superseded"
+    assert statuses(backstage) == {"a": "done", "b": "failed"}
+    assert [result.result for result in campaign.results()] == [{"x": 1}]
+
+
+def test_sql_verbs_refuse_an_ended_session_and_an_absent_campaign(
+    agent: AgentDouble, backstage: Backstage
+) -> None:
+    """Each error has a code of its own, for scripts."""
+    lease = agent.draw_lease()
+    agent.leave()
+    with pytest.raises(psycopg.Error, match="has ended; open another") as ended:
+        backstage.execute("select taskq.claim('/c', %s, %s)", [agent.session, lease])
+    assert ended.value.sqlstate == "TQ410"
+    with pytest.raises(psycopg.Error, match="no campaign /none") as absent:
+        backstage.execute("select taskq.claim('/none', %s, %s)", [agent.session, lease])
+    assert absent.value.sqlstate == "TQ404"

@@ -1,0 +1,148 @@
+"""The keeper: of many one acts, another takes over, and nothing is left undone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from taskq import Campaign
+from taskq.database import Database
+from taskq.keeper import TERM_S, Keeper
+from tests.backstage import Backstage, assert_counts_are_true, silence, statuses, value
+from tests.fixtures.queues import Hire
+from tests.support import wait_until
+
+
+@pytest.fixture
+def keepers(database: Database) -> Iterator[list[Keeper]]:
+    """Give three keepers."""
+    some = [Keeper(database) for _ in range(3)]
+    yield some
+    stopped = threading.Event()
+    stopped.set()
+    for keeper in some:
+        keeper.run(stopped)
+
+
+def end_term(backstage: Backstage) -> None:
+    """Let the time run out for which somebody is the keeper."""
+    backstage.execute("update taskq.keeper set until = clock_timestamp()")
+
+
+def test_one_round_does_all_the_upkeep(
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """It expires sessions, promotes delayed tasks and folds counts."""
+    campaign.seed({"n": n} for n in range(4))
+    doomed, agent = hire(), hire()
+    doomed.claim(2)
+    for task in agent.claim(1):
+        agent.fail(task)
+    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    silence(backstage, doomed.session)
+    done = keepers[0].round()
+    assert (done.acting, done.lost, done.promoted) == (True, 2, 1)
+    assert done.folded > 0
+    assert set(statuses(backstage).values()) == {"waiting"}
+    assert value(backstage, "select count(*) from taskq.delta") == 0
+    assert_counts_are_true(backstage)
+
+
+def test_of_several_keepers_one_acts(keepers: list[Keeper]) -> None:
+    """The same one, as long as it calls."""
+    first, *others = keepers
+    for _ in range(3):
+        assert first.round().acting
+        assert not any(keeper.round().acting for keeper in others)
+
+
+def test_another_keeper_takes_over_when_the_first_is_gone(
+    keepers: list[Keeper], backstage: Backstage
+) -> None:
+    """Once its term has passed; should it come back, it stands by."""
+    first, second, third = keepers
+    assert first.round().acting
+    end_term(backstage)
+    assert second.round().acting
+    assert not first.round().acting
+    assert not third.round().acting
+
+
+def test_keeper_that_is_late_goes_on_if_nobody_took_over(
+    keepers: list[Keeper], backstage: Backstage
+) -> None:
+    """A term that ran out is no reason to stop."""
+    first, second, _ = keepers
+    assert first.round().acting
+    end_term(backstage)
+    assert first.round().acting
+    assert not second.round().acting
+
+
+def test_keepers_that_ask_at_the_same_moment_do_not_both_act(
+    keepers: list[Keeper], database: Database
+) -> None:
+    """The second neither waits for the first nor takes its place."""
+    with database.transaction() as slow:
+        (row,) = slow.rows("keep", holder=str(uuid.uuid4()), term_s=TERM_S)
+        assert row["acting"]
+        assert not keepers[0].round().acting
+    assert not keepers[0].round().acting
+    assert not keepers[1].round().acting
+
+
+def test_running_keeper_works_until_it_is_told_to_stop(
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """In a thread beside others; it ends within a round."""
+    campaign.seed([{"n": 1}])
+    doomed = hire()
+    doomed.claim(1)
+    silence(backstage, doomed.session)
+    stop = threading.Event()
+    running = threading.Thread(target=keepers[0].run, args=[stop])
+    running.start()
+    try:
+        wait_until(lambda: campaign.status().waiting == 1)
+    finally:
+        stop.set()
+        running.join(timeout=10)
+    assert not running.is_alive()
+
+
+def test_running_keeper_waits_for_a_server_that_does_not_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It says so, and goes on trying."""
+    stop = threading.Event()
+    keeper = Keeper(Database("host=/nonexistent dbname=none"))
+    running = threading.Thread(target=keeper.run, args=[stop])
+    with caplog.at_level(logging.WARNING, "taskq.keeper"):
+        running.start()
+        try:
+            wait_until(lambda: "upkeep must wait" in caplog.text)
+            assert running.is_alive()
+        finally:
+            stop.set()
+            running.join(timeout=10)
+    assert not running.is_alive()
+
+
+def test_what_was_left_behind_is_found_however_long_no_keeper_ran(
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """A claim overtook the end of its session, then every keeper was away for days."""
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    agent.claim(1)
+    assert keepers[0].round().acting
+    backstage.execute(
+        "update taskq.session set expired = true, ended_at = clock_timestamp() - interval '3 d'"
+    )
+    backstage.execute("update taskq.keeper set until = clock_timestamp() - interval '3 d'")
+    assert keepers[1].round().lost == 1
+    assert campaign.status().waiting == 1

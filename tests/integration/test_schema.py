@@ -1,0 +1,235 @@
+"""The schema: what the migrations make, who may use it, and databases that do not fit."""
+
+from __future__ import annotations
+
+import importlib.resources
+import secrets
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+import taskq
+from taskq import migrations
+from taskq.database import Database
+from taskq.errors import (
+    SchemaMissing,
+    SchemaNewer,
+    SchemaOlder,
+    ServerUnsuitable,
+    Unavailable,
+    UsageError,
+)
+from tests.backstage import Backstage, value
+from tests.schema import described
+
+
+@pytest.fixture
+def empty(empty_dsn: str) -> Iterator[Database]:
+    """Give a database without the schema."""
+    database = Database(empty_dsn).open()
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def stranger(dsn: str, backstage: Backstage) -> Iterator[psycopg.Connection]:
+    """Give a connection as a role that has been given nothing."""
+    role = sql.Identifier(f"stranger_{secrets.token_hex(4)}")
+    backstage.execute(sql.SQL("create role {}").format(role))
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("set role {}").format(role))
+        yield connection
+    backstage.execute(sql.SQL("drop owned by {}").format(role))
+    backstage.execute(sql.SQL("drop role {}").format(role))
+
+
+def role_of(connection: psycopg.Connection) -> sql.Identifier:
+    """Return the role that a connection acts as."""
+    (name,) = connection.execute("select current_role").fetchone() or ("",)
+    return sql.Identifier(name)
+
+
+def test_schema_equals_its_snapshot(dsn: str) -> None:
+    """What migrations and functions install is in sql/schema.txt, which `make schema` writes."""
+    snapshot = importlib.resources.files("taskq.sql").joinpath("schema.txt").read_text("utf-8")
+    assert described(dsn) == snapshot
+
+
+def test_every_function_is_a_file_of_its_name(backstage: Backstage) -> None:
+    """Whoever looks for one finds it, and a removed file does not live on in new databases."""
+    names = {
+        row["proname"]
+        for row in backstage.execute(
+            "select proname from pg_proc where pronamespace = 'taskq'::regnamespace"
+        )
+    }
+    folder = importlib.resources.files("taskq.sql.functions")
+    files = {Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".sql")}
+    assert names == files
+
+
+def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(backstage: Backstage) -> None:
+    """Their search path is pinned, and temporary objects come last in it."""
+    rows = backstage.execute(
+        "select proname, prosecdef, proconfig from pg_proc"
+        " where pronamespace = 'taskq'::regnamespace"
+    ).fetchall()
+    definers = [row for row in rows if row["prosecdef"]]
+    assert len(definers) > 20
+    for row in definers:
+        assert "search_path=pg_catalog, pg_temp" in (row["proconfig"] or []), row["proname"]
+
+
+def test_strangers_may_do_nothing(stranger: psycopg.Connection, backstage: Backstage) -> None:
+    """Neither see a table nor call a function, also once they may enter the schema."""
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema taskq"):
+        stranger.execute("select * from taskq.task")
+    role = role_of(stranger)
+    backstage.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
+    for statement in (
+        "select * from taskq.task",
+        "select taskq.expire()",
+        "select * from taskq.counts('/', 0)",
+        "select taskq.claim('/', 1, gen_random_uuid())",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            stranger.execute(statement)
+
+
+def test_role_that_may_execute_the_verbs_needs_no_right_on_tables(
+    stranger: psycopg.Connection, backstage: Backstage
+) -> None:
+    """An agent's role gets EXECUTE and nothing else."""
+    role = role_of(stranger)
+    backstage.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
+    for verb in ("open_session", "claim", "complete"):
+        backstage.execute(
+            sql.SQL("grant execute on function taskq.{} to {}").format(sql.Identifier(verb), role)
+        )
+    backstage.execute("select taskq.create_campaign('/c')")
+    backstage.execute("""select taskq.submit('/c', '[{"key": "a", "payload": {}}]')""")
+    (session,) = stranger.execute(
+        "select taskq.open_session('/c', gen_random_uuid())"
+    ).fetchone() or pytest.fail("no session")
+    claimed = stranger.execute(
+        "select task_id from taskq.claim('/c', %s, '00000000-0000-7000-8000-000000000001')",
+        [session],
+    ).fetchone()
+    assert claimed is not None
+    verdict = stranger.execute(
+        "select taskq.complete('/c', %s, '00000000-0000-7000-8000-000000000001')", claimed
+    ).fetchone()
+    assert verdict == ("accepted",)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        stranger.execute("select taskq.expire()")
+
+
+def test_migrating_twice_changes_nothing(empty: Database) -> None:
+    """The second time there is nothing to do."""
+    before, after = migrations.migrate(empty)
+    assert (before.version, before.current, after.current) == (0, False, True)
+    once = described(empty.dsn)
+    assert migrations.migrate(empty) == (after, after)
+    assert described(empty.dsn) == once
+
+
+def test_two_migrations_at_once_end_well(empty: Database) -> None:
+    """One waits for the other, and finds it done."""
+    start = Barrier(3)
+
+    def migrate(_: int) -> tuple[bool, bool]:
+        start.wait()
+        before, after = migrations.migrate(empty)
+        return before.current, after.current
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = sorted(pool.map(migrate, range(3)))
+    assert outcomes == [(False, True), (True, True), (True, True)]
+
+
+def test_migration_that_fails_leaves_nothing(empty: Database) -> None:
+    """All of it happens, or nothing."""
+    with psycopg.connect(empty.dsn) as blocker:
+        blocker.execute("create schema taskq")
+    with pytest.raises(ServerUnsuitable, match='schema "taskq" already exists'):
+        migrations.migrate(empty)
+    assert migrations.inspect(empty).version == 0
+    with psycopg.connect(empty.dsn) as look:
+        assert look.execute(
+            "select count(*) from pg_type where typname = 'task_status'"
+        ).fetchone() == (0,)
+
+
+def test_functions_of_another_release_are_replaced(
+    database: Database, backstage: Backstage
+) -> None:
+    """Functions are put in place again whenever one of them differs from this release's."""
+    backstage.execute(
+        "create or replace function taskq.fold() returns int language sql as 'select 7'"
+    )
+    backstage.execute("update taskq.installation set functions = 'older'")
+    with pytest.raises(SchemaOlder, match="taskq db migrate"):
+        migrations.require(database)
+    migrations.migrate(database)
+    migrations.require(database)
+    assert value(backstage, "select taskq.fold()") == 0
+
+
+def test_database_without_the_schema_is_told(empty: Database) -> None:
+    """The error says what to do, and connecting creates nothing."""
+    with pytest.raises(SchemaMissing, match="run `taskq db migrate`"):
+        taskq.connect(empty.dsn)
+    assert migrations.inspect(empty).version == 0
+
+
+def test_schema_of_a_newer_release_is_left_alone(database: Database, backstage: Backstage) -> None:
+    """Neither used nor changed."""
+    backstage.execute("update taskq.installation set version = version + 1")
+    with pytest.raises(SchemaNewer, match="newer release"):
+        taskq.connect(database.dsn)
+    with pytest.raises(SchemaNewer, match="newer release"):
+        migrations.migrate(database)
+
+
+def test_schema_of_an_older_release_is_named(database: Database, backstage: Backstage) -> None:
+    """With both versions."""
+    backstage.execute("update taskq.installation set functions = 'older'")
+    with pytest.raises(SchemaOlder, match=r"version 1, this one needs 1.*taskq db migrate"):
+        taskq.connect(database.dsn)
+
+
+@pytest.mark.parametrize("address", ["host=/nonexistent dbname=x", "postgresql://127.0.0.1:1/x"])
+def test_server_that_cannot_be_reached_is_named(address: str) -> None:
+    """At once, and without a word about passwords."""
+    with pytest.raises(Unavailable, match="cannot reach the database x at"):
+        taskq.connect(address)
+
+
+def test_server_that_never_answers_is_given_up() -> None:
+    """A port that accepts and says nothing does not hold the caller for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        address = f"postgresql://user:secret@127.0.0.1:{port}/x?connect_timeout=1"
+        with pytest.raises(Unavailable, match=f"127.0.0.1:{port}") as told:
+            taskq.connect(address)
+    assert "secret" not in str(told.value)
+
+
+def test_wrong_address_is_a_usage_error() -> None:
+    """It is not tried at all, and its password is not repeated."""
+    with pytest.raises(UsageError, match="not a PostgreSQL address") as told:
+        taskq.connect("postgresql://user:secret@host/database?no_such_option=1")
+    assert "secret" not in str(told.value)
+
+
+def test_database_that_does_not_exist_is_named(server_dsn: str) -> None:
+    """A misspelt name."""
+    with pytest.raises(Unavailable, match="the database typo at"):
+        taskq.connect(make_conninfo(server_dsn, dbname="typo"))

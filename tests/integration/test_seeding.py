@@ -1,0 +1,280 @@
+"""Seeding: streamed, repeatable, interruptible, and safe beside others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import psycopg
+import pytest
+
+from taskq import Campaign, Client, Seed
+from taskq.errors import InvalidTask, UsageError
+from taskq.seeding import CHUNK, CHUNK_CHARS, SeedCount
+from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+from tests.fixtures.queues import Hire
+
+MIB = 1024 * 1024
+
+# Seeds so many tasks, and says how many were added and the greatest memory it took, in KiB: not
+# ru_maxrss, which a process inherits from the one that started it.
+SEEDER = """
+import json, re, sys
+from pathlib import Path
+import taskq
+dsn, count = sys.argv[1], int(sys.argv[2])
+with taskq.connect(dsn) as queue:
+    done = queue.campaign("/c").seed(
+        {"smiles": f"CC(=O)Oc1ccccc1C(=O)O{n}", "seed": n, "box": [22.5, 22.5, 22.5]}
+        for n in range(count)
+    )
+peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())
+print(json.dumps([done.added, int(peak[1])]))
+"""
+
+
+def numbered(count: int, begin: int = 0) -> Iterator[Seed]:
+    """Yield seeds with the keys 000000, 000001, ..."""
+    return (Seed({"n": n}, f"{n:06d}") for n in range(begin, begin + count))
+
+
+def interrupted(records: Iterable[Seed], after: int, error: BaseException) -> Iterator[Seed]:
+    """Yield so many of some records, then raise."""
+    for number, record in enumerate(records):
+        if number == after:
+            raise error
+        yield record
+
+
+def start_seeder(dsn: str, count: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", SEEDER, dsn, str(count)], stdout=subprocess.PIPE)
+
+
+def outcome(seeder: subprocess.Popen[bytes]) -> tuple[int, int]:
+    """Wait for a seeder; return how many tasks it added, and the memory it took in bytes."""
+    said, _ = seeder.communicate(timeout=120)
+    assert seeder.returncode == 0
+    added, kib = json.loads(said)
+    return added, kib * 1024
+
+
+def test_tasks_are_numbered_as_they_were_seeded(campaign: Campaign) -> None:
+    """Across chunks, so that claims go in the order of the file."""
+    count = campaign.seed(numbered(2 * CHUNK + 1))
+    assert (count.read, count.added, count.known, count.bad) == (2 * CHUNK + 1, 2 * CHUNK + 1, 0, 0)
+    found = [(view.key, view.payload["n"]) for view in campaign.tasks()]
+    assert found == [(f"{n:06d}", n) for n in range(2 * CHUNK + 1)]
+
+
+def test_seeding_again_adds_nothing(campaign: Campaign, backstage: Backstage) -> None:
+    """The same file twice is the same campaign; what is new in a longer file is added."""
+    campaign.seed(numbered(CHUNK + 5))
+    again = campaign.seed(numbered(CHUNK + 8))
+    assert (again.added, again.known) == (3, CHUNK + 5)
+    assert campaign.status().waiting == CHUNK + 8
+    assert_counts_are_true(backstage)
+
+
+def test_seeding_again_leaves_tasks_as_they_are(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Whatever has become of them since; a payload is never changed."""
+    campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
+    agent = hire()
+    agent.done(agent.claim(1)[0])
+    count = campaign.seed([Seed({"n": 10}, "a", 5), Seed({"n": 20}, "b", 5)])
+    assert (count.added, count.known) == (0, 2)
+    assert statuses(backstage) == {"a": "done", "b": "waiting"}
+    assert [(view.payload, view.priority) for view in campaign.tasks()] == [
+        ({"n": 1}, 0),
+        ({"n": 2}, 0),
+    ]
+
+
+def test_of_records_with_the_same_key_the_first_counts(campaign: Campaign) -> None:
+    """Side by side as far apart."""
+    count = campaign.seed(
+        [Seed({"n": 0}, "000000"), Seed({"n": -1}, "000000"), *numbered(CHUNK), Seed({}, "000001")]
+    )
+    assert (count.read, count.added, count.known) == (CHUNK + 3, CHUNK, 3)
+    assert campaign.task("000000").payload == {"n": 0}
+    assert campaign.task("000001").payload == {"n": 1}
+
+
+def test_tasks_without_keys_are_told_apart_by_their_payload(campaign: Campaign) -> None:
+    """In whatever order its names come; a different type is a different payload."""
+    count = campaign.seed([{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": "1", "b": 2}, {"a": 1}])
+    assert (count.added, count.known) == (3, 1)
+
+
+def test_campaigns_may_use_the_same_keys(queue: Client) -> None:
+    """A key belongs to its campaign."""
+    for path in ("/a", "/a/b"):
+        assert queue.create_campaign(path).seed(numbered(3)).added == 3
+
+
+def test_progress_is_told_after_each_chunk(campaign: Campaign) -> None:
+    """With what has been committed by then."""
+    told: list[tuple[int, int]] = []
+
+    def on_progress(count: SeedCount) -> None:
+        assert campaign.status().total == count.added
+        told.append((count.read, count.added))
+
+    campaign.seed(numbered(CHUNK + 7), on_progress=on_progress)
+    assert told == [(CHUNK, CHUNK), (CHUNK + 7, CHUNK + 7)]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is gone")])
+def test_interrupted_seeding_can_be_repeated_from_the_start(
+    error: BaseException, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Chunks that were committed stay, the rest is as if it had never been begun."""
+    records = CHUNK + 100
+    with pytest.raises(type(error)):
+        campaign.seed(interrupted(numbered(records), CHUNK + 50, error))
+    assert campaign.status().waiting == CHUNK
+    assert_counts_are_true(backstage)
+    assert campaign.seed(numbered(records)).added == 100
+    assert campaign.status().waiting == records
+
+
+def test_bad_record_ends_seeding_and_is_named(campaign: Campaign) -> None:
+    """With its number, the reason, and how far seeding has come."""
+    records = [*numbered(CHUNK), Seed({}, ""), *numbered(5, CHUNK)]
+    with pytest.raises(InvalidTask, match=rf"record at {CHUNK + 1}: key .* so far: {CHUNK};"):
+        campaign.seed(records)
+    assert campaign.status().waiting == CHUNK
+
+
+def test_bad_records_can_be_passed_over(campaign: Campaign) -> None:
+    """Each is handed to the caller with its number."""
+    bad: list[tuple[int, str]] = []
+    count = campaign.seed(
+        [Seed({}, "a"), Seed({}, "b\0"), Seed({}, "c"), Seed({}, "d" * 256)],
+        on_bad=lambda line: bad.append((line.number, line.reason)),
+    )
+    assert (count.read, count.added, count.known, count.bad) == (4, 2, 0, 2)
+    assert [number for number, _ in bad] == [2, 4]
+    assert "NUL" in bad[0][1]
+    assert "256 characters" in bad[1][1]
+
+
+def test_seeds_of_two_processes_at_once_add_each_task_once(
+    campaign: Campaign, dsn: str, backstage: Backstage
+) -> None:
+    """The same file, started twice: between them they add all of it, and neither fails."""
+    seeders = [start_seeder(dsn, 4 * CHUNK) for _ in range(2)]
+    added = [outcome(seeder)[0] for seeder in seeders]
+    assert sum(added) == 4 * CHUNK == campaign.status().waiting
+    assert value(backstage, "select count(*) from taskq.spec") == 4 * CHUNK
+    assert_counts_are_true(backstage)
+
+
+def test_seeds_in_different_orders_at_once_do_not_deadlock(
+    campaign: Campaign, backstage: Backstage
+) -> None:
+    """Two files with the same keys, one of them backwards."""
+    records = list(numbered(2 * CHUNK))
+    start = Barrier(2)
+
+    def seed(some: list[Seed]) -> int:
+        start.wait()
+        return campaign.seed(some).added
+
+    with ThreadPoolExecutor(2) as pool:
+        added = list(pool.map(seed, [records, records[::-1]]))
+    assert sum(added) == 2 * CHUNK
+    assert_counts_are_true(backstage)
+
+
+def test_campaigns_are_seeded_beside_each_other(queue: Client, dsn: str) -> None:
+    """A chunk that is under way holds up no other campaign."""
+    first, second = queue.create_campaign("/a/one"), queue.create_campaign("/a/two")
+    with psycopg.connect(dsn) as slow:
+        slow.execute("select taskq.seed_begin(%s)", [first.campaign_id])
+        assert second.seed(numbered(3)).added == 3
+
+
+def test_seeded_tasks_are_claimed_while_seeding_goes_on(campaign: Campaign, hire: Hire) -> None:
+    """From the first chunk on."""
+    agent = hire()
+    claimed: list[str] = []
+
+    def on_progress(_: SeedCount) -> None:
+        claimed.extend(task.key for task in agent.claim(1))
+
+    campaign.seed(numbered(2 * CHUNK), on_progress=on_progress)
+    assert claimed == ["000000", "000001"]
+
+
+def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, backstage: Backstage) -> None:
+    """A few at a time; keys that are known, and those that come twice, add nothing."""
+    campaign.seed([Seed({"n": 0}, "a")])
+
+    def submit(*tasks: str) -> int:
+        return int(value(backstage, "select taskq.submit('/c', %s)", f"[{','.join(tasks)}]"))
+
+    known = '{"key": "a", "payload": {}}'
+    assert submit(known, '{"key": "b", "payload": {"n": 1}, "priority": 3}') == 1
+    assert submit('{"key": "c", "payload": {"n": 2}}', '{"key": "c", "payload": {"n": 3}}') == 1
+    assert submit() == 0
+    assert [(view.key, view.payload, view.priority) for view in campaign.tasks()] == [
+        ("a", {"n": 0}, 0),
+        ("b", {"n": 1}, 3),
+        ("c", {"n": 2}, 0),
+    ]
+    for bad in (
+        '{"payload": {}}',
+        '{"key": "d"}',
+        '{"key": "", "payload": {}}',
+        '{"key": "d", "payload": 1}',
+    ):
+        with pytest.raises(psycopg.IntegrityError):
+            submit('{"key": "fine", "payload": {}}', bad)
+    assert campaign.status().total == 3
+    assert_counts_are_true(backstage)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_memory_does_not_grow_with_the_number_of_tasks(dsn: str) -> None:
+    """So a million tasks take less than 200 MB: five times as many take what fewer took."""
+    few = outcome(start_seeder(dsn, 30_000))
+    many = outcome(start_seeder(dsn, 150_000))
+    assert (few[0], many[0]) == (30_000, 120_000)
+    assert many[1] < 200e6
+    assert many[1] < few[1] + 16 * MIB
+
+
+def test_memory_does_not_grow_with_the_size_of_payloads(campaign: Campaign) -> None:
+    """Chunks are bounded by their size too."""
+    told: list[int] = []
+    payload = "x" * 60_000
+    count = campaign.seed(
+        (Seed({"n": n, "text": payload}) for n in range(300)),
+        on_progress=lambda count: told.append(count.added),
+    )
+    assert count.added == 300
+    chunks = [after - before for before, after in zip([0, *told], told)]  # noqa: B905 - one longer
+    assert max(chunks) <= CHUNK_CHARS // len(payload) + 1
+
+
+def test_nothing_to_seed_is_no_error(campaign: Campaign) -> None:
+    """An empty file is an empty campaign."""
+    assert campaign.seed([]).read == 0
+
+
+def test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before(
+    campaign: Campaign, backstage: Backstage
+) -> None:
+    """Nothing of the refused chunk is half there."""
+    backstage.execute("alter table taskq.spec add constraint odd check (payload ->> 'n' <> '5050')")
+    with pytest.raises(UsageError, match="odd"):
+        campaign.seed(numbered(CHUNK + 100))
+    assert campaign.status().waiting == CHUNK
+    assert value(backstage, "select count(*) from taskq.spec") == CHUNK
+    assert_counts_are_true(backstage)

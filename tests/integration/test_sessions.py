@@ -1,0 +1,309 @@
+"""An agent's presence: opened, kept alive, squared with what it holds, ended or expired."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from taskq import Campaign, Client, Seed
+from taskq.database import Database, SessionEnded
+from taskq.direct import DirectTransport
+from taskq.errors import NotFound, UsageError
+from taskq_agent.errors import SessionLost
+from taskq_agent.protocol import Beat, Held, Hello, Request, new_lease
+from tests.agent_double import AgentDouble
+from tests.backstage import (
+    Backstage,
+    assert_counts_are_true,
+    expire,
+    silence,
+    statuses,
+    task_row,
+)
+from tests.fixtures.queues import Hire
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever a test did, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+    """Give an agent of a campaign with the tasks a to d."""
+    campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcd"))
+    return hire()
+
+
+def open_session(database: Database, **changed: object) -> object:
+    """Open a session with the usual words but those that are changed."""
+    words: dict[str, object] = {
+        "path": "/c",
+        "key": str(uuid.uuid4()),
+        "lease_s": 120.0,
+        "agent": "",
+        "host": "",
+        "site": "",
+        "pid": 1,
+        "slots": 1,
+        "release": "",
+    }
+    return database.value("open_session", **(words | changed))
+
+
+def test_opening_a_session_may_be_repeated(agent: AgentDouble, database: Database) -> None:
+    """The same key finds the same session, so an answer may get lost."""
+    assert open_session(database, key=agent.key) == agent.session
+    assert open_session(database) != agent.session
+
+
+def test_ended_session_cannot_be_opened_again(agent: AgentDouble, database: Database) -> None:
+    """Its leases are void; the agent must draw a new key."""
+    agent.leave()
+    with pytest.raises(SessionEnded, match="open another"):
+        open_session(database, key=agent.key)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_session_needs_a_campaign_that_exists(database: Database) -> None:
+    """A misspelt path is told at once, not after hours of waiting."""
+    with pytest.raises(NotFound, match="/nowhere"):
+        open_session(database, path="/nowhere")
+
+
+@pytest.mark.usefixtures("campaign")
+@pytest.mark.parametrize("lease_s", [0, 0.5, 86_401, float("nan")])
+def test_lease_time_has_bounds(database: Database, lease_s: float) -> None:
+    """From a second to a day."""
+    with pytest.raises(UsageError, match="session_lease_range"):
+        open_session(database, lease_s=lease_s)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_what_an_agent_says_of_itself_is_cut_to_a_bounded_length(
+    queue: Client, database: Database
+) -> None:
+    """A host name of a megabyte is no reason to fail, nor to be kept."""
+    open_session(database, host="h" * 1_000_000, release="r" * 1_000)
+    (seen,) = queue.agents()
+    assert (seen.host, seen.release) == ("h" * 200, "r" * 50)
+
+
+def test_beats_keep_a_session_alive(agent: AgentDouble, backstage: Backstage) -> None:
+    """A session whose beat arrived in time does not expire."""
+    (task,) = agent.claim(1)
+    silence(backstage, agent.session)
+    agent.beat([task])
+    assert expire(backstage) == 0
+    assert agent.done(task) == "accepted"
+
+
+def test_silent_session_expires_and_its_tasks_are_handed_out_again(
+    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Whoever comes next gets them; each attempt is recorded as lost, with its class."""
+    agent.claim(2)
+    silence(backstage, agent.session)
+    assert expire(backstage) == 2
+    assert statuses(backstage) == dict.fromkeys("abcd", "waiting")
+    (lost,) = campaign.attempts("a")
+    assert (lost.outcome, lost.error_class, lost.attempt) == ("lost", "agent-lost", 1)
+    assert [(task.key, task.attempt) for task in hire().claim(2)] == [("a", 2), ("b", 2)]
+    assert expire(backstage) == 0
+
+
+def test_expired_session_is_told_so(agent: AgentDouble, backstage: Backstage) -> None:
+    """Neither beats nor claims revive it."""
+    agent.claim(1)
+    silence(backstage, agent.session)
+    expire(backstage)
+    with pytest.raises(SessionEnded, match="has ended"):
+        agent.beat()
+    assert agent.exchange(want=1)["refused"] == [agent.session]
+
+
+def test_session_expires_without_tasks_too(
+    agent: AgentDouble, queue: Client, backstage: Backstage
+) -> None:
+    """An agent that is gone is not shown for ever."""
+    assert [seen.session_id for seen in queue.agents()] == [agent.session]
+    silence(backstage, agent.session)
+    expire(backstage)
+    assert queue.agents() == []
+
+
+def test_only_silence_longer_than_its_own_lease_ends_a_session(
+    agent: AgentDouble, hire: Hire, backstage: Backstage
+) -> None:
+    """Each agent chooses its lease time."""
+    patient = hire(lease_s=86_400)
+    backstage.execute(
+        "update taskq.session set heartbeat_at = heartbeat_at - interval '3 h'"
+        " where session_id = %s",
+        [patient.session],
+    )
+    patient.claim(1)
+    silence(backstage, agent.session)
+    expire(backstage)
+    assert patient.beat() == set()
+
+
+def test_time_in_which_the_server_was_down_is_not_silence(
+    agent: AgentDouble, backstage: Backstage
+) -> None:
+    """A lease runs from the last beat or the server's start, whichever is later."""
+    (task,) = agent.claim(1)
+    backstage.execute(
+        "update taskq.session"
+        "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
+    )
+    assert expire(backstage) == 0
+    assert agent.beat([task]) == set()
+
+
+def test_claim_that_overtakes_the_expiry_of_its_session_is_handed_out_again(
+    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """It saw its session open, and commits after that was ended: the next round finds it."""
+    silence(backstage, agent.session)
+    with psycopg.connect(dsn) as slow:
+        slow.execute(
+            "select taskq.exchange(%s, null, %s, %s::uuid[], '{1}')",
+            [agent.campaign, [agent.session], [agent.draw_lease()]],
+        )
+        assert expire(backstage) == 0
+    assert campaign.status().working == 1
+    assert expire(backstage) == 1
+    assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
+
+
+def test_report_that_overtakes_the_expiry_of_its_session_counts(
+    agent: AgentDouble, backstage: Backstage, dsn: str
+) -> None:
+    """What is being reported at this moment is not lost, nor waited for."""
+    done, lost = agent.claim(2)
+    silence(backstage, agent.session)
+    with psycopg.connect(dsn) as slow:
+        slow.execute("select taskq.complete('/c', %s, %s)", [done.task, done.lease])
+        assert expire(backstage) == 1
+    assert statuses(backstage)["a"] == "done"
+    assert expire(backstage) == 0
+    assert agent.done(lost) == "superseded"
+
+
+def test_leaving_agent_hands_back_what_it_holds(
+    agent: AgentDouble, campaign: Campaign, hire: Hire
+) -> None:
+    """At once, and counted neither as failure nor as loss; leaving twice changes nothing."""
+    agent.claim(2)
+    assert agent.leave() == 2
+    assert agent.leave() == 0
+    view = campaign.task("a")
+    assert (view.status, view.failures, view.losses) == ("waiting", 0, 0)
+    assert [one.outcome for one in campaign.attempts("a")] == ["released"]
+    assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
+
+
+def test_beat_that_names_everything_changes_nothing(
+    agent: AgentDouble, backstage: Backstage
+) -> None:
+    """The ordinary beat."""
+    tasks = agent.claim(2)
+    before = [task_row(backstage, task.task) for task in tasks]
+    assert agent.beat(tasks) == set()
+    assert [task_row(backstage, task.task) for task in tasks] == before
+
+
+def test_beat_hands_on_what_the_agent_does_not_name(
+    agent: AgentDouble, campaign: Campaign, hire: Hire
+) -> None:
+    """Its claim's answer was lost and is not asked for again; the attempt never began."""
+    kept, forgotten = agent.claim(2)
+    assert agent.beat([kept]) == set()
+    assert agent.done(forgotten) == "superseded"
+    assert campaign.attempts("b") == []
+    assert [(task.key, task.attempt) for task in hire().claim(1)] == [("b", 1)]
+    assert agent.done(kept) == "accepted"
+
+
+def test_beat_leaves_claims_alone_that_may_still_be_answered(agent: AgentDouble) -> None:
+    """A claim that waits for its answer is named as pending."""
+    lease = agent.draw_lease()
+    tasks = agent.claim(2, lease=lease)
+    agent.beat([], pending=[lease])
+    assert agent.claim(2, lease=lease) == tasks
+
+
+def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: AgentDouble) -> None:
+    """A claim may overtake a beat that was written before it."""
+    old = agent.draw_lease()
+    (task,) = agent.claim(1)
+    assert agent.beat([], drawn=old) == set()
+    assert agent.done(task) == "accepted"
+
+
+def test_beat_without_a_word_about_tasks_only_lives_on(agent: AgentDouble) -> None:
+    """A client that speaks SQL need not list what it holds."""
+    (task,) = agent.claim(1)
+    assert agent.beat(None) == set()
+    assert agent.done(task) == "accepted"
+
+
+def test_beat_names_the_attempts_to_stop(agent: AgentDouble, campaign: Campaign) -> None:
+    """Cancelled, ended, or handed on: each lease that is void, and no other."""
+    cancelled, ended, fine, handed_on = agent.claim(4)
+    campaign.cancel([cancelled.key])
+    agent.done(ended)
+    agent.beat([cancelled, ended, fine])
+    stop = agent.beat([cancelled, ended, fine, handed_on])
+    assert stop == {cancelled.task, ended.task, handed_on.task}
+
+
+def test_agents_are_shown_with_what_they_hold(
+    queue: Client, agent: AgentDouble, hire: Hire
+) -> None:
+    """Those of a campaign, above and below it; longest silent first."""
+    queue.create_campaign("/c/below")
+    queue.create_campaign("/c2")
+    agent.claim(3)
+    below, beside, top = hire("/c/below"), hire("/c2"), hire("/")
+    seen = {one.session_id: one for one in queue.agents("/c")}
+    assert set(seen) == {agent.session, below.session, top.session}
+    assert (seen[agent.session].working, seen[agent.session].host) == (3, "node1")
+    assert [one.session_id for one in queue.agents()] == [
+        agent.session,
+        below.session,
+        beside.session,
+        top.session,
+    ]
+
+
+def test_transport_beside_the_database_keeps_these_promises(
+    queue: Client, database: Database, backstage: Backstage
+) -> None:
+    """What real agents use: open, exchange and beat, each repeated; stop orders; a lost session."""
+    campaign = queue.create_campaign("/c/deep/er")
+    campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
+    transport = DirectTransport(database)
+    hello = Hello(str(uuid.uuid4()), "/c", "me", "node1", 1, "here", 1, "0")
+    welcome = transport.open(hello)
+    assert transport.open(hello) == welcome
+    request = Request(welcome.session, want=2, lease=new_lease())
+    answer = transport.exchange(request)
+    assert [task.key for task in answer.tasks] == ["a", "b"]
+    assert answer.campaigns[0].path == "/c/deep/er"
+    assert transport.exchange(request) == answer
+    held = tuple(Held(task.campaign, task.task, task.lease) for task in answer.tasks)
+    campaign.cancel(["a"])
+    assert transport.beat(Beat(welcome.session, held, drawn=request.lease)).stop == held[:1]
+    backstage.execute("select taskq.end_session(%s)", [welcome.session])
+    with pytest.raises(SessionLost):
+        transport.beat(Beat(welcome.session, held))
+    with pytest.raises(SessionLost):
+        transport.exchange(Request(welcome.session, want=1, lease=new_lease()))
+    transport.close(welcome.session)

@@ -1,0 +1,107 @@
+"""Plans of statements as the server executed them, inside functions too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow
+
+_EXPLAIN = """
+    load 'auto_explain';
+    set auto_explain.log_min_duration = 0;
+    set auto_explain.log_nested_statements = on;
+    set auto_explain.log_analyze = on;
+    set auto_explain.log_buffers = on;
+    set auto_explain.log_timing = off;
+    set auto_explain.log_format = json;
+    set auto_explain.log_level = notice;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One way to a table: which index (None: all of the table), and rows got and thrown away."""
+
+    table: str
+    index: str | None
+    rows: float
+    query: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was executed: all accesses, and the pages touched, each as often as it was."""
+
+    accesses: list[Access] = field(default_factory=list)
+    buffers: int = 0
+
+    def to(self, *tables: str) -> Seen:
+        """Return what concerns some tables."""
+        return Seen([one for one in self.accesses if one.table in tables], self.buffers)
+
+    @property
+    def ways(self) -> set[str]:
+        """The accesses as `table by index`."""
+        return {f"{one.table} by {one.index}" for one in self.accesses}
+
+    @property
+    def widest(self) -> Access | None:
+        """The access that met most rows."""
+        return max(self.accesses, key=lambda one: one.rows, default=None)
+
+
+@contextmanager
+def watched(connection: psycopg.Connection[DictRow]) -> Iterator[Seen]:
+    """Collect the plans of what a connection executes in the block."""
+    seen = Seen()
+
+    def note(message: psycopg.errors.Diagnostic) -> None:
+        text = message.message_primary or ""
+        duration, found, plan = text.partition("plan:\n")
+        if found and duration.startswith("duration:"):
+            _add(seen, json.loads(plan))
+
+    connection.execute(_EXPLAIN)
+    connection.add_notice_handler(note)
+    try:
+        yield seen
+    finally:
+        connection.remove_notice_handler(note)
+        connection.execute("set auto_explain.log_min_duration = -1")
+
+
+def _add(seen: Seen, explained: dict[str, Any]) -> None:
+    top = explained["Plan"]
+    query = explained["Query Text"]
+    # A function's buffers are in those of the statement that calls it: count the outermost only.
+    # It ends, and so is told of, last.
+    seen.buffers = top.get("Shared Hit Blocks", 0) + top.get("Shared Read Blocks", 0)
+    for node in _nodes(top):
+        table = node.get("Relation Name")
+        if table is None or node["Node Type"] in {"ModifyTable", "LockRows"}:
+            continue
+        index = node.get("Index Name")
+        if node["Node Type"] == "Bitmap Heap Scan":
+            index = " and ".join(one["Index Name"] for one in _nodes(node) if "Index Name" in one)
+        discarded = sum(node.get(name, 0) for name in _DISCARDED)
+        rows = (node["Actual Rows"] + discarded) * node["Actual Loops"]
+        if node["Actual Loops"]:
+            seen.accesses.append(Access(table, index, rows, query))
+
+
+_DISCARDED = (
+    "Rows Removed by Filter",
+    "Rows Removed by Index Recheck",
+    "Rows Removed by Join Filter",
+)
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _nodes(child)

@@ -1,0 +1,178 @@
+"""What the queue promises, in memory: one campaign that knows what must come of each step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, SUPERSEDED
+
+MAX_ATTEMPTS = 3
+MAX_LOSSES = 2
+
+WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
+
+
+@dataclass
+class Ended:
+    """An attempt that ended."""
+
+    attempt: int
+    lease: str
+    outcome: str
+    error_class: str | None
+
+
+@dataclass
+class Task:
+    """Where a task stands."""
+
+    task: int
+    key: str
+    priority: int
+    status: str = WAITING
+    attempt: int = 0
+    failures: int = 0
+    losses: int = 0
+    lease: str = ""
+    session: int = 0
+    ended: list[Ended] = field(default_factory=list)
+
+
+class QueueModel:
+    """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[int, Task] = {}
+        self.live: set[int] = set()
+        self.state = self.above = "open"
+
+    @property
+    def states(self) -> set[str]:
+        """Those that decide whether tasks are handed out."""
+        return {self.state, self.above}
+
+    def counts(self) -> Counter[str]:
+        """Return how many tasks are in each status."""
+        return Counter(task.status for task in self.tasks.values())
+
+    def waiting(self) -> list[Task]:
+        """Return the waiting tasks in the order in which they are handed out."""
+        found = [task for task in self.tasks.values() if task.status == WAITING]
+        return sorted(found, key=lambda task: (-task.priority, task.task))
+
+    def held(self, session: int, lease: str | None = None) -> list[Task]:
+        """Return the tasks that a session works on, under one lease or all."""
+        return [
+            task
+            for task in self.tasks.values()
+            if task.status == WORKING and task.session == session and lease in {None, task.lease}
+        ]
+
+    def claim(self, task: Task, session: int, lease: str) -> None:
+        """Hand a task out."""
+        assert task.status == WAITING
+        assert self.states == {"open"}
+        task.status, task.session, task.lease = WORKING, session, lease
+        task.attempt += 1
+
+    def report(
+        self,
+        task: Task,
+        lease: str,
+        outcome: str,
+        *,
+        error_class: str | None,
+        retry: bool,
+        started: bool,
+    ) -> str:
+        """Take a report in; return the verdict."""
+        if task.status != WORKING or task.lease != lease:
+            same = any((one.lease, one.outcome) == (lease, outcome) for one in task.ended)
+            return DUPLICATE if same else SUPERSEDED
+        if outcome == DONE:
+            self._end(task, DONE, DONE)
+        elif outcome == FAILED:
+            task.failures += 1
+            final = not retry or task.failures >= MAX_ATTEMPTS
+            self._end(task, FAILED, FAILED if final else self._back(DELAYED), error_class)
+        elif started:
+            self._end(task, RELEASED, self._back(WAITING))
+        else:
+            self._forget(task)
+        return ACCEPTED
+
+    def beat(
+        self, session: int, named: Iterable[tuple[int, str]], pending: Iterable[str], drawn: str
+    ) -> set[int]:
+        """Square what a session holds with what it names; return the tasks to stop."""
+        named, pending = set(named), set(pending)
+        for task in self.held(session):
+            mentioned = (task.task, task.lease) in named or task.lease in pending
+            if not mentioned and task.lease <= drawn:
+                self._forget(task)
+        return {
+            number
+            for number, lease in named
+            if (self.tasks[number].status, self.tasks[number].lease) != (WORKING, lease)
+        }
+
+    def expire(self, session: int) -> int:
+        """Give a silent session up; return how many attempts were lost."""
+        self.live.discard(session)
+        held = self.held(session)
+        for task in held:
+            task.losses += 1
+            final = task.losses >= MAX_LOSSES
+            self._end(task, LOST, FAILED if final else self._back(WAITING), "agent-lost")
+        return len(held)
+
+    def leave(self, session: int) -> int:
+        """End a session; return how many attempts were handed back."""
+        self.live.discard(session)
+        held = self.held(session)
+        for task in held:
+            self._end(task, RELEASED, self._back(WAITING))
+        return len(held)
+
+    def promote(self, task: Task) -> None:
+        """Let a delayed task come due."""
+        assert task.status == DELAYED
+        task.status = WAITING
+
+    def cancel(self, tasks: Iterable[Task]) -> int:
+        """Cancel tasks that are not final; return how many."""
+        moved = [task for task in tasks if task.status in {WAITING, DELAYED, WORKING}]
+        for task in moved:
+            if task.status == WORKING:
+                self._end(task, CANCELLED, CANCELLED)
+            task.status = CANCELLED
+        return len(moved)
+
+    def retry(self, status: str, error_class: str | None) -> int:
+        """Give tasks another chance; return how many."""
+        moved = [
+            task
+            for task in self.tasks.values()
+            if task.status == status
+            and (error_class is None or error_class == self._last_error_class(task))
+        ]
+        for task in moved:
+            task.status, task.failures, task.losses = WAITING, 0, 0
+        return len(moved)
+
+    def _back(self, wanted: str) -> str:
+        return CANCELLED if CANCELLED in self.states else wanted
+
+    def _end(self, task: Task, outcome: str, status: str, error_class: str | None = None) -> None:
+        task.ended.append(Ended(task.attempt, task.lease, outcome, error_class))
+        task.status = status
+
+    def _forget(self, task: Task) -> None:
+        task.attempt -= 1
+        task.status = self._back(WAITING)
+
+    def _last_error_class(self, task: Task) -> str | None:
+        last = [one for one in task.ended if one.attempt == task.attempt]
+        return last[0].error_class if last else None

@@ -1,0 +1,154 @@
+"""One slot of an agent, with nothing around it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from taskq_agent.handlers import Ended, RunnerSettings, make_runner
+from taskq_agent.protocol import Campaign, Task
+from tests.support import wait_until
+
+PAYLOADS = Path(__file__).parent / "payloads"
+
+_VARIABLE = "SLOT_WORLD"
+
+
+class SlotWorld:
+    """Runs tasks one after the other."""
+
+    def __init__(self, folder: Path, *, grace_s: float, keep_scratch: bool) -> None:
+        self.scratch = folder / "scratch"
+        self._keep = keep_scratch
+        self._name = uuid.uuid4().hex
+        os.environ[_VARIABLE] = self._name
+        self.runner = make_runner(
+            0,
+            RunnerSettings(
+                scratch_root=self.scratch,
+                python_path=(str(PAYLOADS),),
+                grace_s=grace_s,
+                keep_scratch=keep_scratch,
+            ),
+        )
+        self._revision = 0
+        self._last: tuple[Any, ...] = ()
+
+    def run(
+        self,
+        handler: Mapping[str, Any],
+        payload: Mapping[str, Any] | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        limit_s: float | None = None,
+        key: str = "key",
+        attempt: int = 1,
+    ) -> Ended:
+        """Run one task; a handler or parameters other than before make a new revision."""
+        campaign = (dict(handler), dict(params or {}), limit_s)
+        if campaign != self._last:
+            self._last = campaign
+            self._revision += 1
+        return self.runner.run(
+            Task(1, self._revision, 7, key, attempt, "lease", payload or {}),
+            Campaign(1, self._revision, "/tests", *campaign),
+        )
+
+    def run_into_limit(
+        self, handler: Mapping[str, Any], payload: Mapping[str, Any], ready: Path
+    ) -> tuple[Ended, float]:
+        """Run a task that makes the file `ready` and never ends; return also the time limit.
+
+        On a busy machine it takes a longer limit for it to come so far.
+        """
+        for limit_s in (0.5, 2.0, 8.0, 32.0):
+            ended = self.run(handler, payload, limit_s=limit_s)
+            if ready.exists():
+                return ended, limit_s
+        raise AssertionError(f"{ready} was never made: {ended}")
+
+    def processes(self) -> list[int]:
+        """Return what is left of everything that payloads have started."""
+        return processes_with(_VARIABLE, self._name)
+
+    def close(self) -> None:
+        """End the slot; all processes and folders must be gone then."""
+        self.runner.close()
+        del os.environ[_VARIABLE]
+        self.wait_until_alone()
+        if not self._keep and self.scratch.is_dir():
+            assert list(self.scratch.iterdir()) == []
+
+    def wait_until_alone(self) -> None:
+        """Wait until nothing that payloads have started is left."""
+        wait_until(lambda: not self.processes(), on_timeout=lambda: str(self.processes()))
+
+
+@contextmanager
+def slot_in(
+    folder: Path, *, grace_s: float = 5.0, keep_scratch: bool = False
+) -> Iterator[SlotWorld]:
+    """Provide a slot, and close it."""
+    world = SlotWorld(folder, grace_s=grace_s, keep_scratch=keep_scratch)
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def command(*argv: str) -> dict[str, Any]:
+    return {"kind": "command", "argv": list(argv)}
+
+
+def shell(script: str, *arguments: str) -> dict[str, Any]:
+    """Return a command that runs a script in which braces are braces."""
+    return command("sh", "-c", script.replace("{", "{{").replace("}", "}}"), "sh", *arguments)
+
+
+def python(target: str, prepare: str | None = None) -> dict[str, Any]:
+    handler = {"kind": "python", "target": f"jobs:{target}"}
+    return handler if prepare is None else {**handler, "prepare": f"jobs:{prepare}"}
+
+
+def talker() -> dict[str, Any]:
+    return {"kind": "process", "argv": [sys.executable, str(PAYLOADS / "talker.py")]}
+
+
+def wait_for_exit(pid: int) -> None:
+    """Wait until a process has exited, whether or not its parent has taken notice."""
+    wait_until(lambda: _state(pid) in ("Z", ""))
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def processes_with(variable: str, value: str, *, reapers: bool = False) -> list[int]:
+    """Return the living processes that were started with this in their environment.
+
+    reapers: also those of `taskq_agent.reaper`; ours lives as long as the tests do.
+    """
+    wanted = f"\0{variable}={value}\0".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                environment = b"\0" + (entry / "environ").read_bytes()
+                is_reaper = b"taskq_agent.reaper" in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if (
+                wanted in environment
+                and (reapers or not is_reaper)
+                and int(entry.name) != os.getpid()
+            ):
+                found.append(int(entry.name))
+    return found

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskq_agent.protocol import DONE, FAILED, MAX_TAIL_BYTES, RELEASED
+from tests.slot_world import SlotWorld, command, shell, slot_in
+from tests.support import wait_until
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[SlotWorld]:
+    with slot_in(tmp_path) as world:
+        yield world
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "retry", "broken"),
+    [
+        (0, DONE, True, False),
+        (1, FAILED, True, False),
+        (75, FAILED, True, False),
+        (65, FAILED, False, False),
+        (69, RELEASED, True, True),
+    ],
+)
+def test_exit_code_says_what_follows(
+    slot: SlotWorld, code: int, outcome: str, retry: bool, broken: bool
+) -> None:
+    """The contract of sysexits.h: 75 try again, 65 never, 69 not on this node."""
+    ended = slot.run(command("sh", "-c", f"exit {code}"))
+    assert (ended.outcome, ended.retry, ended.node_broken) == (outcome, retry, broken)
+    if code:
+        assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
+
+
+def test_a_signal_is_named(slot: SlotWorld) -> None:
+    ended = slot.run(shell("kill -SEGV $$"))
+    assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "signal-SIGSEGV")
+    assert ended.exit_code is None
+
+
+def test_one_argument_stays_one_and_no_shell_sees_it(slot: SlotWorld) -> None:
+    """Whatever a payload holds reaches the program as it is."""
+    script = "import json, sys; print(json.dumps(dict(enumerate(sys.argv[1:]))))"
+    values = {"text": "a b; $(touch x) `id` 'q' \"q\" {y}\n*", "n": 3, "f": 0.5, "l": [1, {"a": 2}]}
+    handler = command(
+        sys.executable,
+        "-c",
+        script.replace("{", "{{"),
+        "{text}",
+        "--n={n}",
+        "{f}/{l}",
+        "{params.size}",
+        "{task.key}-{task.attempt}",
+        "{{literal}}",
+        "{scratch}",
+    )
+    ended = slot.run(handler, values, params={"size": "xl"}, key="k 1", attempt=3)
+    assert ended.result is not None
+    *arguments, scratch = ended.result.values()
+    assert arguments == [values["text"], "--n=3", '0.5/[1,{"a":2}]', "xl", "k 1-3", "{literal}"]
+    assert Path(scratch).is_relative_to(slot.scratch)
+
+
+def test_missing_value_fails_for_good_and_is_named(slot: SlotWorld) -> None:
+    handler = command("echo", "{there}", "{missing}")
+    for payload in ({"there": 1}, {"there": 1, "missing": None}):
+        ended = slot.run(handler, payload)
+        assert (ended.outcome, ended.retry) == (FAILED, False)
+        assert ended.error_class == "placeholder-missing"
+        assert "{missing}" in str(ended.error)
+
+
+@pytest.mark.parametrize(
+    ("script", "result"),
+    [
+        ("echo chatter; echo '{\"a\": 1}'", {"a": 1}),
+        ("echo '{\"a\": 1}' > $TASKQ_RESULT; echo '{\"a\": 2}'", {"a": 1}),
+        ("printf 'progress\\r{\"a\": 3}'", {"a": 3}),
+        ("echo -7.25", {"stdout": "-7.25"}),
+        ("echo '{not json}'", {"stdout": "{not json}"}),
+        ("echo '{\"a\": 1}'; echo after", {"stdout": '{"a": 1}\nafter'}),
+        ("echo '{\"a\": 1}' >&2", {}),
+        ("printf '\\000\\000\\033[0m'", {}),
+        ("true", {}),
+    ],
+)
+def test_result_is_taken_from_file_then_output(
+    slot: SlotWorld, script: str, result: object
+) -> None:
+    ended = slot.run(shell(script))
+    assert (ended.outcome, ended.result) == (DONE, result)
+
+
+LARGE_FILE = """
+printf '{"x":"' > "$TASKQ_RESULT"
+head -c 270000 /dev/zero | tr '\\0' y >> "$TASKQ_RESULT"
+echo '"}' >> "$TASKQ_RESULT"
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("echo 'no json' > $TASKQ_RESULT", "not JSON"),
+        ("echo '[1]' > $TASKQ_RESULT", "must be a JSON object, not list"),
+        ("echo '{\"x\": NaN}' > $TASKQ_RESULT", "not JSON compliant"),
+        ("echo '{\"x\": 1e999}' > $TASKQ_RESULT", "not JSON compliant"),
+        ('echo \'{"x": "\\u0000"}\' > $TASKQ_RESULT', "NUL"),
+        ("printf '\\377' > $TASKQ_RESULT", "not JSON"),
+        (": > $TASKQ_RESULT", "not JSON"),
+        ("mkfifo $TASKQ_RESULT", "not a regular file"),
+        ("mkdir $TASKQ_RESULT", "not a regular file"),
+        ("ln -s /dev/zero $TASKQ_RESULT", "not a regular file"),
+        ("head -c 2000000 /dev/zero > $TASKQ_RESULT", "more than"),
+        ("echo '{\"x\": Infinity}'", "not JSON compliant"),
+        ("printf '{\"x\": \"'; head -c 300000 /dev/zero | tr '\\0' y; echo '\"}'", "more than"),
+        (LARGE_FILE, "270008 bytes; 262144 at most"),
+    ],
+)
+def test_bad_result_fails_for_good_with_the_reason(slot: SlotWorld, script: str, text: str) -> None:
+    ended = slot.run(shell(script))
+    assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, False, "bad-result")
+    assert text in str(ended.error)
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "/no/such/program", "./relative"])
+def test_missing_program_is_the_nodes_fault(slot: SlotWorld, program: str) -> None:
+    """A wrong installation must not use up the attempts of all tasks."""
+    ended = slot.run(command(program))
+    assert (ended.outcome, ended.node_broken) == (RELEASED, True)
+    assert ended.error_class == "command-not-found"
+    assert program in str(ended.error)
+
+
+def test_program_that_cannot_be_executed_is_the_nodes_fault(
+    slot: SlotWorld, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\0 no program")
+    for mode in (0o600, 0o700):
+        program.chmod(mode)
+        ended = slot.run(command(str(program)))
+        assert (ended.node_broken, ended.error_class) == (True, "command-not-executable")
+
+
+def test_argument_that_no_program_can_take_fails_for_good(slot: SlotWorld) -> None:
+    for value, error_class in (("a\0b", "bad-argument"), ("y" * 200_000, "arguments-too-long")):
+        ended = slot.run(command("echo", "{x}"), {"x": value})
+        assert (ended.retry, ended.node_broken, ended.error_class) == (False, False, error_class)
+
+
+def test_endless_output_is_kept_to_its_end(slot: SlotWorld) -> None:
+    """However much is written, a bounded tail remains, and nothing goes to the disk."""
+    ended = slot.run(shell("head -c 200000000 /dev/zero | tr '\\0' 'z'; echo; echo last words"))
+    assert ended.outcome == DONE
+    assert ended.tail is not None
+    assert len(ended.tail.encode()) == MAX_TAIL_BYTES
+    assert ended.tail.endswith("z\nlast words\n")
+
+
+def test_binary_output_becomes_text(slot: SlotWorld) -> None:
+    """NUL, escapes and bytes that are no UTF-8 would choke the database or a terminal."""
+    ended = slot.run(
+        shell("printf 'a\\0b\\033[31mred\\033[0m\\033]0;title\\007 \\377\\303\\244 x\\ry\\r\\n'")
+    )
+    assert ended.tail == "abred \ufffd\u00e4 x\ny\n"
+    ended = slot.run(shell("head -c 100000 /dev/urandom >&2"))
+    assert ended.tail is not None
+    assert 0 < len(ended.tail.encode()) <= MAX_TAIL_BYTES
+    assert "\0" not in ended.tail
+
+
+STUBBORN = """
+trap '' TERM
+sleep 600 &
+setsid sleep 600 > /dev/null 2>&1 < /dev/null &
+(trap '' TERM; sleep 600; sleep 600) > /dev/null 2>&1 &
+echo started > "$1"
+while true; do sleep 600; done
+"""
+
+
+def test_time_limit_ends_all_that_a_stubborn_payload_has_started(tmp_path: Path) -> None:
+    """SIGTERM, the grace, SIGKILL: also for who ignores SIGTERM or has left the session."""
+    ready = tmp_path / "ready"
+    with slot_in(tmp_path, grace_s=0.3) as slot:
+        ended, limit_s = slot.run_into_limit(shell(STUBBORN, str(ready)), {}, ready)
+        assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "time-limit")
+        assert f"{limit_s:g} s" in str(ended.error)
+        assert limit_s <= ended.phases["run_s"] < limit_s + 5
+        slot.wait_until_alone()
+
+
+def test_polite_payload_may_clear_up_in_the_grace(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    script = "trap 'echo cleared; exit 0' TERM; touch \"$1\"; while true; do sleep 0.01; done"
+    with slot_in(tmp_path, grace_s=600) as slot:
+        ended, _ = slot.run_into_limit(shell(script, str(ready)), {}, ready)
+        assert ended.error_class == "time-limit"
+        assert "cleared\n" in str(ended.tail)
+
+
+def test_stopped_attempt_is_released(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+
+    def stop() -> None:
+        wait_until(ready.exists)
+        slot.runner.stop()
+        slot.runner.stop()
+
+    with slot_in(tmp_path, grace_s=0.2) as slot:
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        ended = slot.run(shell(STUBBORN, str(ready)))
+        stopper.join()
+        assert (ended.outcome, ended.node_broken) == (RELEASED, False)
+        assert ended.error_class == "stopped"
+        slot.wait_until_alone()
+
+
+def test_stop_between_attempts_does_nothing(slot: SlotWorld) -> None:
+    slot.runner.stop()
+    assert slot.run(command("true")).outcome == DONE
+    slot.runner.stop()
+    assert slot.run(command("true")).outcome == DONE
+
+
+@pytest.mark.parametrize("start", ["sleep 600 &", "sleep 600 > /dev/null 2>&1 &"])
+def test_background_processes_end_with_the_attempt(slot: SlotWorld, start: str) -> None:
+    """They are not waited for, whether or not they hold the output open."""
+    began = time.monotonic()
+    assert slot.run(shell(f"{start} echo done")).result == {"stdout": "done"}
+    assert time.monotonic() - began < 5
+    slot.wait_until_alone()
+
+
+def test_process_that_left_the_session_cannot_hold_the_attempt_open(slot: SlotWorld) -> None:
+    began = time.monotonic()
+    assert slot.run(shell("setsid sleep 600 & sleep 0.1; echo done")).outcome == DONE
+    assert time.monotonic() - began < 5
+    slot.wait_until_alone()
+
+
+def test_payload_learns_its_task_but_no_secret(
+    slot: SlotWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = ["TASKQ_DSN", "TASKQ_TOKEN", "TASKQ_TOKEN_FILE", "PGPASSWORD", "PGHOST", "PGSERVICE"]
+    for name in secrets:
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("PGI", "/opt/pgi")
+    monkeypatch.setenv("PGPLOT_DIR", "/opt/pgplot")
+    script = "import json, os; print(json.dumps({**os.environ, 'cwd': os.getcwd()}))"
+    handler = command(sys.executable, "-c", script.replace("{", "{{").replace("}", "}}"))
+    result = slot.run(handler, key="k", attempt=2).result
+    assert result is not None
+    assert not {name for name, value in result.items() if value == "secret"}
+    assert (result["PGI"], result["PGPLOT_DIR"]) == ("/opt/pgi", "/opt/pgplot")
+    scratch = result["TASKQ_SCRATCH"]
+    assert {name: result[name] for name in result if name.startswith("TASKQ_")} == {
+        "TASKQ_CAMPAIGN": "/tests",
+        "TASKQ_TASK": "7",
+        "TASKQ_KEY": "k",
+        "TASKQ_ATTEMPT": "2",
+        "TASKQ_SCRATCH": scratch,
+        "TASKQ_RESULT": f"{scratch}/taskq-result.json",
+        "TASKQ_AGENT": result["TASKQ_AGENT"],
+    }
+    assert result["TMPDIR"] == result["cwd"] == scratch
+
+
+def test_each_task_finds_its_scratch_folder_empty(slot: SlotWorld) -> None:
+    """Whatever the one before has left there, or done to the folder itself."""
+    handler = command("sh", "-c", 'eval "$1"', "sh", "{script}")
+    for script in (
+        "true",
+        "touch a .b; mkdir -p c/d; touch c/d/e; chmod 500 c/d c",
+        "mkdir -p c/d; touch c/d/e; chmod 0 c/d c .",
+        "chmod 755 .",
+        "ln -s /etc link",
+        'rmdir "$PWD"',
+    ):
+        slot.run(handler, {"script": script})
+        ended = slot.run(handler, {"script": "ls -A | wc -l; stat -c %a ."})
+        assert ended.result == {"stdout": "0\n700"}, script
+
+
+def test_folder_on_path_that_cannot_be_read_does_not_matter(
+    slot: SlotWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A missing program is missing, and a payload's fault stays the payload's."""
+    obstacle = tmp_path / "file" / "folder"
+    obstacle.parent.write_text("not a folder")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    monkeypatch.setenv("PATH", f"{obstacle}:{closed}:{os.environ['PATH']}")
+    assert slot.run(command("no-such-program")).error_class == "command-not-found"
+    ended = slot.run(command("echo", "{x}"), {"x": "y" * 200_000})
+    assert ended.error_class == "arguments-too-long"
+
+
+def test_scratch_can_be_kept(tmp_path: Path) -> None:
+    with slot_in(tmp_path, keep_scratch=True) as slot:
+        slot.run(shell("echo kept > file"))
+    (file,) = slot.scratch.rglob("file")
+    assert file.read_text() == "kept\n"
+
+
+def test_unusable_scratch_is_the_nodes_fault(tmp_path: Path) -> None:
+    """The tasks stay as they are, and the text names the folder."""
+    (tmp_path / "scratch").write_text("a file where the folder should be")
+    with slot_in(tmp_path) as slot:
+        ended = slot.run(command("true"))
+        assert (ended.outcome, ended.node_broken) == (RELEASED, True)
+        assert ended.error_class == "scratch-unusable"
+        assert str(tmp_path / "scratch") in str(ended.error)
+    (tmp_path / "scratch").unlink()
+
+
+def test_open_files_do_not_add_up(slot: SlotWorld) -> None:
+    slot.run(command("true"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        slot.run(command("echo", json.dumps([1])))
+        slot.run(command("no-such-program"))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,0 +1,162 @@
+"""What the command line makes of numbers, foreign text, counts and widths."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from taskq.views import Status
+from taskq_cli import render
+from taskq_cli.counts import percent_final
+from taskq_cli.pace import Pace
+from taskq_cli.ranking import dotted
+from taskq_cli.text import duration, one_line, printable, rate, safe_json
+
+NOTHING = Status(1, "/c", "open", 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+class Screen(io.StringIO):
+    """A terminal that is as wide as COLUMNS says."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def drawn(what: render.Picture) -> list[str]:
+    """Return the lines that a terminal shows, without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", render.as_text(what, Screen())).splitlines()
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_gets_through(text: str) -> None:
+    """Control and format characters come out as escapes; line ends and tabs stay."""
+    for character in printable(text):
+        assert character.isprintable() or character in "\n\t" or character.isspace()
+        assert character not in "\x1b\x9b\r\x07\x08\u202e\u2028\x85"
+
+
+@given(st.text())
+def test_printable_text_stays_as_it_is(text: str) -> None:
+    """What is made printable once is not changed any more."""
+    assert printable(printable(text)) == printable(text)
+
+
+@given(st.text())
+def test_safe_json_means_the_same(text: str) -> None:
+    """Escapes replace characters within strings only; nothing is lost."""
+    written = safe_json(json.dumps({"text": text}, ensure_ascii=False))
+    assert json.loads(written) == {"text": text}
+    assert not set(written) & set("\x1b\x9b\x7f\u202e\u2028\u2066\ufeff")
+
+
+def test_one_line_is_one_line() -> None:
+    """Lines are joined; spaces at the beginning stay, since they may be the margin of a tree."""
+    assert one_line("a \n\n  b\tc") == "a b c"
+    assert one_line("│   └── x") == "│   └── x"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0 s"),
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (192, "3 min 12 s"),
+        (3_600, "1 h"),
+        (18_600, "5 h 10 min"),
+        (183_600, "2 d 3 h"),
+    ],
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    """Two units at most, as precise as one needs."""
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"),
+    [(0, "0/s"), (1_234, "1,234/s"), (8.14, "8.1/s"), (0.2, "12/min"), (0.001, "3.6/h")],
+)
+def test_rates_have_a_unit_that_makes_them_readable(per_s: float, text: str) -> None:
+    """A docking campaign's rate is told per minute, not as a small fraction."""
+    assert rate(per_s) == text
+
+
+def test_a_hundred_percent_is_said_only_when_all_is_final() -> None:
+    """All but one of many is not all."""
+    assert percent_final(NOTHING) == ""
+    assert percent_final(replace(NOTHING, done=999_999, waiting=1)) == "99.9 %"
+    assert percent_final(replace(NOTHING, done=7, failed=2, cancelled=1)) == "100.0 %"
+
+
+def test_the_rate_is_that_of_the_window() -> None:
+    """What happened before the window does not count, what went back begins anew."""
+    pace = Pace(window_s=10)
+    assert pace.per_s() is None
+    pace.add(0, 0)
+    assert (pace.per_s(), pace.eta_s(5)) == (None, None)
+    for second in range(1, 21):
+        pace.add(second, 100)
+    assert (pace.per_s(), pace.eta_s(5)) == (0, None)
+    pace.add(22, 150)
+    assert pace.per_s() == pytest.approx(5)
+    assert pace.eta_s(50) == pytest.approx(10)
+    pace.add(23, 0)
+    assert pace.per_s() is None
+
+
+def test_dotted_names_reach_into_records() -> None:
+    """Names that contain dots themselves are found too."""
+    record = {"result": {"pose": {"energy": -7.1}, "a.b": 2}, "key": "x"}
+    assert dotted(record, "result.pose.energy") == -7.1
+    assert dotted(record, "result.a.b") == 2
+    assert dotted(record, "key") == "x"
+    assert dotted(record, "key.x") is None
+    assert dotted(record, "result.nope.energy") is None
+
+
+@pytest.mark.parametrize("columns", [30, 60, 100])
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Columns that give way are cut, then the last ones are left out; the first always stays."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    fitted = render.fit(
+        ["key", "payload", "host"],
+        [["ligand-1", "x" * 80, "node1"], ["ligand-2", "y", "漢字漢字"]],
+        Screen(),
+        gives_way=["payload"],
+    )
+    lines = drawn(render.table(fitted))
+    assert max(map(cell_len, lines)) <= columns
+    assert lines[1].startswith("ligand-1")
+    assert [*fitted.titles, *fitted.dropped] == ["key", "payload", "host"]
+
+
+def test_a_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no terminal gets everything, on one line a row, without colours."""
+    monkeypatch.setenv("COLUMNS", "20")
+    fitted = render.fit(["key"], [["k" * 300]], io.StringIO(), gives_way=["key"])
+    assert render.as_text(render.table(fitted), io.StringIO()).splitlines() == ["KEY", "k" * 300]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 120])
+def test_the_state_of_a_campaign_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Bar and counts keep to the width; a single failure among millions can be seen."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    counts = dict.fromkeys(("done", "cancelled", "working", "delayed"), 0)
+    picture = render.campaign("/c", {**counts, "failed": 1, "waiting": 5_000_000}, [])
+    lines = drawn(picture)
+    assert len(lines[1]) == min(columns, render.BAR_WIDTH)
+    assert lines[1].startswith("▚·")
+    assert max(map(len, lines)) <= columns
