@@ -13,7 +13,7 @@ select taskq.open_session(:'campaign', :'key', 60, p_agent => 'shell', p_host =>
 SQL
 ) || exit
 ( while echo 'select taskq.heartbeat(:s)' |
-    sql -v s="$session" >/dev/null; do sleep 15; done ) & beats=$!
+    sql -v s="$session"; do sleep 15; done ) >/dev/null 2>&1 </dev/null & beats=$!
 trap 'kill $beats; echo "select taskq.end_session(:s)" | sql -v s="$session" >/dev/null' EXIT
 trap 'exit 143' TERM INT
 

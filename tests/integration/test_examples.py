@@ -1,0 +1,121 @@
+"""The examples do what their READMEs say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from taskq import Client, embedded
+from tests.command_line import CommandLine
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def command(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+def check(example: str, results: Path) -> subprocess.CompletedProcess[str]:
+    """Run an example's check on exported results."""
+    argv = [sys.executable, str(EXAMPLES / example / "check.py"), str(results)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def work(command: CommandLine, example: str, campaign: str) -> None:
+    """Let an agent do all that a campaign has."""
+    words = ["agent", "run", "--campaign", campaign, "--slots", "2", "--until-empty", "--quiet"]
+    with command.process(*words, "--path", EXAMPLES / example) as agent:
+        _, said = agent.communicate(timeout=120)
+        assert agent.returncode == 0, said
+
+
+def test_ising_sweep_agrees_with_onsager(command: CommandLine, tmp_path: Path) -> None:
+    """The energies of all temperatures are those of the exact solution."""
+    command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
+    sweep = ["--sweep", "seed=1:4", "--sweep", "temperature=1.5,1.8,2.0,2.6,3.0,3.5"]
+    command.out("seed", "/demo/ising", *sweep)
+    work(command, "ising", "/demo/ising")
+    results = tmp_path / "results.jsonl"
+    command.out("export", "/demo/ising", "--format", "jsonl", "--to", results)
+    verdict = check("ising", results)
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+
+def test_docking_a_few_ligands_comes_near_the_published_scores(
+    command: CommandLine, tmp_path: Path
+) -> None:
+    """Real receptors, real ligands, real Vina; a campaign that is not complete is not judged."""
+    seeds = tmp_path / "seeds.jsonl"
+    argv = [sys.executable, str(EXAMPLES / "docking/seeds.py")]
+    tasks = [
+        json.loads(line)
+        for line in subprocess.run(argv, capture_output=True, check=True).stdout.splitlines()
+    ]
+    assert len(tasks) == 56
+    few = [task for task in tasks if task["target"] == "PDE5A"][:2]
+    seeds.write_text("".join(json.dumps(task) + "\n" for task in few))
+
+    command.out("campaign", "create", "--file", EXAMPLES / "docking/campaign.toml")
+    command.out("seed", "/demo/docking", seeds, "--key", "name")
+    work(command, "docking", "/demo/docking")
+    results = tmp_path / "results.jsonl"
+    command.out("export", "/demo/docking", "--format", "jsonl", "--to", results)
+
+    scores = [json.loads(line)["result"]["score"] for line in results.read_text().splitlines()]
+    assert len(scores) == len(few)
+    assert min(scores) == pytest.approx(-6.9, abs=1.0)
+    verdict = check("docking", results)
+    assert verdict.returncode == 2
+    assert "no score for 13 of 14 pairs" in verdict.stderr
+
+
+@pytest.mark.parametrize("campaign_file", ["docking/campaign.toml", "docking/library.toml"])
+def test_campaign_files_are_well_formed(command: CommandLine, campaign_file: str) -> None:
+    """Each can be created as it stands."""
+    assert "is there" in command.out("campaign", "create", "--file", EXAMPLES / campaign_file)
+
+
+def test_agent_in_shell_speaks_the_verbs(dsn: str, queue: Client) -> None:
+    """It claims, completes and fails tasks with psql alone, in at most 40 lines."""
+    script = EXAMPLES / "shell-agent/agent.sh"
+    assert len(script.read_text().splitlines()) <= 40
+    campaign = queue.create_campaign("/shell")
+    campaign.seed({"n": n} for n in range(4))
+    psql = embedded.locate().bin_dir / "psql"
+    if not psql.exists():
+        psql = Path(shutil.which("psql") or "psql")
+    parts = conninfo_to_dict(dsn)
+    environment = os.environ | {
+        "PSQL": str(psql),
+        "PGHOST": str(parts["host"]),
+        "PGPORT": str(parts["port"]),
+        "PGUSER": str(parts["user"]),
+        "PGDATABASE": str(parts["dbname"]),
+    }
+    payload = (
+        "import json, sys; n = json.load(sys.stdin)['n']; print(json.dumps({'third': 3 // n}))"
+    )
+    done = subprocess.run(
+        [str(script), "/shell", sys.executable, "-c", payload],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    results = {one.payload["n"]: one.result for one in campaign.results()}
+    assert results == {1: {"third": 3}, 2: {"third": 1}, 3: {"third": 1}}
+    status = campaign.status()
+    assert (status.done, status.delayed) == (3, 1)
+    assert [one.error_class for one in campaign.failure_classes()] == ["command"]
+    assert queue.agents() == []

@@ -1,0 +1,92 @@
+"""Eight agents as processes, two of them killed: nothing is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from taskq import CampaignSpec, Client, Handler
+from tests.backstage import Backstage
+from tests.support import wait_until
+
+TASKS = 10_000
+AGENTS = 8
+KILLED = (2, 5)
+LEASE_S = 4
+PAYLOADS = Path(__file__).parents[1] / "payloads"
+
+
+@contextmanager
+def agent(number: int, dsn: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start an agent that leaves when all is done; kill it if it is still there at the end."""
+    argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--campaign", "/c"]
+    argv += ["--until-empty", "--lease", str(LEASE_S), "--name", f"agent-{number}"]
+    argv += ["--path", str(PAYLOADS), "--quiet"]
+    environment = os.environ | {"TASKQ_DSN": dsn, "DIARY_AGENT": str(number)}
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def executions(diary: Path) -> dict[int, list[int]]:
+    """Return the agents that executed each task, in order."""
+    agents: dict[int, list[int]] = defaultdict(list)
+    for line in diary.read_text().splitlines() if diary.exists() else ():
+        task, number = map(int, line.split())
+        agents[task].append(number)
+    return agents
+
+
+def test_killed_agents_cost_only_their_own_executions(
+    queue: Client, dsn: str, backstage: Backstage, tmp_path: Path
+) -> None:
+    """Each task has one accepted outcome; only tasks of the killed were executed twice."""
+    diary = tmp_path / "diary"
+    handler = Handler("python", target="diary:run")
+    campaign = queue.create_campaign(
+        CampaignSpec("/c", handler=handler, params={"diary": str(diary)})
+    )
+    campaign.seed({"n": n} for n in range(TASKS))
+
+    with ExitStack() as stack:
+        logs = [tmp_path / f"agent-{number}.log" for number in range(AGENTS)]
+        agents = [stack.enter_context(agent(number, dsn, log)) for number, log in enumerate(logs)]
+
+        def all_at_work() -> bool:
+            return len({one for done in executions(diary).values() for one in done}) == AGENTS
+
+        wait_until(all_at_work, timeout_s=60)
+        for number in KILLED:
+            agents[number].send_signal(signal.SIGKILL)
+        held = backstage.execute(
+            "select count(*) from taskq.task where status = 'working'"
+        ).fetchone()
+        for number, process in enumerate(agents):
+            code = process.wait(timeout=120)
+            expected = -signal.SIGKILL if number in KILLED else 0
+            assert code == expected, logs[number].read_text()
+
+    assert held is not None
+    assert held["count"] > 0
+    status = campaign.status()
+    assert (status.done, status.unfinished, status.failed) == (TASKS, 0, 0)
+    results = list(campaign.results())
+    assert sorted(one.payload["n"] for one in results) == list(range(TASKS))
+    assert all(one.result == {"twice": 2 * one.payload["n"]} for one in results)
+
+    executed = executions(diary)
+    assert sorted(executed) == list(range(TASKS))
+    repeated = {task: done for task, done in executed.items() if len(done) > 1}
+    for task, done in repeated.items():
+        survivors = Counter(number for number in done if number not in KILLED)
+        assert survivors.total() <= 1, (task, done)
