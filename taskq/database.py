@@ -77,14 +77,16 @@ class Statements:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
+        # One for all: making a cursor costs as much as using it.
+        self._cursor = connection.cursor()
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""
-        return self._connection.execute(statement(name), values).fetchall()
+        return self._cursor.execute(statement(name), values).fetchall()
 
     def row(self, name: str, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
-        return self._connection.execute(statement(name), values).fetchone()
+        return self._cursor.execute(statement(name), values).fetchone()
 
     def value(self, name: str, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
@@ -111,7 +113,7 @@ class Statements:
                 copy.write_row(row)
 
 
-class Line(Statements):
+class Line:
     """One connection of one's own, for a caller that uses it all the time. Not for two threads.
 
     Opened when first needed and again after it broke.
@@ -120,25 +122,27 @@ class Line(Statements):
     def __init__(self, dsn: str, server: str) -> None:
         self._dsn = dsn
         self._server = server
-        self._opened: psycopg.Connection[Row] | None = None
+        self._connection: psycopg.Connection[Row] | None = None
+        self._statements: Statements | None = None
 
     @contextmanager
     def connected(self) -> Iterator[Statements]:
         """Give the connection; errors come out translated, and a broken one is dropped."""
         with translated(self._server):
-            if self._opened is None:
-                self._opened = _connect(self._dsn)
+            if self._connection is None or self._statements is None:
+                self._connection = _connect(self._dsn)
+                self._statements = Statements(self._connection)
             try:
-                yield Statements(self._opened)
+                yield self._statements
             finally:
-                if self._opened.closed or self._opened.broken:
-                    self._opened = None
+                if self._connection.closed or self._connection.broken:
+                    self._connection = self._statements = None
 
     def close(self) -> None:
         """Close the connection."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._statements = None
 
 
 class Database:
@@ -228,6 +232,14 @@ class Database:
         """Return the first column of the first row, None if there is none."""
         with self.connection() as statements:
             return statements.value(name, **values)
+
+
+def array(values: Iterable[int | str]) -> str:
+    """Return numbers or ids as the text of an array, for a parameter with a cast.
+
+    psycopg would look at each element to find out what they are.
+    """
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def described(dsn: str) -> str:

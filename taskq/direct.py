@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from taskq.database import Database, Line, SessionEnded, Statements
+from taskq.database import Database, Line, SessionEnded, Statements, array
 from taskq.errors import TaskqError, Unavailable
 from taskq_agent import protocol
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
@@ -150,9 +150,9 @@ class DirectTransport:
             "exchange",
             campaign=campaign,
             reports=json.dumps([encoded(one) for one in reports]) if reports else None,
-            sessions=None if claim is None else [claim.session],
-            leases=None if claim is None else [claim.lease],
-            wants=None if claim is None else [claim.want],
+            sessions=None if claim is None else array([claim.session]),
+            leases=None if claim is None else array([claim.lease]),
+            wants=None if claim is None else array([claim.want]),
         )
         for report, verdict in zip(reports, row["acks"] or (), strict=True):
             verdicts[campaign, report.task, report.lease] = verdict

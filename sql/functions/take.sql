@@ -128,28 +128,45 @@ begin
         return;
     end if;
 
-    with moved as (
+    if cardinality(v_tasks) = 1 then
         update taskq.task t
            set status = 'working',
-               lease_id = v_leases[array_position(v_tasks, t.task_id)],
-               session_id = v_sessions[array_position(v_tasks, t.task_id)],
+               lease_id = v_leases[1],
+               session_id = v_sessions[1],
                claimed_at = v_now,
                attempt = t.attempt + 1
+          from taskq.spec s
          where t.campaign_id = p_campaign
-           and t.task_id = any (v_tasks)
-     returning t.task_id, t.lease_id, t.attempt
-    )
-    select jsonb_agg(jsonb_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
-           count(*)
-      into tasks, taken
-      from moved m
-      cross join lateral (
-          select s.key, s.payload
-            from taskq.spec s
-           where s.campaign_id = p_campaign
-             and s.task_id = m.task_id
-          offset 0
-      ) s;
+           and t.task_id = v_tasks[1]
+           and s.campaign_id = p_campaign
+           and s.task_id = v_tasks[1]
+     returning jsonb_build_array(
+                   jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload)), 1
+          into tasks, taken;
+    else
+        with moved as (
+            update taskq.task t
+               set status = 'working',
+                   lease_id = v_leases[array_position(v_tasks, t.task_id)],
+                   session_id = v_sessions[array_position(v_tasks, t.task_id)],
+                   claimed_at = v_now,
+                   attempt = t.attempt + 1
+             where t.campaign_id = p_campaign
+               and t.task_id = any (v_tasks)
+         returning t.task_id, t.lease_id, t.attempt
+        )
+        select jsonb_agg(jsonb_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
+               count(*)
+          into tasks, taken
+          from moved m
+          cross join lateral (
+              select s.key, s.payload
+                from taskq.spec s
+               where s.campaign_id = p_campaign
+                 and s.task_id = m.task_id
+              offset 0
+          ) s;
+    end if;
 
     if v_again is not null then
         tasks := tasks || v_again;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.synchronize
+import queue
 import threading
 import time
 import uuid
@@ -61,17 +62,17 @@ def _process(
     ready: multiprocessing.synchronize.Barrier,
     counts: Queue[int],
 ) -> None:
-    done = [0] * load.clients
+    done: queue.SimpleQueue[int] = queue.SimpleQueue()
     together = threading.Barrier(load.clients, action=lambda: _wait(ready))
     threads = [
-        threading.Thread(target=_client, args=(dsn, load, seconds, together, done, number))
-        for number in range(load.clients)
+        threading.Thread(target=_client, args=(dsn, load, seconds, together, done))
+        for _ in range(load.clients)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    counts.put(sum(done))
+    counts.put(sum(done.get_nowait() for _ in threads))
 
 
 def _wait(ready: multiprocessing.synchronize.Barrier) -> None:
@@ -79,12 +80,7 @@ def _wait(ready: multiprocessing.synchronize.Barrier) -> None:
 
 
 def _client(
-    dsn: str,
-    load: Load,
-    seconds: float,
-    together: threading.Barrier,
-    done: list[int],
-    number: int,
+    dsn: str, load: Load, seconds: float, together: threading.Barrier, done: queue.SimpleQueue[int]
 ) -> None:
     transport = DirectTransport(Database(dsn))
     hello = Hello(str(uuid.uuid4()), load.path, "bench", "bench", 0, "", 1, "")
@@ -92,6 +88,7 @@ def _client(
     lease_ids = LeaseIds()
     answer = transport.exchange(Request(session, want=load.want, lease=lease_ids()))
     together.wait(READY_S)
+    completed = 0
     end = time.monotonic() + seconds
     while answer.tasks and time.monotonic() < end:
         reports = tuple(
@@ -101,5 +98,6 @@ def _client(
         answer = transport.exchange(
             Request(session, reports=reports, want=load.want, lease=lease_ids())
         )
-        done[number] += len(reports)
+        completed += len(reports)
+    done.put(completed)
     transport.close(session)

@@ -138,18 +138,28 @@ def test_unknown_outcome_is_refused_as_a_whole(
     assert campaign.status().working == 2
 
 
-def test_two_reports_of_one_attempt_in_one_exchange_are_an_error(
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(OUTCOMES, repeat=2)))
+def test_of_two_reports_of_one_attempt_in_one_exchange_the_first_counts(
+    agent: AgentDouble, task: Claimed, campaign: Campaign, first: str, second: str
+) -> None:
+    """The second is answered as if it had come later."""
+    verdicts = agent.exchange([report_of(task, first), report_of(task, second)])["acks"]
+    assert verdicts == ["accepted", "duplicate" if first == second else "superseded"]
+    (attempt,) = campaign.attempts("a")
+    assert attempt.outcome == first
+    status = campaign.status()
+    assert (status.working, status.failures) == (0, first == "failed")
+
+
+def test_task_handed_back_twice_in_one_exchange_is_counted_once(
     agent: AgentDouble, task: Claimed, campaign: Campaign
 ) -> None:
-    """The call contradicts itself, so nothing of it happens, whatever the reports say."""
-    for first, second in itertools.product(OUTCOMES, repeat=2):
-        for started in (True, False):
-            reports = [report_of(task, outcome, started=started) for outcome in (first, second)]
-            with pytest.raises(UsageError, match="twice"):
-                agent.exchange(reports)
-    assert campaign.status().working == 1
-    assert campaign.attempts("a") == []
-    assert agent.done(task) == "accepted"
+    """Though no attempt is recorded for a task that was not begun."""
+    unstarted = report_of(task, "released", started=False)
+    before = campaign.status()
+    assert agent.exchange([unstarted, unstarted])["acks"] == ["accepted", "superseded"]
+    after = campaign.status()
+    assert (after.working, after.waiting) == (before.working - 1, before.waiting + 1)
 
 
 def test_verdicts_come_in_the_order_of_the_reports(agent: AgentDouble, campaign: Campaign) -> None:
