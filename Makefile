@@ -25,6 +25,10 @@ lint: .venv/test ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: bench
+bench: .venv/base ## Measure claims and seeding beside the server's limit (minutes, quiet machine)
+	$(BIN)/python -m taskq.bench
+
 .PHONY: format
 format: .venv/test ## Format the code
 	$(BIN)/ruff format .
@@ -32,7 +36,7 @@ format: .venv/test ## Format the code
 
 .PHONY: schema
 schema: .venv/test ## Write sql/schema.txt anew from the migrations and functions
-	$(BIN)/python tests/schema.py > sql/schema.txt
+	$(BIN)/python -m tests.schema > sql/schema.txt
 
 .PHONY: clean
 clean: ## Remove the virtual environment and what tools left behind

@@ -11,7 +11,7 @@ from taskq import embedded, migrations
 from taskq.campaign import CampaignSpec
 from taskq.campaigns import Campaign, spec_body
 from taskq.database import Database
-from taskq.errors import NotFound
+from taskq.errors import Conflict, NotFound
 from taskq.model import check_path
 from taskq.views import Agent
 
@@ -28,11 +28,17 @@ def connect(dsn: str | None = None) -> Client:
     address = dsn or os.environ.get("TASKQ_DSN")
     if address:
         database = Database(address).open()
-        migrations.require(database)
     else:
         info = embedded.Server().up()
         database = Database(info.dsn, server="the embedded PostgreSQL").open()
-        migrations.migrate(database)
+    try:
+        if address:
+            migrations.require(database)
+        else:
+            migrations.migrate(database)
+    except BaseException:
+        database.close()
+        raise
     return Client(database)
 
 
@@ -71,11 +77,15 @@ class Client:
         changed to the spec instead; without, raise `Conflict`.
         """
         spec = CampaignSpec(spec) if isinstance(spec, str) else spec
-        if exist_ok and self.database.row("campaign", path=spec.path) is not None:
+        body = spec_body(spec)
+        try:
+            campaign_id = self.database.value("create_campaign", path=spec.path, spec=body)
+        except Conflict:
+            if not exist_ok:
+                raise
             campaign = self.campaign(spec.path)
             campaign.change(spec)
             return campaign
-        campaign_id = self.database.value("create_campaign", path=spec.path, spec=spec_body(spec))
         return Campaign(self.database, campaign_id, spec.path)
 
     def agents(self, path: str = "/", *, limit: int = 1_000) -> list[Agent]:

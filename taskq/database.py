@@ -59,6 +59,8 @@ def translated(what: str) -> Iterator[None]:
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise ServerUnsuitable(f"{what} refuses: {_first_line(error)}") from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
     except psycopg.errors.DiskFull as error:
         raise Unavailable(f"{what}: {_first_line(error)}; free some space") from error
     except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
@@ -106,9 +108,9 @@ class Statements:
         """Run a shipped script of several statements."""
         self._connection.execute(text.encode())
 
-    def copy(self, name: str, rows: Iterable[Sequence[object]]) -> None:
+    def copy(self, name: str, rows: Iterable[Sequence[object]], *, folder: str = "queries") -> None:
         """Stream rows into a COPY statement."""
-        with self._connection.cursor().copy(statement(name)) as copy:
+        with self._connection.cursor().copy(statement(name, folder)) as copy:
             for row in rows:
                 copy.write_row(row)
 
@@ -132,10 +134,14 @@ class Line:
             if self._connection is None or self._statements is None:
                 self._connection = _connect(self._dsn)
                 self._statements = Statements(self._connection)
+            connection = self._connection
             try:
                 yield self._statements
+            except psycopg.errors.ReadOnlySqlTransaction:
+                connection.close()  # the server is a standby now; the next connection looks anew
+                raise
             finally:
-                if self._connection.closed or self._connection.broken:
+                if connection.closed or connection.broken:
                     self._connection = self._statements = None
 
     def close(self) -> None:
@@ -260,6 +266,13 @@ _CONNECTION: Final[dict[str, Any]] = {"autocommit": True, "row_factory": dict_ro
 _DEFAULTS: Final[dict[str, Any]] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
     "application_name": "taskq",
+    # Of several hosts the one that takes writes.
+    "target_session_attrs": "read-write",
+    # A peer that vanished is noticed well within a lease, not after the kernel's two hours.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
 }
 
 

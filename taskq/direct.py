@@ -1,9 +1,8 @@
 """The agent's transport beside the database: each call is one or a few server-side functions.
 
 An exchange names one campaign, so an agent that serves a subtree must choose. The open campaigns
-with waiting tasks are asked for once a second; among them one is drawn at random, weighted alike,
-and if it turns out empty another, so no campaign starves and a claim costs the same with one
-campaign or many.
+with waiting tasks are asked for once a second at most; among them one is drawn at random, all alike,
+and if it turns out empty another, so no campaign starves.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ class DirectTransport:
         return [
             protocol.Task(
                 campaign=campaign,
-                revision=self._choice.revision(campaign),
+                revision=row["revision"],
                 task=task,
                 key=key,
                 attempt=attempt,
@@ -178,7 +177,9 @@ class DirectTransport:
         for task in tasks[:1]:
             known = self._campaigns.get(task.campaign)
             if known is None or known.revision != task.revision:
-                row = statements.row("campaign_by_id", campaign=task.campaign) or {}
+                row = statements.row("campaign_by_id", campaign=task.campaign)
+                if row is None:  # removed just now; nobody misses its tasks
+                    return ()
                 self._campaigns[task.campaign] = protocol.Campaign(
                     campaign=task.campaign,
                     revision=task.revision,
@@ -198,25 +199,19 @@ class _Choice:
         self._random = draw
         self._asked_at = float("-inf")
         self._waiting: list[int] = []
-        self._revisions: dict[int, int] = {}
 
     def draw(self, statements: Statements, path: str, lifetime_s: float | None) -> int | None:
         """Return a campaign to claim in; None if no open one has waiting tasks."""
         now = time.monotonic()
-        if not self._waiting or now - self._asked_at > CHOICE_S:
+        if now - self._asked_at > CHOICE_S:
             rows = statements.rows("servable", path=path, lifetime_s=lifetime_s)
             self._asked_at = now
             self._waiting = [row["campaign_id"] for row in rows]
-            self._revisions.update((row["campaign_id"], row["revision"]) for row in rows)
         return self._random.choice(self._waiting) if self._waiting else None
 
     def empty(self, campaign: int) -> None:
         """Leave a campaign out that has turned out to have nothing waiting."""
         self._waiting = [one for one in self._waiting if one != campaign]
-
-    def revision(self, campaign: int) -> int:
-        """Return the revision of a campaign, as it was when last asked for."""
-        return self._revisions.get(campaign, 0)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 One exchange is one round trip: it reports ended attempts and claims new tasks. A beat,
 sent from a thread of its own, keeps the session alive and names what the agent holds.
-Every request may be repeated as it is and then gets the same answer: a session is
+Every request may be repeated as it is and then changes nothing more: a session is
 identified by a key that the agent draws, a claim by its lease id, a report by
 (task, lease id).
 """

@@ -42,7 +42,6 @@ def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> R
         outcome=RELEASED if ended.node_broken else outcome,
         result=ended.result,
         retry=ended.retry,
-        started=not ended.node_broken,
         error_class=_storable(ended.error_class),
         error=_storable(ended.error),
         exit_code=ended.exit_code,

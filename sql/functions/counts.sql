@@ -52,7 +52,8 @@ begin
                          from taskq.fold f)
              group by d.campaign_id
         ), own as (
-            select case when p_depth is null then c.campaign_id else c.lineage[v_level] end as node,
+            select c.parent_id,
+                   case when p_depth is null then c.campaign_id else c.lineage[v_level] end as node,
                    n.waiting + coalesce(f.waiting, 0) as waiting,
                    n.delayed + coalesce(f.delayed, 0) as delayed,
                    n.working + coalesce(f.working, 0) as working,
@@ -67,6 +68,10 @@ begin
              where c.path >= p_path
                and c.path < rtrim(p_path, '/') || '0'
                and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+        ), below as (
+            select o.parent_id, count(*) as children
+              from own o
+             group by o.parent_id
         ), total as (
             select o.node, sum(o.waiting)::bigint as waiting, sum(o.delayed)::bigint as delayed,
                    sum(o.working)::bigint as working, sum(o.done)::bigint as done,
@@ -78,10 +83,11 @@ begin
         )
         select c.campaign_id, c.path,
                (select max(a.status) from taskq.campaign a where a.campaign_id = any (c.lineage)),
-               (select count(*) from taskq.campaign k where k.parent_id = c.campaign_id),
+               coalesce(b.children, 0),
                t.waiting, t.delayed, t.working, t.done, t.failed, t.cancelled, t.failures, t.losses
           from total t
           join taskq.campaign c on c.campaign_id = t.node
+          left join below b on b.parent_id = c.campaign_id
          order by c.path;
 end
 $$;

@@ -18,7 +18,8 @@ create or replace function taskq.exchange(
     p_wants integer[],
     out acks text[],
     out tasks jsonb,
-    out refused bigint[]
+    out refused bigint[],
+    out revision integer
 )
 language plpgsql
 security definer
@@ -36,6 +37,7 @@ begin
     acks := v_settled.acks;
     tasks := v_taken.tasks;
     refused := v_taken.refused;
+    revision := v_taken.revision;
     if v_settled.ended + v_taken.taken > 0 then
         insert into taskq.delta (
                campaign_id, waiting, delayed, working, done, failed, cancelled, failures)

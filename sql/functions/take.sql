@@ -8,6 +8,7 @@
 --     that was answered before (its lease is known) gets the same tasks again.
 -- taken: how many tasks moved from waiting to working.
 -- refused: the sessions that have ended, or null; they get nothing.
+-- revision: the campaign's.
 -- Error TQ400: a claim wants too much.
 --
 -- Nothing taken means that nothing was waiting but what others held locked at this moment.
@@ -26,7 +27,7 @@
 --    worth something to whichever client uses the connection next, and nothing is lost with it.
 --    A task that becomes waiting before the position (a retry, a higher priority) is found when
 --    the hint is dropped: when nothing is found behind it, and after half a second, or fifty times
---    what the last walk without a hint took, so that such walks cost 2 % at the most.
+--    what the last walk without a hint took, so that such walks cost 2 %, but 5 s at the most.
 --
 -- 3. Nothing but the task rows is written.
 create or replace function taskq.take(
@@ -36,7 +37,8 @@ create or replace function taskq.take(
     p_wants integer[],
     out tasks jsonb,
     out taken integer,
-    out refused bigint[]
+    out refused bigint[],
+    out revision integer
 )
 language plpgsql
 as $$
@@ -65,10 +67,10 @@ begin
     end if;
 
     select not exists (
-               select from taskq.campaign c
-                 join taskq.campaign a on a.campaign_id = any (c.lineage)
-                where c.campaign_id = p_campaign
+               select from taskq.campaign a
+                where a.campaign_id = any (c.lineage)
                   and a.status <> 'open'),
+           c.revision,
            (select count(*)
               from taskq.session s
              where s.session_id = any (p_sessions)
@@ -82,10 +84,12 @@ begin
            case when cardinality(p_wants) = 1 then array_fill(p_sessions[1], p_wants) end,
            case when cardinality(p_wants) = 1 then array_fill(p_leases[1], p_wants) end,
            n.us,
-           coalesce(n.us - v_hint[3] < greatest(500000, 50 * v_hint[4]), false),
+           coalesce(n.us - v_hint[3]
+                    between 0 and least(5000000, greatest(500000, 50 * v_hint[4])), false),
            0
-      into v_open, v_ordinary, v_sessions, v_leases, v_now_us, v_hinted, taken
-      from (select (extract(epoch from v_now) * 1000000)::bigint as us) n;
+      into v_open, revision, v_ordinary, v_sessions, v_leases, v_now_us, v_hinted, taken
+      from (select (extract(epoch from v_now) * 1000000)::bigint as us) n
+      left join taskq.campaign c on c.campaign_id = p_campaign;
 
     if not v_ordinary then
         select s.refused, s.again, s.sessions, s.leases, s.wants
@@ -121,6 +125,9 @@ begin
                limit cardinality(v_leases)
                  for no key update skip locked
           ) p;
+        if not v_hinted then
+            v_hint[4] := extract(epoch from clock_timestamp() - v_now) * 1000000;
+        end if;
         exit when v_tasks is not null or not v_hinted;
         v_hinted := false;
     end loop;
@@ -171,11 +178,6 @@ begin
     if v_again is not null then
         tasks := tasks || v_again;
     end if;
-    v_setting := set_config(v_setting, array[
-        v_last[1], v_last[2], v_hint[3],
-        case
-            when v_hinted then v_hint[4]
-            else extract(epoch from clock_timestamp() - v_now) * 1000000
-        end]::bigint[]::text, false);
+    v_setting := set_config(v_setting, (v_last || v_hint[3:4])::text, false);
 end
 $$;

@@ -1,1 +1,1 @@
-select campaign_id, revision, waiting from taskq.servable(%(path)s, %(lifetime_s)s::double precision)
+select campaign_id from taskq.servable(%(path)s, %(lifetime_s)s::double precision)

@@ -19,7 +19,7 @@ from taskq.database import Database
 from taskq.model import Seed
 
 CAMPAIGN: Final = "/bench"
-SEED_CHUNKS: Final = 100_000
+SEED_TASKS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,36 @@ def connections(bench: Bench) -> Finding:
     return Finding("one task at a time, 256 clients", "tasks/s", "raw one-row, 256", compared, 1.0)
 
 
+def seeding(bench: Bench) -> Finding:
+    """Seed by COPY with keys, beside a bare COPY into the same indexed tables."""
+    campaign = bench.client.campaign(CAMPAIGN)
+    bare = bench.client.create_campaign(f"{CAMPAIGN}/bare").campaign_id
+    first = iter(range(1 << 40, 1 << 62, SEED_TASKS))
+
+    def bare_copies() -> float:
+        rows = [(bare, *one.encoded()) for one in seeds(SEED_TASKS)]
+        ids = range(start := next(first), start + SEED_TASKS)
+        began = time.perf_counter()
+        with bench.database.transaction() as statements:
+            statements.copy("seed_copy", rows)
+            statements.copy("copy_task", ((bare, one, 0) for one in ids), folder="bench")
+        return SEED_TASKS / (time.perf_counter() - began)
+
+    def ours_seed() -> float:
+        tasks = list(seeds(SEED_TASKS))
+        began = time.perf_counter()
+        campaign.seed(tasks)
+        return SEED_TASKS / (time.perf_counter() - began)
+
+    compared = compare(ours_seed, bare_copies, bench.rounds)
+    return Finding("seeding, with keys", "tasks/s", "bare COPY", compared, 0.6)
+
+
 CASES: Final[Mapping[str, Case]] = {
     "one-row": one_row,
     "batches": batches,
     "connections": connections,
+    "seeding": seeding,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -137,22 +136,19 @@ def test_parent_whose_creator_gives_up_is_created_by_who_waited(queue: Client, d
     with psycopg.connect(dsn) as slow, ThreadPoolExecutor(1) as pool:
         slow.execute("select taskq.create_campaign('/x/other')")
         waiting = pool.submit(queue.create_campaign, "/x/mine")
-        wait_until(lambda: is_blocked(dsn))
+        wait_until(lambda: blocked(dsn))
         slow.rollback()
         assert waiting.result(timeout=10).path == "/x/mine"
     assert [node.path for node in queue.campaign("/").tree()] == ["/", "/x", "/x/mine"]
 
 
-def is_blocked(dsn: str) -> bool:
-    """Whether some connection to this database waits for a lock."""
+def blocked(dsn: str) -> int:
+    """Return how many connections to this database wait for a lock."""
     with psycopg.connect(dsn, autocommit=True) as look:
-        return (
-            look.execute(
-                "select from pg_stat_activity"
-                " where datname = current_database() and wait_event_type = 'Lock'"
-            ).fetchone()
-            is not None
-        )
+        return look.execute(
+            "select from pg_stat_activity"
+            " where datname = current_database() and wait_event_type = 'Lock'"
+        ).rowcount
 
 
 def test_counts_at_each_depth(queue: Client) -> None:
@@ -205,6 +201,15 @@ def test_status_of_a_campaign_holds_for_all_below(
     assert_counts_are_true(backstage)
 
 
+def test_cancelled_campaign_cannot_be_paused(queue: Client) -> None:
+    """It hands nothing out anyway, and must not come back by being resumed from a pause."""
+    tasks_of(queue, "/a")
+    queue.campaign("/a").cancel()
+    with pytest.raises(Conflict, match="/a is cancelled"):
+        queue.campaign("/a").pause()
+    assert queue.campaign("/a").status().state == "cancelled"
+
+
 def test_campaign_below_can_stay_paused(queue: Client, hire: Hire) -> None:
     """Resuming what is above does not resume what was paused by itself."""
     tasks_of(queue, "/a /a/b")
@@ -254,7 +259,7 @@ def test_nothing_waits_in_a_campaign_that_was_cancelled_meanwhile(
                 "select taskq.retry(taskq.campaign_id('/a/b'), 'cancelled', null, null, 0, 9)"
             )
         cancelling = pool.submit(queue.campaign("/a").cancel)
-        wait_until(lambda: cancelling.done() or is_blocked(dsn))
+        wait_until(lambda: cancelling.done() or blocked(dsn))
         slow.commit()
         cancelling.result(timeout=10)
     assert set(statuses(backstage, "/a/b").values()) == {"cancelled"}
@@ -306,23 +311,20 @@ def test_only_empty_campaigns_can_be_removed_by_the_verb(queue: Client, database
 
 
 def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, backstage: Backstage) -> None:
-    """A campaign is removed while its counts are being folded, over and over."""
-    stop = threading.Event()
-
-    def fold_all_the_time() -> None:
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            while not stop.is_set():
-                connection.execute("select taskq.fold()")
-
-    with ThreadPoolExecutor(1) as pool:
-        folding = pool.submit(fold_all_the_time)
-        try:
-            for turn in range(25):
-                tasks_of(queue, f"/a{turn}", 3)
-                assert queue.campaign(f"/a{turn}").remove() == 3
-        finally:
-            stop.set()
+    """A campaign is removed while a fold has its deltas in hand, and not yet its counter."""
+    tasks_of(queue, " ".join(f"/a{n}" for n in range(10)))
+    campaign = queue.campaign("/a5")
+    with psycopg.connect(dsn) as holder, ThreadPoolExecutor(2) as pool:
+        holder.execute(
+            "select from taskq.counter where campaign_id <> %s for update", [campaign.campaign_id]
+        )
+        folding = pool.submit(backstage.execute, "select taskq.fold()")
+        wait_until(lambda: blocked(dsn) == 1)
+        removing = pool.submit(campaign.remove)
+        wait_until(lambda: blocked(dsn) == 2)
+        holder.commit()
         folding.result(timeout=10)
+        assert removing.result(timeout=10) == 2
     assert_counts_are_true(backstage)
 
 

@@ -138,6 +138,19 @@ def test_lease_of_another_session_is_another_claim(campaign: Campaign, hire: Hir
     assert {task.task for task in first}.isdisjoint(task.task for task in second)
 
 
+def test_claim_is_asked_again_where_it_was_asked_first(queue: Client, hire: Hire) -> None:
+    """Under the same lease another campaign gives nothing, neither its own nor the other's."""
+    for path in ("/one", "/two"):
+        queue.create_campaign(path).seed({"n": n} for n in range(3))
+    agent = hire("/one")
+    lease = agent.draw_lease()
+    tasks = agent.claim(2, lease=lease)
+    agent.campaign = queue.campaign("/two").campaign_id
+    assert agent.claim(2, lease=lease) == []
+    agent.campaign = queue.campaign("/one").campaign_id
+    assert agent.claim(2, lease=lease) == tasks
+
+
 def test_ended_session_claims_nothing(campaign: Campaign, hire: Hire) -> None:
     """It is told so; what it reports in the same exchange is still taken in."""
     campaign.seed({"n": n} for n in range(3))
@@ -146,7 +159,8 @@ def test_ended_session_claims_nothing(campaign: Campaign, hire: Hire) -> None:
     other = hire()
     other.leave()
     answer = other.exchange([report_of(task, "done")], want=1)
-    assert answer == {"acks": ["accepted"], "tasks": None, "refused": [other.session]}
+    assert (answer["acks"], answer["refused"]) == (["accepted"], [other.session])
+    assert answer["tasks"] is None
     assert campaign.status().waiting == 2
 
 
@@ -300,5 +314,6 @@ def test_exchange_with_nothing_to_say_changes_nothing(
     campaign.seed([{"n": 1}])
     agent = hire()
     before = value(backstage, "select count(*) from taskq.delta")
-    assert agent.exchange() == {"acks": None, "tasks": None, "refused": None}
+    answer = agent.exchange()
+    assert (answer["acks"], answer["tasks"], answer["refused"]) == (None, None, None)
     assert value(backstage, "select count(*) from taskq.delta") == before

@@ -205,12 +205,16 @@ def test_of_many_words_at_once_exactly_one_is_accepted(
 def test_reports_in_opposite_orders_do_not_deadlock(
     campaign: Campaign, hire: Hire, backstage: Backstage
 ) -> None:
-    """Overlapping batches are locked in the order of the tasks, not of the reports."""
+    """Overlapping batches, and a cancellation, lock in the order of the tasks."""
     campaign.seed({"n": n} for n in range(400))
     owner = hire()
     tasks = owner.claim(400)
     speakers = [hire() for _ in range(4)]
-    start = Barrier(len(speakers))
+    start = Barrier(len(speakers) + 1)
+
+    def cancel() -> int:
+        start.wait()
+        return campaign.cancel(task.key for task in tasks[350:])
 
     def speak(number: int) -> Counter[str]:
         verdicts: Counter[str] = Counter()
@@ -223,12 +227,16 @@ def test_reports_in_opposite_orders_do_not_deadlock(
             verdicts.update(speakers[number].exchange(reports, want=3)["acks"])
         return verdicts
 
-    with ThreadPoolExecutor(len(speakers)) as pool:
+    with ThreadPoolExecutor(len(speakers) + 1) as pool:
+        cancelling = pool.submit(cancel)
         verdicts = sum(pool.map(speak, range(len(speakers))), Counter[str]())
     ended = value(
         backstage, "select count(*) from taskq.attempt where lease_id = %s", tasks[0].lease
     )
-    assert verdicts["accepted"] == ended == 400
+    assert ended == 400
+    cancelled = value(backstage, "select count(*) from taskq.attempt where outcome = 'cancelled'")
+    assert verdicts["accepted"] + cancelled == 400
+    assert cancelling.result() >= cancelled
 
 
 def test_sql_verbs_keep_the_same_fence(

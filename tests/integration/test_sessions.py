@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from taskq import Campaign, Client, Seed
+from taskq import Campaign, CampaignSpec, Client, Handler, Seed
 from taskq.database import Database, SessionEnded
 from taskq.direct import DirectTransport
 from taskq.errors import NotFound, UsageError
@@ -287,7 +287,8 @@ def test_transport_beside_the_database_keeps_these_promises(
     queue: Client, database: Database, backstage: Backstage
 ) -> None:
     """What real agents use: open, exchange and beat, each repeated; stop orders; a lost session."""
-    campaign = queue.create_campaign("/c/deep/er")
+    handler = Handler("command", argv=("true",))
+    campaign = queue.create_campaign(CampaignSpec("/c/deep/er", handler=handler))
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     transport = DirectTransport(database)
     hello = Hello(str(uuid.uuid4()), "/c", "me", "node1", 1, "here", 1, "0")

@@ -117,7 +117,7 @@ def test_counts_are_true_in_every_snapshot(database: Database) -> None:
     run_state_machine_as_test(
         CountsMachine,
         settings=settings(
-            max_examples=1_000 if soak else 15,
+            max_examples=1_000 if soak else 25,
             stateful_step_count=80 if soak else 30,
             deadline=None,
         ),

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import psycopg
+import pytest
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -260,6 +262,10 @@ class QueueMachine(RuleBasedStateMachine):
     def set_status(self, status: str, above: bool) -> None:
         """Open, pause or cancel the campaign or the one above it; no task is moved yet."""
         path = self.above.path if above else self.campaign.path
+        if status == "paused" and (self.model.above if above else self.model.state) == "cancelled":
+            with pytest.raises(psycopg.DatabaseError, match="is cancelled"):
+                self.backstage.execute("select taskq.set_status(%s, %s)", [path, status])
+            return
         changed = value(self.backstage, "select taskq.set_status(%s, %s)", path, status)
         if above:
             assert changed == (self.model.above != status)
@@ -353,7 +359,7 @@ def test_queue_does_what_its_model_says(database: Database) -> None:
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=2_000 if soak else 40,
+            max_examples=2_000 if soak else 80,
             stateful_step_count=80 if soak else 30,
             deadline=None,
         ),

@@ -122,11 +122,11 @@ def test_agent_that_never_had_a_session_leaves_at_once() -> None:
 
 
 def test_broken_node_hands_its_task_back_uncounted_and_leaves() -> None:
-    """A node that cannot do the work does not use up the attempts of tasks."""
+    """What a broken node tried counts neither as failure nor as loss; that it tried is recorded."""
     world = world_of(5, slots=2, grace_s=20, ahead_s=0)
     world.end(0, Ended(RELEASED, error_class="NodeBroken", error="no GPU", node_broken=True))
     report = world.reported[-1]
-    assert (report.outcome, report.started, report.error) == (RELEASED, False, "no GPU")
+    assert (report.outcome, report.started, report.error) == (RELEASED, True, "no GPU")
     world.deliver_all()
     assert world.exit is None, "the other task gets its grace"
     world.end(1)

@@ -1,0 +1,1 @@
+copy taskq.task (campaign_id, task_id, priority) from stdin
