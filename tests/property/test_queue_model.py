@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import psycopg
 import pytest
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
