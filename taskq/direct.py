@@ -1,7 +1,7 @@
 """The agent's transport beside the database: each call is one or a few server-side functions.
 
 An exchange names one campaign, so an agent that serves a subtree must choose. The open campaigns
-with waiting tasks are asked for once a second at most; among them one is drawn at random, all alike,
+with waiting tasks are asked for once a second at most; one of them is drawn at random, all alike,
 and if it turns out empty another, so no campaign starves.
 """
 
