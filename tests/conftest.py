@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.fixtures.servers import make_home, remove_home
 
 pytest_plugins = ["tests.fixtures.databases", "tests.fixtures.queues"]
 
 HOME = pytest.StashKey[Path]()
+
+# `pytest --hypothesis-profile=soak tests/property` looks for much longer.
+settings.register_profile("soak", max_examples=2_000, stateful_step_count=80, deadline=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

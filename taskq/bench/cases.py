@@ -14,11 +14,13 @@ from taskq.bench import ours
 from taskq.bench.ours import Load
 from taskq.bench.raw import Raw
 from taskq.bench.turns import Compared, compare
+from taskq.campaign import CampaignSpec, Handler
 from taskq.client import Client
 from taskq.database import Database
 from taskq.model import Seed
 
 CAMPAIGN: Final = "/bench"
+NO_OP: Final = Handler("command", argv=("true",))  # never executed
 SEED_TASKS: Final = 100_000
 
 
@@ -141,5 +143,5 @@ def run(server: Database, names: list[str], seconds: float, rounds: int) -> Iter
         with server.scratch() as database, tempfile.TemporaryDirectory() as folder:
             migrations.migrate(database)
             client = Client(database)
-            client.create_campaign(CAMPAIGN)
+            client.create_campaign(CampaignSpec(CAMPAIGN, handler=NO_OP))
             yield CASES[name](Bench(database, client, Raw(database, Path(folder)), seconds, rounds))

@@ -114,11 +114,5 @@ def test_counts_are_true_in_every_snapshot(database: Database) -> None:
     """However late a transaction commits, and whatever is folded meanwhile."""
     CountsMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
-    run_state_machine_as_test(
-        CountsMachine,
-        settings=settings(
-            max_examples=1_000 if soak else 25,
-            stateful_step_count=80 if soak else 30,
-            deadline=None,
-        ),
-    )
+    brief = settings(max_examples=20, stateful_step_count=30, deadline=None)
+    run_state_machine_as_test(CountsMachine, settings=settings.default if soak else brief)

@@ -355,11 +355,5 @@ def test_queue_does_what_its_model_says(database: Database) -> None:
     """Whatever agents, operators and keepers do, in whatever order."""
     QueueMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
-    run_state_machine_as_test(
-        QueueMachine,
-        settings=settings(
-            max_examples=2_000 if soak else 80,
-            stateful_step_count=80 if soak else 30,
-            deadline=None,
-        ),
-    )
+    brief = settings(max_examples=80, stateful_step_count=30, deadline=None)
+    run_state_machine_as_test(QueueMachine, settings=settings.default if soak else brief)
