@@ -20,6 +20,10 @@ PRIORITY_RANGE: Final = (-32_767, 32_767)
 # An escaped NUL in JSON text, unless its backslash is itself escaped.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
+# Made once: `json.dumps` with these options would make one for each call.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}")
 
 
@@ -64,7 +68,7 @@ class Seed:
                 f"not {type(self.payload).__name__}"
             )
         try:
-            text = json.dumps(self.payload, ensure_ascii=False, allow_nan=False)
+            text = _encode(self.payload)
         except (TypeError, ValueError) as error:
             raise InvalidTask(f"a payload must be JSON: {error}") from None
         except RecursionError:
@@ -72,9 +76,10 @@ class Seed:
         key = self.key if self.key is not None else derived_key(self.payload)
         if not isinstance(key, str):
             raise InvalidTask(f"a key must be text, not {type(key).__name__}")
-        check_text("payload", text)
+        if "\\u0000" in text and _NUL_ESCAPE.search(text):
+            raise InvalidTask("payload contains a NUL character, which the database cannot store")
+        size = check_text("payload", text)
         check_text("key", key)
-        size = len(text.encode())
         if size > MAX_PAYLOAD_BYTES:
             raise InvalidTask(
                 f"payload of {size} bytes; {MAX_PAYLOAD_BYTES} at most: "
@@ -92,15 +97,15 @@ class Seed:
 
 def derived_key(payload: Mapping[str, Any]) -> str:
     """Return the key of a payload that came without one: a digest of its canonical JSON."""
-    canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    canonical = _encode_canonical(payload)
     return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def check_text(what: str, text: str) -> None:
-    """Refuse what PostgreSQL's text and jsonb cannot hold: NUL and lone surrogates."""
-    if "\x00" in text or (what == "payload" and _NUL_ESCAPE.search(text)):
+def check_text(what: str, text: str) -> int:
+    """Return the size in bytes; refuse what PostgreSQL cannot hold: NUL and lone surrogates."""
+    if "\x00" in text:
         raise InvalidTask(f"{what} contains a NUL character, which the database cannot store")
     try:
-        text.encode()
+        return len(text.encode())
     except UnicodeEncodeError:
         raise InvalidTask(f"{what} is not valid Unicode: it contains a lone surrogate") from None
