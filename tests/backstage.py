@@ -14,7 +14,7 @@ Backstage = psycopg.Connection[DictRow]
 _MISCOUNTED = """
     select n.path, n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
            n.losses, t.*, a.*
-      from taskq.counts('/', null) n
+      from taskq.counts(%s, null) n
      cross join lateral (
            select count(*) filter (where status = 'waiting') as true_waiting,
                   count(*) filter (where status = 'delayed') as true_delayed,
@@ -33,9 +33,9 @@ _MISCOUNTED = """
 """
 
 
-def assert_counts_are_true(backstage: Backstage) -> None:
-    """Compare the counts of all campaigns with a recount, both in one snapshot."""
-    assert backstage.execute(_MISCOUNTED).fetchall() == []
+def assert_counts_are_true(backstage: Backstage, path: str = "/") -> None:
+    """Compare the counts of a campaign and all below it with a recount, both in one snapshot."""
+    assert backstage.execute(_MISCOUNTED, [path]).fetchall() == []
 
 
 def statuses(backstage: Backstage, path: str = "/c") -> dict[str, str]:

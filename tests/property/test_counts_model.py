@@ -107,7 +107,7 @@ class CountsMachine(RuleBasedStateMachine):
     def every_snapshot_counts_right(self) -> None:
         """Compare in old ones, the newest, and those of transactions that are under way."""
         for connection in (*self.readers, self.keeper, *self.writers):
-            assert_counts_are_true(connection)
+            assert_counts_are_true(connection, self.agent.path)
 
 
 def test_counts_are_true_in_every_snapshot(database: Database) -> None:

@@ -94,7 +94,8 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def come(self) -> None:
         """Open a session, on a connection of its own."""
-        agent = AgentDouble(self.queue.database, self.campaign.path)
+        # Silent for longer than that is only who must be.
+        agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=86_400)
         self.agents.append(agent)
         self.model.live.add(agent.session)
 
@@ -343,7 +344,7 @@ class QueueMachine(RuleBasedStateMachine):
         expected = self.model.counts()
         for name in ("waiting", "delayed", "working", "done", "failed", "cancelled"):
             assert getattr(status, name) == expected[name], name
-        assert_counts_are_true(self.backstage)
+        assert_counts_are_true(self.backstage, self.above.path)
 
 
 def pick(some: list[Any], index: int) -> Any:
