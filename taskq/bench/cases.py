@@ -73,13 +73,24 @@ def seeds(count: int) -> Iterator[Seed]:
 
 def one_row(bench: Bench) -> Finding:
     """Report the last task and claim the next in one exchange, 8 clients."""
+    return _one_at_a_time(bench, Load(2, 4, 1, CAMPAIGN))
+
+
+def connections(bench: Bench) -> Finding:
+    """Do the same on 256 connections."""
+    return _one_at_a_time(bench, Load(4, 64, 1, CAMPAIGN))
+
+
+def _one_at_a_time(bench: Bench, load: Load) -> Finding:
+    clients = load.processes * load.clients
     bench.fill(9_000, 9_000)
     compared = compare(
-        lambda: ours.rate(bench.database, Load(2, 4, 1, CAMPAIGN), bench.seconds),
-        lambda: bench.raw.rate("one", 8, bench.seconds),
+        lambda: ours.rate(bench.database, load, bench.seconds),
+        lambda: bench.raw.rate("one", clients, bench.seconds),
         bench.rounds,
     )
-    return Finding("one task at a time, 8 clients", "tasks/s", "raw one-row", compared, 1.0)
+    case = f"one task at a time, {clients} clients"
+    return Finding(case, "tasks/s", f"raw one-row, {clients}", compared, 1.0)
 
 
 def batches(bench: Bench) -> Finding:
@@ -91,17 +102,6 @@ def batches(bench: Bench) -> Finding:
         bench.rounds,
     )
     return Finding("batches of 100, 2 processes", "tasks/s", "raw batch", compared, 0.6)
-
-
-def connections(bench: Bench) -> Finding:
-    """Do the same on 256 connections."""
-    bench.fill(9_000, 9_000)
-    compared = compare(
-        lambda: ours.rate(bench.database, Load(4, 64, 1, CAMPAIGN), bench.seconds),
-        lambda: bench.raw.rate("one", 256, bench.seconds),
-        bench.rounds,
-    )
-    return Finding("one task at a time, 256 clients", "tasks/s", "raw one-row, 256", compared, 1.0)
 
 
 def seeding(bench: Bench) -> Finding:
