@@ -75,11 +75,16 @@ begin
               from taskq.session s
              where s.session_id = any (p_sessions)
                and s.ended_at is null) = cardinality(p_sessions)
+           -- Pair by pair: with two arrays, servers before 17 look through all that a session has.
            and not exists (
-               select from taskq.task t
-                where t.session_id = any (p_sessions)
-                  and t.lease_id = any (p_leases)
-                  and t.status = 'working'),
+               select from unnest(p_sessions, p_leases) as c (session_id, lease_id)
+                cross join lateral (
+                    select from taskq.task t
+                     where t.session_id = c.session_id
+                       and t.lease_id = c.lease_id
+                       and t.status = 'working'
+                    offset 0
+                ) t),
            -- One element for each task wanted: the n-th task found goes to the n-th element.
            case when cardinality(p_wants) = 1 then array_fill(p_sessions[1], p_wants) end,
            case when cardinality(p_wants) = 1 then array_fill(p_leases[1], p_wants) end,
