@@ -26,8 +26,8 @@ lint: .venv/test ## Check style, types and layers
 	$(BIN)/lint-imports
 
 .PHONY: bench
-bench: .venv/base ## Measure claims and seeding beside the server's limit (minutes, quiet machine)
-	$(BIN)/python -m taskq.bench
+bench: .venv/base ## Measure claims, seeding and reading beside the limit of the server (hours, quiet machine)
+	$(BIN)/taskq bench
 
 .PHONY: format
 format: .venv/test ## Format the code

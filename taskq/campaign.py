@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from taskq.errors import InvalidCampaign, InvalidTask
 from taskq.model import check_path, check_text
+from taskq.tags import check_requires
 
 HANDLER_KINDS: Final = ("python", "command", "process")
 MAX_ATTEMPTS: Final = 1_000
@@ -19,8 +20,20 @@ MAX_HANDLER_BYTES: Final = 65_536
 MAX_PARAMS_BYTES: Final = 262_144
 MAX_PARAMS_DEPTH: Final = 64
 MAX_SECONDS: Final = 31_536_000  # a year
+MAX_WEIGHT: Final = 1_000
+MAX_RUNNING: Final = 1_000_000
 
 _INT64: Final = range(-(2**63), 2**63)
+_KEYS: Final = (
+    "path",
+    "description",
+    "weight",
+    "requires",
+    "handler",
+    "retry",
+    "limits",
+    "params",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,10 @@ class CampaignSpec:
     handler       None for a campaign that only holds others, or whose agents know what to do
     params        shared by all tasks: any JSON object of 256 KiB at most
     time_limit_s  per attempt, in seconds; None: no limit
+    max_running   tasks working at a time, 1 to 1,000,000; None: any number
+    weight        share of the running tasks of agents that serve other campaigns too, in
+                  relation to theirs; above 0, at most 1000
+    requires      tags that an agent must offer; see `taskq.tags`
     """
 
     path: str
@@ -129,6 +146,9 @@ class CampaignSpec:
     handler: Handler | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     time_limit_s: float | None = None
+    max_running: int | None = None
+    weight: float = 1.0
+    requires: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -147,6 +167,9 @@ class CampaignSpec:
                     "limits.time_limit_s is zero, so no attempt could end in time; "
                     "leave it out for no limit"
                 )
+        _check_running(self.max_running)
+        _check_weight(self.weight)
+        object.__setattr__(self, "requires", check_requires(self.requires))
         _check_params(self.params)
 
     def to_json(self) -> dict[str, Any]:
@@ -156,25 +179,29 @@ class CampaignSpec:
             "description": self.description,
             "handler": None if self.handler is None else self.handler.to_json(),
             "retry": self.retry.to_json(),
-            "limits": {"time_limit_s": self.time_limit_s},
+            "weight": self.weight,
+            "requires": list(self.requires),
+            "limits": {"time_limit_s": self.time_limit_s, "max_running": self.max_running},
             "params": dict(self.params),
         }
 
     @classmethod
     def from_json(cls, value: object) -> CampaignSpec:
         """Return the campaign of a JSON object; raise `InvalidCampaign` naming what is wrong."""
-        known = ("path", "description", "handler", "retry", "limits", "params")
-        table = known_only("", value, known)
+        table = known_only("", value, _KEYS)
         if "path" not in table:
             raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
         handler = table.get("handler")
-        limits = known_only("limits", table.get("limits", {}), ["time_limit_s"])
+        limits = known_only("limits", table.get("limits", {}), ["time_limit_s", "max_running"])
         return cls(
             path=table["path"],
             description=table.get("description", ""),
             handler=None if handler is None else Handler.from_json(handler),
             retry=RetryPolicy.from_json(table.get("retry", {})),
             time_limit_s=limits.get("time_limit_s"),
+            max_running=limits.get("max_running"),
+            weight=table.get("weight", 1.0),
+            requires=table.get("requires", ()),
             params=table.get("params", {}),
         )
 
@@ -220,6 +247,21 @@ def _check_seconds(where: str, value: object) -> None:
     if not 0 <= number <= MAX_SECONDS:
         raise InvalidCampaign(
             f"{where} must be a number of seconds from 0 to {MAX_SECONDS}, not {value!r:.80}"
+        )
+
+
+def _check_running(value: object) -> None:
+    if value is not None and (type(value) is not int or not 1 <= value <= MAX_RUNNING):
+        raise InvalidCampaign(
+            f"limits.max_running must be a whole number from 1 to {MAX_RUNNING}, not {value!r:.80}"
+        )
+
+
+def _check_weight(value: object) -> None:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not 0 < number <= MAX_WEIGHT:
+        raise InvalidCampaign(
+            f"weight must be a number above 0, at most {MAX_WEIGHT}, not {value!r:.80}"
         )
 
 

@@ -1,12 +1,15 @@
 """Campaign files: one TOML file describes a campaign and, if wanted, its tasks.
 
 path = "/wisdom/malaria/1lf3"
+weight = 2.0                  # see taskq.campaign.CampaignSpec
+requires = ["gpu", "mem>=16"]
 [handler]                     # see taskq.campaign.Handler
 kind = "python"
 target = "dock:dock"
 [retry]                       # see RetryPolicy
 [limits]
 time_limit_s = 1800.0
+max_running = 500
 [params]                      # shared by all tasks
 exhaustiveness = 8
 [seed]                        # file, format, sweep and the fields of SourceOptions

@@ -42,6 +42,9 @@ class Campaign:
                 row["max_attempts"], row["max_losses"], row["backoff_s"], row["backoff_max_s"]
             ),
             time_limit_s=row["time_limit_s"],
+            max_running=row["max_running"],
+            weight=row["weight"],
+            requires=tuple(row["requires"]),
             params=row["params"],
         )
 
@@ -238,6 +241,9 @@ def spec_body(spec: CampaignSpec) -> str:
         "handler": None if spec.handler is None else spec.handler.to_json(),
         "params": dict(spec.params),
         "time_limit_s": spec.time_limit_s,
+        "max_running": spec.max_running,
+        "weight": spec.weight,
+        "requires": list(spec.requires),
         **spec.retry.to_json(),
     }
     return json.dumps(body)

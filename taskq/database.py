@@ -151,6 +151,40 @@ class Line:
         self._connection = self._statements = None
 
 
+class AsyncLine:
+    """The same for asyncio. Not for two tasks at a time."""
+
+    def __init__(self, dsn: str, server: str) -> None:
+        self._dsn = dsn
+        self._server = server
+        self._connection: psycopg.AsyncConnection[Row] | None = None
+        self._cursor: psycopg.AsyncCursor[Row] | None = None
+
+    async def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement; errors come out translated."""
+        with translated(self._server):
+            try:
+                if self._cursor is None:
+                    self._connection = await psycopg.AsyncConnection[Row].connect(
+                        self._dsn, **_CONNECTION
+                    )
+                    self._cursor = self._connection.cursor()
+                await self._cursor.execute(statement(name), values)
+                return await self._cursor.fetchall()
+            except psycopg.errors.ReadOnlySqlTransaction:
+                await self.close()
+                raise
+            finally:
+                if self._connection is not None and self._connection.closed:
+                    self._connection = self._cursor = None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+        self._connection = self._cursor = None
+
+
 class Database:
     """A server, through a pool of connections; safe to share between threads."""
 
@@ -223,6 +257,10 @@ class Database:
     def line(self) -> Line:
         """Return a connection outside the pool."""
         return Line(self._address, self.server)
+
+    def async_line(self) -> AsyncLine:
+        """Return a connection for asyncio."""
+        return AsyncLine(self._address, self.server)
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""

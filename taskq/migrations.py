@@ -92,6 +92,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
             statements.script(text)
         for _, text in _files("functions"):
             statements.script(text)
+        statements.execute("drop_stale_functions")
         statements.script(_rights())
         statements.execute("installed", version=before.needed, functions=_digest())
         return before, _inspect(statements)

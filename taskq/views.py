@@ -133,7 +133,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An open session. silent_s: since its last beat. working: attempts in its hands."""
+    """An open session. silent_s: since its last beat. working: attempts in its hands.
+
+    offers: the tags of what its node has.
+    """
 
     session_id: int
     agent: str
@@ -142,6 +145,7 @@ class Agent:
     pid: int
     slots: int
     release: str
+    offers: list[str]
     path: str
     opened_at: datetime
     silent_s: float

@@ -27,7 +27,14 @@ class Claimed:
 class AgentDouble:
     """One session, on a connection of its own."""
 
-    def __init__(self, database: Database, path: str = "/c", *, lease_s: float = 120.0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        path: str = "/c",
+        *,
+        lease_s: float = 120.0,
+        offers: Sequence[str] = (),
+    ) -> None:
         self.path = path
         self.key = str(uuid.uuid4())
         self.drawn: str | None = None
@@ -45,6 +52,7 @@ class AgentDouble:
             pid=1,
             slots=1,
             release="0",
+            offers=list(offers),
         )
 
     def close(self) -> None:

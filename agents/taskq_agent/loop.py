@@ -209,6 +209,7 @@ class Agent:
             site=settings.site,
             slots=settings.slots,
             release=settings.release,
+            offers=settings.offers,
         )
 
 

@@ -36,7 +36,10 @@ MAX_CLAIM = 1_000
 
 @dataclass(frozen=True)
 class Hello:
-    """An agent presents itself; `key` makes the call repeatable."""
+    """An agent presents itself; `key` makes the call repeatable.
+
+    offers: tags, `NAME` or `NAME=VALUE`, for campaigns that require some.
+    """
 
     key: str
     campaign: str
@@ -46,6 +49,7 @@ class Hello:
     site: str
     slots: int
     release: str
+    offers: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class AgentSettings:
 
     release: str = ""
     """Release of the program, shown beside the session."""
+
+    offers: Tuple[str, ...] = ()
+    """What this node has, as `gpu` or `mem=64`: campaigns that require tags go to agents that
+    offer them. The server checks their form."""
 
     slots: int = 1
     """Tasks that run at the same time."""

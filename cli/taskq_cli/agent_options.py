@@ -12,6 +12,7 @@ import click
 
 from taskq.direct import LEASE_S
 from taskq.errors import UsageError
+from taskq.tags import check_offers
 from taskq.version import VERSION
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.settings import AgentSettings
@@ -33,6 +34,7 @@ def agent_options(command: Command) -> Command:
             keep_scratch=kwargs.pop("keep_scratch"),
         )
         said["release"] = VERSION
+        said["offers"] = check_offers(said["offers"])
         try:
             agent = AgentSettings(**{name: it for name, it in said.items() if it is not None})
         except ValueError as error:
@@ -88,6 +90,14 @@ _OPTIONS: Final = (
     ),
     click.option("--until-empty", is_flag=True, help="Leave when nothing is left to be done."),
     click.option("--max-tasks", type=int, metavar="N", help="Leave after so many attempts."),
+    click.option(
+        "--offer",
+        "offers",
+        multiple=True,
+        metavar="TAG",
+        help="What this machine has, for campaigns that require it: NAME or NAME=VALUE, as gpu or "
+        "mem=64. May be repeated.",
+    ),
     _seconds(
         "--max-seconds",
         "max_seconds",

@@ -37,6 +37,8 @@ SECTIONS: Final[Sections] = {
         "up": "server:up",
         "down": "server:down",
         "db": "db:db",
+        "bench": "bench:bench",
+        "plan": "plan:plan",
         "completion": "completion:completion",
     },
 }

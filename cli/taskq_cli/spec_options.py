@@ -30,6 +30,9 @@ class SpecOptions:
     backoff_s: float | None
     backoff_max_s: float | None
     time_limit: str | None
+    max_running: str | None
+    weight: float | None
+    require: tuple[str, ...]
     param: tuple[str, ...]
 
     def said(self) -> bool:
@@ -49,6 +52,9 @@ class SpecOptions:
             handler=self._handler() or spec.handler,
             retry=replace(spec.retry, **retry),
             time_limit_s=self._time_limit(spec.time_limit_s),
+            max_running=self._max_running(spec.max_running),
+            weight=spec.weight if self.weight is None else self.weight,
+            requires=tuple(filter(None, self.require)) if self.require else spec.requires,
             params={**spec.params, **dict(map(_param, self.param))},
         )
 
@@ -75,6 +81,18 @@ class SpecOptions:
         except ValueError:
             raise UsageError(
                 f"--time-limit {self.time_limit!r} must be a number of seconds, or none"
+            ) from None
+
+    def _max_running(self, present: int | None) -> int | None:
+        if self.max_running is None:
+            return present
+        if self.max_running == "none":
+            return None
+        try:
+            return int(self.max_running)
+        except ValueError:
+            raise UsageError(
+                f"--max-running {self.max_running!r} must be a whole number, or none"
             ) from None
 
 
@@ -147,6 +165,24 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--time-limit", metavar="SECONDS|none", help="Limit of an attempt. [default: none]"
+    ),
+    click.option(
+        "--max-running",
+        metavar="N|none",
+        help="Limit of the tasks that are working at a time. [default: none]",
+    ),
+    click.option(
+        "--weight",
+        type=float,
+        metavar="W",
+        help="Share of the running tasks, in relation to other campaigns'. [default: 1]",
+    ),
+    click.option(
+        "--require",
+        multiple=True,
+        metavar="TAG",
+        help="Go only to agents that offer this: NAME, NAME=VALUE or NAME>=NUMBER, as 'mem>=16'. "
+        "May be repeated; those given replace all before, '' leaves none.",
     ),
     click.option(
         "--param",

@@ -1,7 +1,8 @@
 -- change_campaign(path, spec): changes what the spec names and leaves the rest; see
 -- create_campaign(). Agents take the change up with the next task they claim.
 --
--- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object.
+-- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, or a
+--     tag is not well formed.
 --
 -- Locks: the campaign's row.
 create or replace function taskq.change_campaign(p_path text, p_spec jsonb)
@@ -30,6 +31,14 @@ begin
            time_limit_s = case when p_spec ? 'time_limit_s'
                                then (p_spec ->> 'time_limit_s')::double precision
                                else c.time_limit_s end,
+           weight = coalesce((p_spec ->> 'weight')::double precision, c.weight),
+           requires = case when p_spec ? 'requires'
+                           then taskq.tags('requires', array(
+                               select jsonb_array_elements_text(p_spec -> 'requires')))
+                           else c.requires end,
+           max_running = case when p_spec ? 'max_running'
+                              then (p_spec ->> 'max_running')::integer
+                              else c.max_running end,
            revision = c.revision + 1
      where c.path = p_path
  returning c.revision into v_revision;

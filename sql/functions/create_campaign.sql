@@ -1,8 +1,10 @@
 -- create_campaign(path, spec): creates a campaign, and those above it that are missing.
 --
 -- path: '/name/name...'. spec: a JSON object with any of description, handler, params,
---     max_attempts, max_losses, backoff_s, backoff_max_s, time_limit_s.
--- Result: its id. Error TQ409: it exists. Error TQ400: the path is not well formed.
+--     max_attempts, max_losses, backoff_s, backoff_max_s, time_limit_s, weight, requires (an array
+--     of tags), max_running.
+-- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
+--     formed.
 --
 -- Locks: none but the unique path: of two callers at once, one gets TQ409.
 create or replace function taskq.create_campaign(p_path text, p_spec jsonb default '{}')

@@ -31,19 +31,58 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-    v_settled record := taskq.settle(p_campaign, p_reports);
-    v_taken record := taskq.take(p_campaign, p_sessions, p_leases, p_wants);
+    v_settled record;
+    v_taken record;
+    v_waiting integer := 0;
+    v_delayed integer := 0;
+    v_ended integer := 0;
+    v_done integer := 0;
+    v_failed integer := 0;
+    v_cancelled integer := 0;
+    v_failures integer := 0;
+    v_claimed integer := 0;
 begin
-    acks := v_settled.acks;
-    tasks := v_taken.tasks;
-    refused := v_taken.refused;
-    revision := v_taken.revision;
-    if v_settled.ended + v_taken.taken > 0 then
+    if p_reports is not null then
+        if jsonb_array_length(p_reports) = 1 and p_reports -> 0 ->> 'outcome' = 'done'
+           and taskq.settle_one(p_campaign, p_reports -> 0)
+        then
+            acks := '{accepted}';
+            v_ended := 1;
+            v_done := 1;
+        else
+            v_settled := taskq.settle(p_campaign, p_reports);
+            acks := v_settled.acks;
+            v_waiting := v_settled.waiting;
+            v_delayed := v_settled.delayed;
+            v_ended := v_settled.ended;
+            v_done := v_settled.done;
+            v_failed := v_settled.failed;
+            v_cancelled := v_settled.cancelled;
+            v_failures := v_settled.failures;
+        end if;
+    end if;
+
+    if p_wants is not null then
+        if p_wants = '{1}' then
+            v_taken := taskq.take_one(p_campaign, p_sessions[1], p_leases[1]);
+            tasks := v_taken.tasks;
+            revision := v_taken.revision;
+            v_claimed := 1;
+        end if;
+        if tasks is null then
+            v_taken := taskq.take(p_campaign, p_sessions, p_leases, p_wants, v_ended);
+            tasks := v_taken.tasks;
+            revision := v_taken.revision;
+            refused := v_taken.refused;
+            v_claimed := v_taken.taken;
+        end if;
+    end if;
+
+    if v_ended + v_claimed > 0 then
         insert into taskq.delta (
                campaign_id, waiting, delayed, working, done, failed, cancelled, failures)
-        values (p_campaign, v_settled.waiting - v_taken.taken, v_settled.delayed,
-                v_taken.taken - v_settled.ended, v_settled.done, v_settled.failed,
-                v_settled.cancelled, v_settled.failures);
+        values (p_campaign, v_waiting - v_claimed, v_delayed, v_claimed - v_ended, v_done,
+                v_failed, v_cancelled, v_failures);
     end if;
     if random() < 1.0 / 1024 then
         perform taskq.fold();

@@ -36,7 +36,6 @@ language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_one taskq.task;
     v_accepted bigint[];
     v_done bigint[];
     v_failed bigint[];
@@ -46,35 +45,6 @@ declare
     v_back taskq.task_status;
     v_jitter double precision;
 begin
-    if p_reports is null then
-        select 0, 0, 0, 0, 0, 0, 0
-          into waiting, delayed, ended, done, failed, cancelled, failures;
-        return;
-    end if;
-    -- What is reported most often, one success, and needs none of what follows.
-    update taskq.task t
-       set status = 'done'
-     where jsonb_array_length(p_reports) = 1
-       and p_reports -> 0 ->> 'outcome' = 'done'
-       and t.campaign_id = p_campaign
-       and t.task_id = (p_reports -> 0 ->> 'task')::bigint
-       and t.lease_id = (p_reports -> 0 ->> 'lease')::uuid
-       and t.status::text = 'working'
- returning '{accepted}', 0, 0, 1, 1, 0, 0, 0,
-           t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at
-      into acks, waiting, delayed, ended, done, failed, cancelled, failures,
-           v_one.task_id, v_one.attempt, v_one.lease_id, v_one.session_id, v_one.claimed_at;
-    if found then
-        insert into taskq.attempt (
-               campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-               ended_at, outcome, error_class, error, result, phases, tail)
-        select p_campaign, v_one.task_id, v_one.attempt, (r ->> 'exit_code')::integer,
-               v_one.lease_id, v_one.session_id, v_one.claimed_at, v_now, 'done',
-               r ->> 'error_class', r ->> 'error', r -> 'result', r -> 'phases', r ->> 'tail'
-          from (select p_reports -> 0) as one (r);
-        return;
-    end if;
-
     with held as materialized (
         select r.*, t.attempt, t.session_id, t.claimed_at,
                r.outcome = 'released' and not coalesce(r.started, true) as unstarted

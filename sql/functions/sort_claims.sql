@@ -1,11 +1,12 @@
--- sort_claims(campaign, sessions, leases, wants): of the claims of one call, sorts out those that
--- are not new. A part of take(), for the rare call that has such claims; not for clients.
+-- sort_claims(campaign, requires, sessions, leases, wants): of the claims of one call, sorts out
+-- those that are not new and those of agents that do not offer what the campaign requires. A part of take(), for the rare call that has such claims; not for clients.
 --
 -- refused: the sessions that have ended or never were.
 -- again: the tasks of claims that were answered before, as take() returns them.
 -- sessions, leases, wants: the claims that remain.
 create or replace function taskq.sort_claims(
     p_campaign bigint,
+    p_requires text[],
     p_sessions bigint[],
     p_leases uuid[],
     p_wants integer[],
@@ -28,6 +29,10 @@ begin
                     where s.session_id = c.session_id
                       and s.ended_at is null), false) as live,
                coalesce((
+                   select taskq.offered(p_requires, s.offers)
+                     from taskq.session s
+                    where s.session_id = c.session_id), false) as fit,
+               coalesce((
                    select true
                      from taskq.task t
                     where t.session_id = c.session_id
@@ -38,9 +43,9 @@ begin
                with ordinality as c (session_id, lease_id, want, ord)
     )
     select array_agg(c.session_id) filter (where not c.live),
-           array_agg(c.session_id order by c.ord) filter (where c.live and not c.answered),
-           array_agg(c.lease_id order by c.ord) filter (where c.live and not c.answered),
-           array_agg(c.want order by c.ord) filter (where c.live and not c.answered),
+           array_agg(c.session_id order by c.ord) filter (where c.live and c.fit and not c.answered),
+           array_agg(c.lease_id order by c.ord) filter (where c.live and c.fit and not c.answered),
+           array_agg(c.want order by c.ord) filter (where c.live and c.fit and not c.answered),
            (select jsonb_agg(
                        jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload))
               from claim a

@@ -1,8 +1,9 @@
--- take(campaign, sessions, leases, wants): claims waiting tasks for one or several agents. A part
--- of exchange(), which pins the settings and records the moves; not for clients.
+-- take(campaign, sessions, leases, wants, freed): claims waiting tasks for one or several agents. A
+-- part of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
 --     many tasks (0 to 1000). Each session once.
+-- freed: how many tasks this transaction has ended without having recorded it.
 -- tasks: JSON array of [lease, task, attempt, key, payload], or null where there is none. Each
 --     claim gets the highest priority and first seeded of what the claims before it left. A claim
 --     that was answered before (its lease is known) gets the same tasks again.
@@ -11,9 +12,11 @@
 -- revision: the campaign's.
 -- Error TQ400: a claim wants too much.
 --
--- Nothing taken means that nothing was waiting but what others held locked at this moment.
+-- Nothing taken means that nothing was waiting but what others held locked at this moment, that as
+-- many run as the campaign allows, or that the agent does not offer what it requires.
 --
 -- Locks: the rows of the taken tasks, none that somebody else has locked. Index: task_waiting.
+-- Claims of a campaign that limits how many run wait for each other, see room().
 --
 -- Three things make this fast, and keep it so:
 --
@@ -35,6 +38,7 @@ create or replace function taskq.take(
     p_sessions bigint[],
     p_leases uuid[],
     p_wants integer[],
+    p_freed integer,
     out tasks jsonb,
     out taken integer,
     out refused bigint[],
@@ -44,13 +48,14 @@ language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_now_us constant bigint := extract(epoch from v_now) * 1000000;
     v_setting text := 'taskq.position_' || p_campaign;
-    -- -priority and task_id of the last claim; when the waiting tasks were last walked from the
-    -- start, and how long that took (microseconds).
+    -- -priority and task_id of the last claim, and until when it may be used (microseconds).
     v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
-    v_hinted boolean;
-    v_now_us bigint;
+    v_hinted boolean := coalesce(v_now_us between v_hint[3] - 5000000 and v_hint[3], false);
     v_open boolean;
+    v_requires text[];
+    v_limit integer;
     v_ordinary boolean;
     v_sessions bigint[];
     v_leases uuid[];
@@ -58,10 +63,7 @@ declare
     v_last bigint[];
     v_again jsonb;
 begin
-    if p_wants is null then
-        taken := 0;
-        return;
-    end if;
+    taken := 0;
     if 0 > any (p_wants) or 1000 < any (p_wants) then
         raise exception 'a claim is for 0 to 1000 tasks' using errcode = 'TQ400';
     end if;
@@ -70,8 +72,9 @@ begin
                select from taskq.campaign a
                 where a.campaign_id = any (c.lineage)
                   and a.status <> 'open'),
-           c.revision,
-           (select count(*)
+           c.revision, c.requires, c.max_running,
+           c.requires = '{}'
+           and (select count(*)
               from taskq.session s
              where s.session_id = any (p_sessions)
                and s.ended_at is null) = cardinality(p_sessions)
@@ -84,39 +87,41 @@ begin
                        and t.lease_id = c.lease_id
                        and t.status = 'working'
                     offset 0
-                ) t),
-           -- One element for each task wanted: the n-th task found goes to the n-th element.
-           case when cardinality(p_wants) = 1 then array_fill(p_sessions[1], p_wants) end,
-           case when cardinality(p_wants) = 1 then array_fill(p_leases[1], p_wants) end,
-           n.us,
-           coalesce(n.us - v_hint[3]
-                    between 0 and least(5000000, greatest(500000, 50 * v_hint[4])), false),
-           0
-      into v_open, revision, v_ordinary, v_sessions, v_leases, v_now_us, v_hinted, taken
-      from (select (extract(epoch from v_now) * 1000000)::bigint as us) n
-      left join taskq.campaign c on c.campaign_id = p_campaign;
+                ) t)
+      into v_open, revision, v_requires, v_limit, v_ordinary
+      from taskq.campaign c
+     where c.campaign_id = p_campaign;
 
-    if not v_ordinary then
+    if v_ordinary is not true then
         select s.refused, s.again, s.sessions, s.leases, s.wants
           into refused, v_again, p_sessions, p_leases, p_wants
-          from taskq.sort_claims(p_campaign, p_sessions, p_leases, p_wants) s;
+          from taskq.sort_claims(p_campaign, v_requires, p_sessions, p_leases, p_wants) s;
         tasks := v_again;
-        v_leases := null;
     end if;
-    if not v_open or p_wants is null then
+    if v_open is not true or p_wants is null then
         return;
     end if;
-    if v_leases is null then
+    -- One element for each task wanted: the n-th task found goes to the n-th element.
+    if 1 = all (p_wants) then
+        v_sessions := p_sessions;
+        v_leases := p_leases;
+    elsif cardinality(p_wants) = 1 then
+        v_sessions := array_fill(p_sessions[1], p_wants);
+        v_leases := array_fill(p_leases[1], p_wants);
+    else
         select array_agg(c.session_id order by c.ord), array_agg(c.lease_id order by c.ord)
           into v_sessions, v_leases
           from unnest(p_sessions, p_leases, p_wants)
                with ordinality as c (session_id, lease_id, want, ord)
           cross join lateral generate_series(1, c.want);
     end if;
+    if v_limit is not null then
+        v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
+    end if;
 
     loop
         if not v_hinted then
-            v_hint := array[-32768, 0, v_now_us, 0];
+            v_hint := array[-32768, 0];
         end if;
         select array_agg(p.task_id), max(array[p.rank, p.task_id])
           into v_tasks, v_last
@@ -131,7 +136,9 @@ begin
                  for no key update skip locked
           ) p;
         if not v_hinted then
-            v_hint[4] := extract(epoch from clock_timestamp() - v_now) * 1000000;
+            v_hint[3] := extract(epoch from clock_timestamp()) * 1000000;
+            v_hint[3] := v_hint[3]
+                + least(5000000, greatest(500000, 50 * (v_hint[3] - v_now_us)));
         end if;
         exit when v_tasks is not null or not v_hinted;
         v_hinted := false;
@@ -140,49 +147,32 @@ begin
         return;
     end if;
 
-    if cardinality(v_tasks) = 1 then
+    with moved as (
         update taskq.task t
            set status = 'working',
-               lease_id = v_leases[1],
-               session_id = v_sessions[1],
+               lease_id = v_leases[array_position(v_tasks, t.task_id)],
+               session_id = v_sessions[array_position(v_tasks, t.task_id)],
                claimed_at = v_now,
                attempt = t.attempt + 1
-          from taskq.spec s
          where t.campaign_id = p_campaign
-           and t.task_id = v_tasks[1]
-           and s.campaign_id = p_campaign
-           and s.task_id = v_tasks[1]
-     returning jsonb_build_array(
-                   jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload)), 1
-          into tasks, taken;
-    else
-        with moved as (
-            update taskq.task t
-               set status = 'working',
-                   lease_id = v_leases[array_position(v_tasks, t.task_id)],
-                   session_id = v_sessions[array_position(v_tasks, t.task_id)],
-                   claimed_at = v_now,
-                   attempt = t.attempt + 1
-             where t.campaign_id = p_campaign
-               and t.task_id = any (v_tasks)
-         returning t.task_id, t.lease_id, t.attempt
-        )
-        select jsonb_agg(jsonb_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
-               count(*)
-          into tasks, taken
-          from moved m
-          cross join lateral (
-              select s.key, s.payload
-                from taskq.spec s
-               where s.campaign_id = p_campaign
-                 and s.task_id = m.task_id
-              offset 0
-          ) s;
-    end if;
+           and t.task_id = any (v_tasks)
+     returning t.task_id, t.lease_id, t.attempt
+    )
+    select jsonb_agg(jsonb_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
+           count(*)
+      into tasks, taken
+      from moved m
+      cross join lateral (
+          select s.key, s.payload
+            from taskq.spec s
+           where s.campaign_id = p_campaign
+             and s.task_id = m.task_id
+          offset 0
+      ) s;
 
     if v_again is not null then
         tasks := tasks || v_again;
     end if;
-    v_setting := set_config(v_setting, (v_last || v_hint[3:4])::text, false);
+    v_setting := set_config(v_setting, (v_last || v_hint[3])::text, false);
 end
 $$;

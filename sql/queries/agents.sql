@@ -1,6 +1,7 @@
 -- The sessions that are open, with what they have in hand, longest silent first.
 -- Index: session_open, task_working.
-select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, c.path, s.opened_at,
+select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offers, c.path,
+       s.opened_at,
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
        (select count(*) from taskq.task t
          where t.session_id = s.session_id and t.status = 'working') as working

@@ -1,5 +1,6 @@
--- Settings that figures depend on: the session's, and those that functions of taskq bring along.
-select name, setting, 'the server' as place
+-- Settings that figures depend on: those in force for this role in this database, wherever they
+-- come from, and those that functions of taskq bring along.
+select name, setting, 'the ' || source as place
   from pg_settings
  where name = any(%(names)s::text[])
 union all

@@ -1,1 +1,3 @@
-select campaign_id from taskq.servable(%(path)s, %(lifetime_s)s::double precision)
+select campaign_id
+  from taskq.servable(
+           %(path)s, %(lifetime_s)s::double precision, %(offers)s::text[], %(most)s::integer)

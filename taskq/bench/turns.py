@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from taskq.bench.findings import Finding, Goal, Ratio
+
 Measure: TypeAlias = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Ours and the limit, each measured `rounds` times in turn; medians.
-
-    ratio: the median of the rounds' ratios; least, most: their range.
-    """
+    """Ours and the limit, each measured several times in turn; medians."""
 
     ours: float
     limit: float
-    ratio: float
-    least: float
-    most: float
-    rounds: int
+    ratio: Ratio
+
+    def finding(self, what: str, unit: str, beside: str, goal: Goal) -> Finding:
+        """Return the line of the table that says so."""
+        return Finding(what, self.ours, unit, beside, self.limit, self.ratio, goal)
 
 
 def compare(ours: Measure, limit: Measure, rounds: int) -> Compared:
@@ -31,12 +31,13 @@ def compare(ours: Measure, limit: Measure, rounds: int) -> Compared:
     for _ in range(rounds):
         bound = limit()
         pairs.append((ours(), bound))
-    ratios = [own / bound for own, bound in pairs]
     return Compared(
         ours=statistics.median(own for own, _ in pairs),
         limit=statistics.median(bound for _, bound in pairs),
-        ratio=statistics.median(ratios),
-        least=min(ratios),
-        most=max(ratios),
-        rounds=rounds,
+        ratio=ratio([own / bound for own, bound in pairs]),
     )
+
+
+def ratio(ratios: list[float]) -> Ratio:
+    """Return the median and the range of some ratios."""
+    return Ratio(statistics.median(ratios), min(ratios), max(ratios))

@@ -52,6 +52,7 @@ def open_session(database: Database, **changed: object) -> object:
         "pid": 1,
         "slots": 1,
         "release": "",
+        "offers": [],
     }
     return database.value("open_session", **(words | changed))
 
@@ -92,6 +93,16 @@ def test_what_an_agent_says_of_itself_is_cut_to_a_bounded_length(
     open_session(database, host="h" * 1_000_000, release="r" * 1_000)
     (seen,) = queue.agents()
     assert (seen.host, seen.release) == ("h" * 200, "r" * 50)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_session_keeps_what_its_agent_offers(queue: Client, database: Database) -> None:
+    """And is not opened with a tag that is not well formed."""
+    open_session(database, offers=["gpu", "mem=64"])
+    (agent,) = queue.agents()
+    assert agent.offers == ["gpu", "mem=64"]
+    with pytest.raises(UsageError, match="the tag 'mem>=64' is not well formed"):
+        open_session(database, offers=["mem>=64"])
 
 
 def test_beats_keep_a_session_alive(agent: AgentDouble, backstage: Backstage) -> None:

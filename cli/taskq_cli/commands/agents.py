@@ -37,6 +37,7 @@ def agents(invocation: Invocation, *, path: str, limit: int | None) -> None:
         Column("silent", lambda one: duration(one["silent_s"])),
         Column("since", lambda one: one["opened_at"]),
         Column("campaign", lambda one: one["path"]),
+        Column("offers", lambda one: " ".join(one["offers"]), gives_way=True),
         Column("release", gives_way=True),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)

@@ -203,6 +203,9 @@ def _described(spec: CampaignSpec, state: str) -> str:
             f"{counted(retry.max_losses, 'loss')}; "
             f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
             "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
+            "max running": "none" if spec.max_running is None else f"{spec.max_running:,}",
+            "weight": f"{spec.weight:g}",
+            "requires": " ".join(spec.requires),
             "params": dict(spec.params) or "",
         }
     )

@@ -1,0 +1,154 @@
+"""`taskq bench`: what the queue does here, beside what the server could do at most."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from taskq import migrations
+from taskq.bench import cases, machine, plot, report
+from taskq.bench.findings import Finding
+from taskq.bench.scale import SHORT, Scale
+from taskq.bench.stage import Bench
+from taskq.database import Database
+from taskq.embedded import Server
+from taskq.errors import TaskqError, UsageError
+from taskq_cli.output import Column, write_records
+from taskq_cli.shared import Invocation, shared_options
+
+LEAST_TASKS: Final = 100
+LEAST_SECONDS: Final = 0.1
+
+
+class Missed(TaskqError):
+    """A goal was missed that no busy machine explains."""
+
+
+@click.command()
+@click.argument("names", metavar="[CASE]...", nargs=-1, type=click.Choice(list(cases.CASES)))
+@click.option("--list", "listed", is_flag=True, help="Say what the cases are; measure nothing.")
+@click.option("--short", is_flag=True, help="Small and quick: to see that all works, not how fast.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=LEAST_SECONDS),
+    metavar="S",
+    help="Length of each measurement. [default: 5]",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measurements of each, in turn with what it is compared with. [default: 5]",
+)
+@click.option(
+    "--tasks",
+    type=click.IntRange(min=LEAST_TASKS),
+    metavar="N",
+    help="Size of a large backlog or history. [default: 10,000,000]",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write the findings here too; `taskq plan` can read them.",
+)
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Draw them here, as SVG.",
+)
+@shared_options
+def bench(
+    invocation: Invocation,
+    *,
+    names: tuple[str, ...],
+    listed: bool,
+    short: bool,
+    seconds: float | None,
+    rounds: int | None,
+    tasks: int | None,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Measure this release on this server, beside the server's limit.
+
+    In databases of its own, which are dropped afterwards; the user must be allowed to create
+    some. All cases take most of two hours and want a quiet machine. Writes a Markdown table.
+    Refuses to measure where commits are not durable. The exit code is 1 if counts or touched
+    rows are not what they must be.
+
+    Example:
+      taskq bench --list
+      taskq bench one-row batches --json bench.json --plot bench.svg
+      taskq bench backlog --tasks 1000000
+    """
+    if listed:
+        rows = ({"case": name, "what": cases.summary(name)} for name in cases.CASES)
+        write_records(invocation.output, rows, [Column("case"), Column("what")])
+        return
+    _check_files(json_file, plot_file)
+    scale = _scale(seconds, rounds, tasks, short=short)
+    findings: list[Finding] = []
+    with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
+        looked = _look(server, _disk(invocation, Path(folder)))
+        run = Bench(server, Path(folder), scale, lambda line: click.echo(f"  {line}", err=True))
+        for found in cases.run(run, list(names or cases.CASES)):
+            findings.append(found)
+            click.echo(report.line(found), err=True)
+    _write(invocation.output, looked, scale, findings)
+    if json_file is not None:
+        text = json.dumps(report.as_json(looked, scale, findings), indent=2)
+        json_file.write_text(f"{text}\n", encoding="utf-8")
+    if plot_file is not None:
+        plot_file.write_text(plot.svg(findings), encoding="utf-8")
+    missed = [one.what for one in findings if one.goal and not one.goal.timed and not one.reached]
+    if missed:
+        raise Missed(f"missed, however fast the machine is: {'; '.join(missed)}")
+
+
+def _check_files(json_file: Path | None, plot_file: Path | None) -> None:
+    """Refuse what could not be written after hours of measuring."""
+    if plot_file is not None and plot_file.suffix != ".svg":
+        raise UsageError(f"{plot_file}: a plot is written as SVG, so its name must end with .svg")
+    for file in (json_file, plot_file):
+        if file is not None and not os.access(file.parent, os.W_OK):
+            raise UsageError(f"{file}: its folder is not there or cannot be written in")
+
+
+def _scale(seconds: float | None, rounds: int | None, tasks: int | None, *, short: bool) -> Scale:
+    scale = SHORT if short else Scale()
+    if seconds is not None:
+        scale = replace(scale, seconds=seconds)
+    if rounds is not None:
+        scale = replace(scale, rounds=rounds, pairs=min(rounds, scale.pairs))
+    if tasks is not None:
+        scale = replace(scale, tasks=tasks)
+    return scale
+
+
+def _look(server: Database, disk: Path) -> machine.Machine:
+    """Return what the figures depend on, as the scratch databases see it."""
+    with server.scratch() as scratch:
+        migrations.migrate(scratch)
+        return machine.look(scratch, disk)
+
+
+def _disk(invocation: Invocation, otherwise: Path) -> Path:
+    """Return a folder on the disk that the server writes to, as far as that is known."""
+    info = Server().status() if invocation.address() is None else None
+    return otherwise if info is None else info.log_file.parent
+
+
+def _write(output: str, looked: machine.Machine, scale: Scale, findings: list[Finding]) -> None:
+    if output == "table":
+        sys.stdout.writelines(f"{line}\n" for line in report.lines(looked, scale, findings))
+    else:
+        write_records(output, (one.as_json() for one in findings), [])

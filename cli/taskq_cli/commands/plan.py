@@ -1,0 +1,156 @@
+"""`taskq plan`: whether a server carries so many agents."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from taskq.bench import ours
+from taskq.bench.capacity import (
+    AMGA_ACCESSES,
+    Capacity,
+    Measured,
+    Need,
+    capacity,
+    from_bench,
+)
+from taskq.bench.scale import Scale
+from taskq.bench.stage import CAMPAIGN, Bench
+from taskq.errors import NotFound, UsageError
+from taskq_agent.protocol import MAX_CLAIM
+from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.shared import Invocation, seconds, shared_options
+from taskq_cli.text import duration
+
+MEASURED_S: Final = 3.0
+MOST_PER_S: Final = 50_000
+MAX_BENCH_BYTES: Final = 10_000_000
+COMFORTABLE: Final = 0.5
+"""Of the measured rate: beyond, waiting times grow, and nothing is left for seeding and reading."""
+
+
+@click.command()
+@click.option(
+    "--agents",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="Agents that work at the same time, one task each.",
+)
+@click.option(
+    "--task-seconds",
+    type=seconds(0.001),
+    required=True,
+    metavar="S",
+    help="How long a task takes.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, MAX_CLAIM),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Tasks that an agent claims and reports at once.",
+)
+@click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="Size of the campaign.")
+@click.option("--rate", type=click.FloatRange(min=1), metavar="R", help="Tasks a second, measured.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Take what was measured from a file of `taskq bench --json`.",
+)
+@click.option("--measure", is_flag=True, help="Measure now, some seconds, in a scratch database.")
+@shared_options
+def plan(
+    invocation: Invocation,
+    *,
+    agents: int,
+    task_seconds: float,
+    batch: int,
+    tasks: int | None,
+    rate: float | None,
+    json_file: Path | None,
+    measure: bool,
+) -> None:
+    """Work out what a number of agents asks of the server.
+
+    An agent makes one exchange for each batch of tasks and a heartbeat every 30 s. What the server
+    can do is given by --rate, read with --json or measured with --measure.
+
+    Example:
+      taskq plan --agents 20000 --task-seconds 300 --tasks 1000000 --rate 6000
+      taskq plan --agents 20000 --task-seconds 300 --measure
+    """
+    if (rate is not None) + (json_file is not None) + measure > 1:
+        raise UsageError("give one of --rate, --json and --measure")
+    measured = Measured(rate)
+    if json_file is not None:
+        measured = from_bench(_read(json_file), batch)
+    if measure:
+        measured = Measured(_measure(invocation, batch))
+    need = Need(agents, task_seconds, batch, tasks)
+    found = capacity(need, measured)
+    write_record(invocation.output, as_record(need) | as_record(found), _described(need, found))
+
+
+def _described(need: Need, found: Capacity) -> str:
+    share = None
+    if found.share is not None and found.measured_per_s is not None:
+        ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"
+        ends = "more than it can" if found.share > 1 else ends
+        share = f"{100 * found.share:,.1f} % of {found.measured_per_s:,.0f} tasks/s: {ends}"
+    return facts(
+        {
+            "agents": f"{need.agents:,}, one task of {duration(need.task_s)} at a time",
+            "tasks": f"{found.tasks_per_s:,.4g}/s, {found.tasks_per_day:,.0f} a day",
+            "exchanges": f"{found.exchanges_per_s:,.4g}/s, each reports and claims {need.batch}",
+            "heartbeats": f"{found.beats_per_s:,.4g}/s",
+            "with AMGA": f"{found.amga_per_s:,.4g} requests/s, {AMGA_ACCESSES} for each task",
+            "of the server": share or "not measured: add --rate, --json or --measure",
+            "it carries": None
+            if found.most_agents is None
+            else f"{found.most_agents:,} agents at the most",
+            "campaign": None
+            if found.duration_s is None
+            else f"{need.tasks:,} tasks in {duration(found.duration_s)}",
+            "log": f"{_size(found.wal_bytes_per_day)} a day",
+            "disk": f"{_size(found.disk_bytes_per_day)} a day, until campaigns are removed",
+        }
+    )
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1_000:  # noqa: PLR2004  # the next unit
+            return f"{count:.3g} {unit}"
+        count /= 1_000
+    return f"{count:,.3g} TB"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            report = json.loads(file.read(MAX_BENCH_BYTES))
+    except FileNotFoundError:
+        raise NotFound(f"no file {path}; `taskq bench one-row --json {path}` makes it") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(report, dict):
+        raise UsageError(f"{path} is no file of `taskq bench --json`")
+    return report
+
+
+def _measure(invocation: Invocation, batch: int) -> float:
+    load = ours.Load(2, 1 if batch > 1 else 4, batch, CAMPAIGN)
+    with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
+        run = Bench(server, Path(folder), Scale(), lambda line: click.echo(f"  {line}", err=True))
+        with run.stage() as stage:
+            stage.seed(round(MEASURED_S * MOST_PER_S))
+            stage.settle()
+            return ours.rate(stage.database, load, MEASURED_S)

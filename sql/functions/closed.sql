@@ -1,0 +1,20 @@
+-- closed(path): the campaigns at and below a path that keep others below them from being served,
+-- nearly always none. paused, cancelled: their ids, by status; null: none.
+--
+-- Index: campaign_closed, campaign_parent (one look-up for each, which `offset 0` sees to).
+create or replace function taskq.closed(
+    p_path text,
+    out paused bigint[],
+    out cancelled bigint[]
+)
+language plpgsql stable
+as $$
+begin
+    select array_agg(c.campaign_id) filter (where c.status = 'paused'),
+           array_agg(c.campaign_id) filter (where c.status = 'cancelled')
+      into paused, cancelled
+      from taskq.subtree(p_path) c
+     where c.status <> 'open'
+       and exists (select from taskq.campaign b where b.parent_id = c.campaign_id offset 0);
+end
+$$;

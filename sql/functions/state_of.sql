@@ -1,0 +1,14 @@
+-- state_of(campaign): open, or what the campaign or one above it is instead; null: no such campaign.
+-- Index: campaign_pkey.
+create or replace function taskq.state_of(p_campaign bigint)
+returns taskq.campaign_status
+language plpgsql stable
+as $$
+begin
+    return (
+        select max(a.status)
+          from taskq.campaign c
+          join taskq.campaign a on a.campaign_id = any (c.lineage)
+         where c.campaign_id = p_campaign);
+end
+$$;

@@ -1,0 +1,17 @@
+-- unfolded(): the moves that are not in the counters yet, one row for each transaction and campaign.
+-- Together with `counter`, in one statement, they are exact; see fold(). Index: delta_xid.
+--
+-- Small enough to be taken into the statement that calls it, which it must be to cost nothing: so it
+-- has neither settings nor rights of its own.
+create or replace function taskq.unfolded()
+returns setof taskq.delta
+language sql stable
+as $$
+    select d.*
+      from taskq.delta d
+     where d.xid >= (
+               select case when f.below <= pg_snapshot_xmax(pg_current_snapshot())
+                           then f.below else '0' end
+                 from taskq.fold f
+                where f.only_one)
+$$;

@@ -1,0 +1,2 @@
+-- This connection's server process, and whether it was reached by a socket of this machine.
+select pg_backend_pid() as pid, inet_server_addr() is null as here

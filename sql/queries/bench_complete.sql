@@ -1,0 +1,1 @@
+select taskq.complete(%(path)s, %(task)s, %(lease)s::uuid)

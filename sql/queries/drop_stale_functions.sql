@@ -1,0 +1,16 @@
+-- Functions of an earlier release under arguments that this one does not know: all that the running
+-- transaction has not put in place. What remains keeps its grants.
+do $$
+declare
+    v_stale regprocedure;
+begin
+    for v_stale in
+        select p.oid
+          from pg_catalog.pg_proc p
+         where p.pronamespace = 'taskq'::regnamespace
+           and p.xmin <> pg_current_xact_id()::xid
+    loop
+        execute 'drop function ' || v_stale;
+    end loop;
+end
+$$

@@ -1,0 +1,115 @@
+"""What a number of agents asks of the server, and how much of it that is: plain arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskq.direct import LEASE_S
+from taskq.errors import UsageError
+
+DAY_S: Final = 86_400
+BEAT_S: Final = LEASE_S / 4
+AMGA_ACCESSES: Final = 10
+"""Catalogue accesses for a docking in the study with AMGA, each a request of its own."""
+
+# Bytes for a task's whole life where nothing was measured: what the project aims at, and what 100
+# bytes of payload with their indexes take.
+WAL_BYTES: Final = 1_200.0
+DISK_BYTES: Final = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a benchmark found: tasks a second, and bytes for a task's whole life."""
+
+    tasks_per_s: float | None = None
+    wal_bytes: float = WAL_BYTES
+    disk_bytes: float = DISK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is to be carried: agents that each run one task at a time, of so many seconds.
+
+    batch: tasks that an agent claims and reports at once. tasks: of the campaign, if that is known.
+    """
+
+    agents: int
+    task_s: float
+    batch: int = 1
+    tasks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The answer.
+
+    amga_per_s: requests that the same agents made of AMGA. share: of the measured rate, 0 to 1 or
+    more; most_agents: that the measured rate would carry. Both None if nothing was measured.
+    duration_s: of the campaign; None if its size is not known.
+    """
+
+    tasks_per_s: float
+    exchanges_per_s: float
+    beats_per_s: float
+    amga_per_s: float
+    measured_per_s: float | None
+    share: float | None
+    most_agents: int | None
+    duration_s: float | None
+    tasks_per_day: float
+    wal_bytes_per_day: float
+    disk_bytes_per_day: float
+
+
+def capacity(need: Need, measured: Measured) -> Capacity:
+    """Return what a need asks of a server on which so much was measured."""
+    tasks_per_s = need.agents / need.task_s
+    rate = measured.tasks_per_s
+    return Capacity(
+        tasks_per_s=tasks_per_s,
+        exchanges_per_s=tasks_per_s / need.batch,
+        beats_per_s=need.agents / BEAT_S,
+        amga_per_s=tasks_per_s * AMGA_ACCESSES,
+        measured_per_s=rate,
+        share=None if rate is None else tasks_per_s / rate,
+        most_agents=None if rate is None else int(rate * need.task_s),
+        duration_s=None if need.tasks is None else need.tasks / tasks_per_s,
+        tasks_per_day=tasks_per_s * DAY_S,
+        wal_bytes_per_day=tasks_per_s * DAY_S * measured.wal_bytes,
+        disk_bytes_per_day=tasks_per_s * DAY_S * measured.disk_bytes,
+    )
+
+
+def from_bench(report: Mapping[str, Any], batch: int) -> Measured:
+    """Return what `taskq bench --json` found; raise `UsageError` if the rate is not in it.
+
+    For a batch of 100 and more the rate is that of batches, for smaller ones that of single tasks,
+    which they exceed.
+    """
+    case, how = ("batches", "batches") if batch >= 100 else ("one-row", "one at a time")  # noqa: PLR2004  # what the case measures
+    findings = report.get("findings")
+    if not isinstance(findings, list):
+        raise UsageError("this is no file of `taskq bench --json`")
+    rate = _ours(findings, case, "tasks/s")
+    if not rate:
+        raise UsageError(f"the benchmark's file has no figure of the case {case!r}; run it too")
+    return Measured(
+        rate,
+        _ours(findings, "wal", "bytes", f"log of a task's life, {how}") or WAL_BYTES,
+        _ours(findings, "wal", "bytes", f"disk for a task, {how}") or DISK_BYTES,
+    )
+
+
+def _ours(findings: Iterable[Any], case: str, unit: str, what: str = "") -> float | None:
+    for one in findings:
+        if (
+            isinstance(one, dict)
+            and (one.get("case"), one.get("unit")) == (case, unit)
+            and str(one.get("what", "")).startswith(what)
+            and isinstance(one.get("ours"), (int, float))
+        ):
+            return float(one["ours"])
+    return None

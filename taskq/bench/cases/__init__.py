@@ -1,0 +1,62 @@
+"""The cases: what is measured, beside what, and what is to be reached.
+
+claims     one-row, batches, connections, pooler, kept-open: beside the limit
+seeding    beside a bare COPY
+sizes      backlog, history, campaigns: beside many, against beside few
+snapshot   under a held snapshot, against without
+reading    monitor, latency: status, ls and top while tasks are claimed
+siblings   ls while the tree grows
+counters   counts beside a recount
+wal        bytes of log and disk
+touched    rows and pages, whatever the machine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from taskq.bench.cases import claims, reading, sizes
+from taskq.bench.cases.counters import counters
+from taskq.bench.cases.seeding import seeding
+from taskq.bench.cases.siblings import siblings
+from taskq.bench.cases.snapshot import snapshot
+from taskq.bench.cases.touched import touched
+from taskq.bench.cases.wal import wal
+from taskq.bench.findings import Finding
+from taskq.bench.stage import Bench
+
+Case: TypeAlias = Callable[[Bench], Iterator[Finding]]
+
+CASES: Final[Mapping[str, Case]] = {
+    "one-row": claims.one_row,
+    "batches": claims.batches,
+    "connections": claims.connections,
+    "pooler": claims.through_pooler,
+    "kept-open": claims.kept_open,
+    "backlog": sizes.backlog,
+    "history": sizes.history,
+    "campaigns": sizes.campaigns,
+    "snapshot": snapshot,
+    "monitor": reading.monitor,
+    "seeding": seeding,
+    "latency": reading.latency,
+    "siblings": siblings,
+    "counters": counters,
+    "wal": wal,
+    "touched": touched,
+}
+
+
+def run(bench: Bench, names: list[str]) -> Iterator[Finding]:
+    """Run cases, each in scratch databases of its own; yield what is found as it is found."""
+    for name in names:
+        bench.tell(name)
+        for found in CASES[name](bench):
+            yield replace(found, case=name)
+
+
+def summary(name: str) -> str:
+    """Return what a case does, in one line."""
+    return (CASES[name].__doc__ or "").partition("\n")[0]

@@ -1,0 +1,79 @@
+"""`ls` of a campaign while the tree around it grows: the measurement of AMGA's directories."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from taskq.bench.findings import Finding, Goal
+from taskq.bench.stage import CAMPAIGN, Bench, Stage
+from taskq.bench.turns import compare
+
+# Park et al., 2015: `ls` of one of so many directories in AMGA 2.5.0, each of 100 entries (ms).
+AMGA_MS: Final = {
+    1: 1.7,
+    50: 1.7,
+    100: 1.7,
+    500: 1.8,
+    1_000: 1.8,
+    5_000: 1.8,
+    10_000: 1.8,
+    50_000: 2.0,
+    100_000: 2.6,
+}
+
+
+def siblings(bench: Bench) -> Iterator[Finding]:
+    """List one of 1 to 100,000 sibling campaigns of 100 tasks, at random, 10,000 times each.
+
+    Each sibling has one campaign below it, which holds the tasks. Both are made as a set, and the
+    tasks are counted but are not there; see `siblings.sql`.
+    """
+    sizes = bench.scale.siblings
+    with bench.stage() as many, bench.stage() as one:
+        _grow(one, 0, sizes[0])
+        last = 0
+        for size in sizes:
+            bench.tell(f"{size:,} siblings")
+            _grow(many, last, size)
+            last = size
+            took = _list_ms(many, size, bench.scale.lookups)
+            yield Finding(
+                f"ls, one of {size:,} siblings",
+                took,
+                "ms",
+                "AMGA 2.5.0 in 2015" if size in AMGA_MS else "",
+                AMGA_MS.get(size),
+            )
+        lookups = max(1, bench.scale.lookups // bench.scale.rounds)
+        compared = compare(
+            lambda: _list_ms(many, last, lookups),
+            lambda: _list_ms(one, sizes[0], lookups),
+            bench.scale.rounds,
+        )
+    yield compared.finding(
+        f"ls, one of {last:,} siblings, in turn", "ms", f"one of {sizes[0]:,}", Goal(1.2, "most")
+    )
+
+
+def _grow(stage: Stage, first: int, last: int) -> None:
+    """Add siblings until there are `last`."""
+    stage.database.execute("siblings", folder="bench", path=CAMPAIGN, first=first + 1, last=last)
+    stage.database.execute("fold", folder="bench")
+    stage.settle()
+
+
+def _list_ms(stage: Stage, size: int, lookups: int) -> float:
+    """Return the median time of `ls` for campaigns drawn at random, in milliseconds."""
+    draw = random.Random(size)  # noqa: S311  # repeatable, guards nothing
+    paths = [f"{CAMPAIGN}/d{draw.randint(1, size):06}" for _ in range(lookups)]
+    times = []
+    with stage.database.connection() as statements:
+        for path in paths:
+            began = time.perf_counter()
+            statements.rows("counts", path=path, depth=1)
+            times.append(1_000 * (time.perf_counter() - began))
+    return statistics.median(times)

@@ -1,0 +1,44 @@
+"""How large and how long the cases are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The sizes of all cases.
+
+    seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
+    and the large history; few: the small backlog. pairs: runs with and without a held snapshot,
+    each held_s long. lookups: `ls` for each number of siblings.
+    """
+
+    seconds: float = 5.0
+    rounds: int = 5
+    tasks: int = 10_000_000
+    few: int = 10_000
+    seeds: int = 100_000
+    connections: int = 256
+    campaigns: int = 1_000
+    held_s: float = 60.0
+    pairs: int = 5
+    siblings: tuple[int, ...] = (1, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
+    lookups: int = 10_000
+
+
+SHORT: Final = Scale(
+    seconds=0.3,
+    rounds=1,
+    tasks=2_000,
+    few=100,
+    seeds=500,
+    connections=4,
+    campaigns=8,
+    held_s=1.2,
+    pairs=1,
+    siblings=(1, 8),
+    lookups=20,
+)
+"""Seconds long, to see that everything works; its times mean nothing."""

@@ -1,0 +1,72 @@
+"""Which campaign an agent claims in.
+
+The queue draws an order in which to try the campaigns that an agent can serve (`servable`: a lottery
+in which the campaigns that run less than their share win more often). It holds for a second; then
+it is drawn anew. So an agent beside a thousand open campaigns asks no more often than one beside
+a single campaign, and its next claim most often goes where its last report went.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+FRESH_S: Final = 1.0
+#: Claims that are gathered are spread over the campaigns in groups of this size.
+GROUP: Final = 8
+#: Lifetimes are told apart by the fourth part of an octave, so that few agents need a draw of
+#: their own: a campaign whose time limit is within a fifth of the lifetime may be left out.
+_STEPS_PER_OCTAVE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What an agent serves: the campaigns at and below a path that require no more than it offers.
+
+    lifetime_s: leave out campaigns whose time limit is longer; None: none.
+    """
+
+    path: str
+    offers: tuple[str, ...] = ()
+    lifetime_s: float | None = None
+
+    def rounded(self) -> Serving:
+        """Return the same with a lifetime that others have too, never a longer one."""
+        if self.lifetime_s is None:
+            return self
+        if self.lifetime_s <= 0:
+            return Serving(self.path, self.offers, 0.0)
+        steps = math.floor(math.log2(self.lifetime_s) * _STEPS_PER_OCTAVE)
+        return Serving(self.path, self.offers, 2.0 ** (steps / _STEPS_PER_OCTAVE))
+
+
+@dataclass(slots=True)
+class Choice:
+    """One draw: the campaigns to try, in order. Empty ones are struck out as that turns out."""
+
+    drawn_at: float = float("-inf")
+    campaigns: list[int] = field(default_factory=list)
+    #: Tasks waiting, delayed or working below the path; known once nothing can be claimed.
+    unfinished: int | None = None
+
+    def fresh(self, now: float) -> bool:
+        """Say whether the draw still holds."""
+        return now - self.drawn_at < FRESH_S
+
+    def draw(self, campaigns: Sequence[int], now: float) -> None:
+        """Take a new order."""
+        self.drawn_at = now
+        self.campaigns = list(campaigns)
+        self.unfinished = None
+
+    def spread(self, claims: int) -> list[int]:
+        """Return a campaign for each of so many claims; empty if there is none to try."""
+        used = self.campaigns[: max(1, claims // GROUP)]
+        return [used[number * len(used) // claims] for number in range(claims)] if used else []
+
+    def strike(self, campaign: int) -> None:
+        """Leave a campaign out that has turned out to have nothing for such an agent."""
+        if campaign in self.campaigns:
+            self.campaigns.remove(campaign)

@@ -1,0 +1,271 @@
+"""What exchanges ask of the database, apart from how it is asked.
+
+`Exchanges.steps` is a generator: it yields the statements to run, takes their rows, and returns the
+answers. One agent beside the database runs it on its connection (`direct`); who speaks for many
+gathers their exchanges and runs it for all of them at once (`gathering`): one statement then
+reports and claims for every agent that has to do with a campaign.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from taskq.choice import GROUP, Choice, Serving
+from taskq.database import Row, array
+from taskq_agent import protocol
+from taskq_agent.errors import SessionLost
+from taskq_agent.protocol import Ack, Answer, Report, Request
+
+#: Campaigns that one exchange tries before it goes away empty-handed.
+TRIES: Final = 3
+#: Choices and claims kept; what is forgotten costs a statement.
+_MOST_KEPT: Final = 50_000
+
+
+class Query(NamedTuple):
+    """A statement to run, by its name, with its parameters."""
+
+    name: str
+    values: dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """One exchange: the request, and what its agent serves."""
+
+    request: Request
+    serving: Serving
+
+
+Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
+
+
+@dataclass(slots=True)
+class _Call:
+    """What one `exchange` statement is about: one campaign, reports on it, claims in it."""
+
+    campaign: int
+    reports: list[Report] = field(default_factory=list)
+    claims: list[_Pending] = field(default_factory=list)
+
+    def query(self) -> Query:
+        claims = [one.request for one in self.claims]
+        return Query(
+            "exchange",
+            {
+                "campaign": self.campaign,
+                "reports": _ENCODE([encoded(one) for one in self.reports])
+                if self.reports
+                else None,
+                "sessions": array([one.session for one in claims]) if claims else None,
+                "leases": array([one.lease for one in claims]) if claims else None,
+                "wants": array([one.want for one in claims]) if claims else None,
+            },
+        )
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An exchange on its way: what it has got so far."""
+
+    request: Request
+    path: str
+    choice: Choice | None
+    tasks: list[protocol.Task] = field(default_factory=list)
+    tried: int = 0
+    lost: bool = False
+
+
+class Exchanges:
+    """The exchanges of one process: which campaigns are tried, and what is known of them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._campaigns: dict[int, protocol.Campaign] = {}
+        self._choices: dict[Serving, Choice] = {}
+        # Where the last claim of a session went: asked again, it must go to the same campaign.
+        self._claimed: dict[int, tuple[str, int]] = {}
+
+    def steps(self, asked: Sequence[Asked]) -> Steps:
+        """Exchange for some sessions, each of them once.
+
+        Each statement commits by itself. The answers are in the order of the requests; in place
+        of one stands `SessionLost` if the session has ended.
+        """
+        verdicts: dict[tuple[int, int, str], str] = {}
+        reports: dict[int, list[Report]] = {}
+        pending: list[_Pending] = []
+        for request, serving in asked:
+            for report in request.reports:
+                reports.setdefault(report.campaign, []).append(report)
+            choice = (yield from self._choice(serving)) if request.want else None
+            pending.append(_Pending(request, serving.path, choice))
+
+        claiming = [one for one in pending if one.choice is not None]
+        for _ in range(TRIES):
+            calls = self._aimed(claiming)
+            for call in calls:
+                call.reports = reports.pop(call.campaign, [])
+                yield from self._run(call, verdicts)
+            claiming = [one for one in claiming if not (one.tasks or one.lost)]
+            if not calls or not claiming:
+                break
+        for campaign, rest in reports.items():
+            yield from self._run(_Call(campaign, rest), verdicts)
+
+        answers: list[Answer | SessionLost] = []
+        for one in pending:
+            if one.lost:
+                answers.append(SessionLost("the session has ended"))
+            else:
+                answers.append((yield from self._answer(one, verdicts)))
+        return answers
+
+    def _choice(self, serving: Serving) -> Generator[Query, list[Row], Choice]:
+        """Return the campaigns to claim in, as they were within the last second."""
+        serving = serving.rounded()
+        choice = self._choices.get(serving)
+        if choice is None:
+            if len(self._choices) >= _MOST_KEPT:
+                self._choices.clear()
+            choice = self._choices[serving] = Choice()
+        now = self._clock()
+        if not choice.fresh(now):
+            rows = yield Query(
+                "servable",
+                {
+                    "path": serving.path,
+                    "lifetime_s": serving.lifetime_s,
+                    "offers": list(serving.offers),
+                    "most": 256 // GROUP,
+                },
+            )
+            choice.draw([row["campaign_id"] for row in rows], now)
+            if not rows:
+                yield from self._count(choice, serving.path)
+        return choice
+
+    def _count(self, choice: Choice, path: str) -> Generator[Query, list[Row], None]:
+        (row,) = yield Query("counts", {"path": path, "depth": 0})
+        choice.unfinished = row["waiting"] + row["delayed"] + row["working"]
+
+    def _aimed(self, claiming: Sequence[_Pending]) -> list[_Call]:
+        """Group claims by the campaign that each tries next."""
+        calls: dict[int, _Call] = {}
+
+        def aim(one: _Pending, campaign: int) -> None:
+            self._claimed[one.request.session] = (one.request.lease, campaign)
+            calls.setdefault(campaign, _Call(campaign)).claims.append(one)
+
+        if len(self._claimed) >= _MOST_KEPT:
+            self._claimed.clear()
+        groups: dict[int, list[_Pending]] = {}
+        for one in claiming:
+            lease, campaign = self._claimed.get(one.request.session, ("", 0))
+            if one.tried == 0 and lease == one.request.lease:
+                aim(one, campaign)  # its answer was lost; it may hold tasks there
+            else:
+                groups.setdefault(id(one.choice), []).append(one)
+            one.tried += 1
+        for group in groups.values():
+            choice = group[0].choice
+            campaigns = choice.spread(len(group)) if choice is not None else []
+            for one, campaign in zip(group, campaigns, strict=False):
+                aim(one, campaign)
+        return list(calls.values())
+
+    def _run(
+        self, call: _Call, verdicts: dict[tuple[int, int, str], str]
+    ) -> Generator[Query, list[Row], None]:
+        (row,) = yield call.query()
+        for report, verdict in zip(call.reports, row["acks"] or (), strict=True):
+            # Of two reports on one attempt the first counts.
+            verdicts.setdefault((call.campaign, report.task, report.lease), verdict)
+        by_lease = {one.request.lease: one for one in call.claims}
+        for lease, task, attempt, key, payload in row["tasks"] or ():
+            by_lease[lease].tasks.append(
+                protocol.Task(
+                    campaign=call.campaign,
+                    revision=row["revision"],
+                    task=task,
+                    key=key,
+                    attempt=attempt,
+                    lease=lease,
+                    payload=payload,
+                )
+            )
+        refused = set(row["refused"] or ())
+        for one in call.claims:
+            one.lost = one.request.session in refused
+            if one.choice is not None and not one.tasks and not one.lost:
+                one.choice.strike(call.campaign)
+
+    def _answer(
+        self, one: _Pending, verdicts: dict[tuple[int, int, str], str]
+    ) -> Generator[Query, list[Row], Answer]:
+        campaigns: tuple[protocol.Campaign, ...] = ()
+        unfinished = None
+        if one.tasks:
+            campaigns = yield from self._described(one.tasks[0])
+        elif one.choice is not None:
+            if one.choice.unfinished is None:
+                yield from self._count(one.choice, one.path)
+            unfinished = one.choice.unfinished
+        return Answer(
+            acks=tuple(
+                Ack(
+                    report.campaign,
+                    report.task,
+                    report.lease,
+                    verdicts[report.campaign, report.task, report.lease],
+                )
+                for report in one.request.reports
+            ),
+            tasks=tuple(one.tasks),
+            campaigns=campaigns,
+            unfinished=unfinished,
+        )
+
+    def _described(
+        self, task: protocol.Task
+    ) -> Generator[Query, list[Row], tuple[protocol.Campaign, ...]]:
+        """Return what the tasks of this one's campaign share, asking for it when it has changed."""
+        known = self._campaigns.get(task.campaign)
+        if known is None or known.revision != task.revision:
+            rows = yield Query("campaign_by_id", {"campaign": task.campaign})
+            if not rows:  # removed just now; nobody misses its tasks
+                return ()
+            (row,) = rows
+            known = self._campaigns[task.campaign] = protocol.Campaign(
+                campaign=task.campaign,
+                revision=task.revision,
+                path=row["path"],
+                handler=row["handler"] or {},
+                params=row["params"],
+                time_limit_s=row["time_limit_s"],
+            )
+        return (known,)
+
+
+def encoded(report: Report) -> dict[str, Any]:
+    """Return a report as the server-side functions take it, without what goes without saying."""
+    body = {
+        "task": report.task,
+        "lease": report.lease,
+        "outcome": report.outcome,
+        "result": report.result,
+        "error_class": report.error_class,
+        "error": report.error,
+        "exit_code": report.exit_code,
+        "tail": report.tail,
+        "phases": report.phases or None,
+        "retry": report.retry if report.outcome == protocol.FAILED else None,
+        "started": report.started if report.outcome == protocol.RELEASED else None,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode

@@ -1,0 +1,187 @@
+"""Many agents, few statements: exchanges that arrive together share one (group commit).
+
+A statement of the queue costs far more to set up than one task more or less costs in it, and one
+commit waits for the disk once, for however many tasks. So exchanges that arrive while the
+connections are busy are gathered, and go together when one is free. Nobody waits for company: an
+exchange that finds a connection free goes at once.
+
+The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
+memory database systems, 1984).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from typing_extensions import Self
+
+from taskq.choice import Serving
+from taskq.database import AsyncLine, Database, SessionEnded
+from taskq.errors import TaskqError, Unavailable
+from taskq.exchanging import Asked, Exchanges
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.protocol import MAX_CLAIM, Answer, Request
+
+LINES: Final = 4
+#: Exchanges in one statement at most; beyond, a statement takes longer without costing less each.
+MOST: Final = 256
+#: A further connection is used for so many exchanges: two half as large cost more than one.
+WORTH_A_LINE: Final = 32
+#: ... or when the statements on their way take longer than this: one of them may hang.
+PATIENCE_S: Final = 0.01
+
+
+@dataclass(slots=True)
+class _Waiting:
+    asked: Asked
+    answer: asyncio.Future[Answer]
+
+
+class Gatherer:
+    """Gathers the exchanges of one asyncio loop; use it as an asynchronous context manager.
+
+    An exchange is answered after its statement has committed, as in `DirectTransport.exchange`,
+    and may be repeated in the same way. What one exchange does wrong is told to that one only.
+    """
+
+    def __init__(self, database: Database, *, lines: int = LINES, most: int = MOST) -> None:
+        """lines: connections at most, opened when first needed; most: exchanges in a statement."""
+        self._free = [database.async_line() for _ in range(lines)]
+        self._lines = lines
+        self._most = most
+        self._exchanges = Exchanges()
+        self._waiting: deque[_Waiting] = deque()
+        self._flying = 0
+        self._rounds: set[asyncio.Task[None]] = set()
+        self._late: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish what is on its way and close the connections."""
+        while self._rounds:
+            await asyncio.gather(*self._rounds)
+        for line in self._free:
+            await line.close()
+
+    async def exchange(self, request: Request, serving: Serving) -> Answer:
+        """Report and claim.
+
+        Raise `SessionLost` if the session has ended, `TransportFailed` if the database does not
+        answer (repeat it), `Refused` if there is no point in repeating.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append(_Waiting(Asked(request, serving), answer))
+        if len(self._waiting) == 1 and self._late is None:
+            # After all that is ready to run now: exchanges that arrive together go together.
+            loop.call_soon(self._go, False)
+        return await answer
+
+    def _go(self, late: bool) -> None:
+        """Put what waits on free connections, as many of them as are worth it."""
+        if late:
+            self._late = None
+        loop = asyncio.get_running_loop()
+        busy = self._lines - len(self._free)
+        while self._waiting and self._free:
+            total = len(self._waiting) + self._flying
+            worth = min(self._lines, max(1, total // WORTH_A_LINE))
+            if busy >= worth and not late:
+                break
+            gathered = self._gathered(min(self._most, -(-total // worth)))
+            if not gathered:
+                break
+            self._flying += len(gathered)
+            round_ = loop.create_task(self._round(self._free.pop(), gathered))
+            self._rounds.add(round_)
+            round_.add_done_callback(self._rounds.discard)
+            busy += 1
+            late = False
+        if self._waiting and self._free and self._late is None:
+            self._late = loop.call_later(PATIENCE_S, self._go, True)
+
+    def _gathered(self, most: int) -> list[_Waiting]:
+        """Take what goes into one statement: each session once, and not too many tasks."""
+        gathered: list[_Waiting] = []
+        sessions: set[int] = set()
+        want = 0
+        while self._waiting and len(gathered) < most:
+            first = self._waiting[0]
+            if first.answer.done():  # given up meanwhile; what it claims would be nobody's
+                self._waiting.popleft()
+                continue
+            request = first.asked.request
+            want += request.want
+            if request.session in sessions or (gathered and want > MAX_CLAIM):
+                break
+            sessions.add(request.session)
+            gathered.append(self._waiting.popleft())
+        return gathered
+
+    async def _round(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
+        """Exchange for some on a connection, and go on with what waits."""
+        try:
+            await self._answer(line, gathered)
+        finally:
+            self._flying -= len(gathered)
+            self._free.append(line)
+            if self._waiting:
+                # After those who have just been answered have said what they want next.
+                asyncio.get_running_loop().call_soon(self._go, False)
+
+    async def _answer(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
+        try:
+            answers = await self._exchanged(line, [one.asked for one in gathered])
+        except Refused as error:
+            if len(gathered) == 1:
+                _fail(gathered, error)
+            else:  # one of them is at fault; the others' exchanges may be repeated
+                for one in gathered:
+                    await self._answer(line, [one])
+            return
+        except TransportFailed as error:
+            _fail(gathered, error)
+            return
+        for one, answer in zip(gathered, answers, strict=True):
+            if one.answer.done():
+                continue
+            if isinstance(answer, SessionLost):
+                one.answer.set_exception(answer)
+            else:
+                one.answer.set_result(answer)
+
+    async def _exchanged(self, line: AsyncLine, asked: list[Asked]) -> list[Answer | SessionLost]:
+        steps = self._exchanges.steps(asked)
+        try:
+            query = next(steps)
+            while True:
+                query = steps.send(await line.rows(query.name, **query.values))
+        except StopIteration as end:
+            answers: list[Answer | SessionLost] = end.value
+            return answers
+        except Unavailable as error:
+            raise TransportFailed(str(error)) from error
+        except SessionEnded as error:
+            raise SessionLost(str(error)) from error
+        except TaskqError as error:
+            raise Refused(str(error)) from error
+
+
+def _fail(gathered: list[_Waiting], error: Exception) -> None:
+    for one in gathered:
+        if not one.answer.done():
+            one.answer.set_exception(error)

@@ -1,0 +1,47 @@
+"""Tags: what a campaign requires of a node, and what an agent says that its node has.
+
+A requirement is `NAME`, `NAME=VALUE` or `NAME>=NUMBER`, an offer `NAME` or `NAME=VALUE`. The
+server decides whether they meet (`sql/functions/offered.sql`) and checks them by the same rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from taskq.errors import InvalidCampaign, UsageError
+
+MAX_TAGS: Final = 32
+
+_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
+_VALUE = r"[A-Za-z0-9_.+:/@-]{1,100}"
+_NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
+
+_OFFER = re.compile(f"{_NAME}(={_VALUE})?")
+_REQUIREMENT = re.compile(f"{_NAME}(={_VALUE}|>={_NUMBER})?")
+
+
+def check_requires(tags: object) -> tuple[str, ...]:
+    """Return what a campaign requires; raise `InvalidCampaign`, naming the tag that is wrong."""
+    form = "NAME, NAME=VALUE or NAME>=NUMBER, as gpu, arch=a100 or mem>=16"
+    try:
+        return _checked("requires", tags, _REQUIREMENT, form)
+    except UsageError as error:
+        raise InvalidCampaign(str(error)) from None
+
+
+def check_offers(tags: object) -> tuple[str, ...]:
+    """Return what an agent offers; raise `UsageError`, naming the tag that is wrong."""
+    return _checked("offers", tags, _OFFER, "NAME or NAME=VALUE, as gpu or mem=64")
+
+
+def _checked(what: str, tags: object, pattern: re.Pattern[str], form: str) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise UsageError(f'{what} must be a list of tags, as ["gpu"], not {tags!r:.80}')
+    if len(tags) > MAX_TAGS:
+        raise UsageError(f"{what} has {len(tags)} tags; {MAX_TAGS} at most")
+    for tag in tags:
+        if not isinstance(tag, str) or not pattern.fullmatch(tag):
+            raise UsageError(f"{what}: the tag {tag!r:.80} must read {form}")
+    return tuple(tags)

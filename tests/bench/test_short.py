@@ -1,0 +1,64 @@
+"""Every case of the benchmark works, and what does not depend on time is as it must be."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from taskq.bench import cases, plot, report
+from taskq.bench.machine import Machine
+from taskq.bench.scale import SHORT
+from taskq.bench.stage import Bench
+from taskq.database import Database
+
+
+@pytest.fixture
+def bench(server_dsn: str, tmp_path: Path) -> Iterator[Bench]:
+    with closing(Database(server_dsn).open()) as server:
+        yield Bench(server, tmp_path, SHORT, lambda _: None)
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_case_finds_figures_and_reaches_what_no_busy_machine_can_miss(
+    bench: Bench, name: str
+) -> None:
+    """Each case says what it found, and goals that count rows or differences are reached."""
+    findings = list(cases.run(bench, [name]))
+    assert findings
+    for found in findings:
+        assert found.case == name
+        if found.ours is None:
+            assert found.note.startswith("not measured: ")
+            continue
+        assert math.isfinite(found.ours)
+        if found.ratio is not None:
+            assert found.limit is not None
+            assert found.ratio.least <= found.ratio.median <= found.ratio.most
+        if found.goal is not None and not found.goal.timed:
+            assert found.reached, found
+    machine = Machine(2, 4.0, "kernel", "3.10", "18.6", 100.0)
+    table = list(report.lines(machine, SHORT, findings))
+    assert {line.count("|") for line in table[: len(findings) + 2]} == {9}
+    told = json.loads(json.dumps(report.as_json(machine, SHORT, findings), allow_nan=False))
+    assert [one["what"] for one in told["findings"]] == [found.what for found in findings]
+    assert plot.svg(findings).count("rx=") == sum(one.reached is not None for one in findings)
+
+
+def test_each_case_says_in_a_line_what_it_does() -> None:
+    """`taskq bench --list` has something to say about each."""
+    assert all(cases.summary(name).endswith(".") for name in cases.CASES)
+
+
+def test_an_exchange_touches_what_it_must_and_no_more(bench: Bench) -> None:
+    """Two rows of tasks, one attempt, one row of counts, as many look-ups beside 100 times more."""
+    found = {one.what: one for one in cases.run(bench, ["touched"])}
+    assert [one.ours for one in found.values()][:4] == [2, 1, 1, 0]
+    many = SHORT.few * 100
+    for standing in ("waiting", "finished"):
+        looked_up = found[f"rows looked up by an exchange, {many:,} tasks {standing}"]
+        assert looked_up.ours == looked_up.limit

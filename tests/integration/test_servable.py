@@ -1,0 +1,166 @@
+"""Which campaigns an agent is sent to, and in which shares."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from taskq import CampaignSpec, Client, Handler
+from taskq.database import Database
+from taskq.errors import NotFound
+from tests.backstage import Backstage
+from tests.fixtures.queues import Hire
+
+HANDLER = Handler("command", argv=("true",))
+
+
+def add(queue: Client, path: str, tasks: int = 1, **settings: object) -> None:
+    """Create a campaign that has a handler and tasks."""
+    spec = CampaignSpec(path, handler=HANDLER, **settings)  # type: ignore[arg-type]  # any field
+    queue.create_campaign(spec, exist_ok=True).seed({"n": n} for n in range(tasks))
+
+
+def served(
+    database: Database,
+    path: str = "/",
+    *,
+    lifetime_s: float | None = None,
+    offers: Sequence[str] = (),
+    most: int = 100,
+) -> list[str]:
+    """Return the paths of the campaigns in the order in which they are to be tried."""
+    rows = database.rows(
+        "servable", path=path, lifetime_s=lifetime_s, offers=list(offers), most=most
+    )
+    names = {node.campaign_id: node.path for node in Client(database).campaign("/").tree()}
+    return [names[row["campaign_id"]] for row in rows]
+
+
+def test_agent_is_sent_to_what_waits_at_and_below_its_campaign(
+    queue: Client, database: Database
+) -> None:
+    """Not to what is above, beside or has a name that begins alike; seeds count at once."""
+    for path in ("/a", "/a/b", "/a/b/c", "/a-b", "/a0", "/z"):
+        add(queue, path)
+    queue.create_campaign(CampaignSpec("/a/empty", handler=HANDLER))
+    queue.create_campaign("/a/unknown").seed([{"n": 1}])
+    assert sorted(served(database, "/a")) == ["/a", "/a/b", "/a/b/c"]
+    assert sorted(served(database)) == ["/a", "/a-b", "/a/b", "/a/b/c", "/a0", "/z"]
+    with pytest.raises(NotFound, match="/typo"):
+        served(database, "/typo")
+
+
+@pytest.mark.parametrize("close", ["pause", "cancel"])
+def test_nothing_is_served_below_a_closed_campaign(
+    close: str, queue: Client, database: Database
+) -> None:
+    """Neither from above it nor from below, however deep; what is beside it goes on."""
+    for path in ("/a", "/a/b/c/d", "/z"):
+        add(queue, path)
+    getattr(queue.campaign("/a/b"), close)()
+    assert sorted(served(database)) == ["/a", "/z"]
+    assert served(database, "/a/b/c") == []
+    queue.campaign("/z").pause()
+    assert served(database) == ["/a"]
+
+
+def test_campaigns_that_do_not_fit_the_agent_are_left_out(
+    queue: Client, database: Database
+) -> None:
+    """By their time limit, by what they require."""
+    add(queue, "/any")
+    add(queue, "/long", time_limit_s=1_000)
+    add(queue, "/gpu", requires=("gpu", "mem>=16"))
+    assert sorted(served(database)) == ["/any", "/long"]
+    assert served(database, lifetime_s=999.0) == ["/any"]
+    assert sorted(served(database, lifetime_s=1_000.0)) == ["/any", "/long"]
+    assert "/gpu" not in served(database, offers=["gpu", "mem=8"])
+    assert "/gpu" in served(database, offers=["gpu", "mem=16"])
+
+
+def test_campaign_at_its_limit_of_running_tasks_is_left_out(
+    queue: Client, database: Database, hire: Hire
+) -> None:
+    """Until one of them ends."""
+    add(queue, "/a", 5, max_running=2)
+    agent = hire("/a")
+    first, _ = agent.claim(2)
+    assert served(database) == []
+    agent.done(first)
+    assert served(database) == ["/a"]
+
+
+def test_no_more_are_named_than_asked_for(queue: Client, database: Database) -> None:
+    """And none twice."""
+    for name in "abcde":
+        add(queue, f"/{name}")
+    assert len(set(served(database, most=3))) == 3
+    assert sorted(served(database, most=9)) == ["/a", "/b", "/c", "/d", "/e"]
+
+
+def test_campaign_that_has_its_share_is_tried_when_others_give_nothing(
+    queue: Client, database: Database, hire: Hire
+) -> None:
+    """Order is all that shares decide: nothing waits while somebody would work."""
+    add(queue, "/large", 50)
+    add(queue, "/small", weight=0.001)
+    hire("/large").claim(40)
+    hire("/small")
+    assert sorted(served(database)) == ["/large", "/small"]
+
+
+def test_running_tasks_follow_the_weights_whatever_tasks_last(
+    queue: Client, backstage: Backstage
+) -> None:
+    """Thirty agents, who all see the counts as they were at the last full second.
+
+    The claims that weights 4, 1, 1 and lengths of 2, 12, 4 seconds lead to would give shares of
+    0.33, 0.5, 0.17 if each went by weight, and 0.11, 0.67, 0.22 if each were drawn alike.
+    """
+    lengths = {"/a": 2, "/b": 12, "/c": 4}
+    for path, weight in (("/a", 4.0), ("/b", 1.0), ("/c", 1.0)):
+        add(queue, path, 10_000, weight=weight)
+    ids = {queue.campaign(path).campaign_id: path for path in lengths}
+    draw = random.Random(1)
+    backstage.execute("select setseed(0.5)")
+    running: list[tuple[float, int]] = []  # when it ends, campaign
+    seen: Counter[str] = Counter()
+
+    for second in range(200):
+        ended = [campaign for end, campaign in running if end <= second]
+        running = [one for one in running if one[0] > second]
+        move(backstage, {campaign: -count for campaign, count in Counter(ended).items()})
+        claimed = choices(backstage, 30 - len(running))
+        running += [
+            (second + draw.expovariate(1 / lengths[ids[campaign]]), campaign)
+            for campaign in claimed
+        ]
+        move(backstage, Counter(claimed))
+        if second >= 50:
+            seen.update(ids[campaign] for _, campaign in running)
+
+    shares = {path: count / seen.total() for path, count in seen.items()}
+    assert shares == pytest.approx({"/a": 4 / 6, "/b": 1 / 6, "/c": 1 / 6}, abs=0.06)
+
+
+def choices(backstage: Backstage, agents: int) -> list[int]:
+    """Return where so many agents go who look at the same moment."""
+    rows = backstage.execute(
+        "select s.campaign_id from generate_series(1, %s) n"
+        " cross join lateral taskq.servable('/', n + 1e9, '{}', 1) s",
+        [agents],
+    )
+    return [row["campaign_id"] for row in rows]
+
+
+def move(backstage: Backstage, working: dict[int, int]) -> None:
+    """Count tasks as claimed (or ended, where negative), and bring it into the counters."""
+    for campaign, count in working.items():
+        backstage.execute(
+            "insert into taskq.delta (campaign_id, waiting, working) values (%s, %s, %s)",
+            [campaign, -max(count, 0), count],
+        )
+    backstage.execute("select taskq.fold()")
