@@ -22,7 +22,7 @@ begin
         raise exception 'session % has ended; open another', p_session using errcode = 'TQ410';
     end if;
     return query
-        select (t ->> 1)::bigint, (t ->> 2)::integer, t ->> 3, t -> 4
-          from jsonb_array_elements(v_answer.tasks) t;
+        select (t ->> 1)::bigint, (t ->> 2)::integer, t ->> 3, (t -> 4)::jsonb
+          from json_array_elements(v_answer.tasks) t;
 end
 $$;

@@ -17,7 +17,7 @@ create or replace function taskq.exchange(
     p_leases uuid[],
     p_wants integer[],
     out acks text[],
-    out tasks jsonb,
+    out tasks json,
     out refused bigint[],
     out revision integer
 )

@@ -16,10 +16,8 @@
 -- by key, and the rows are then reached by key again. Whatever may use the index over working tasks
 -- is planned by their share, which is never what the statistics say: it was seen to walk all of
 -- them for a report on three. So the status is compared as text, which no partial index answers.
--- Several small statements are faster here than one large: most of the
--- time of a statement on one row is spent in setting it up, and the rarer moves are skipped. For
--- the same reason values are computed inside the statements: PL/pgSQL sets each expression of its
--- own up anew in every transaction.
+-- Several small statements are faster here than one large: most of the time of a statement on few
+-- rows is spent in setting it up, and the rarer moves are skipped.
 create or replace function taskq.settle(
     p_campaign bigint,
     p_reports jsonb,
@@ -45,6 +43,19 @@ declare
     v_back taskq.task_status;
     v_jitter double precision;
 begin
+    v_accepted := coalesce(taskq.settle_done(p_campaign, p_reports), '{}');
+    if cardinality(v_accepted) = jsonb_array_length(p_reports) then
+        acks := array_fill('accepted'::text, array[cardinality(v_accepted)]);
+        waiting := 0;
+        delayed := 0;
+        ended := cardinality(v_accepted);
+        done := ended;
+        failed := 0;
+        cancelled := 0;
+        failures := 0;
+        return;
+    end if;
+
     with held as materialized (
         select r.*, t.attempt, t.session_id, t.claimed_at,
                r.outcome = 'released' and not coalesce(r.started, true) as unstarted
@@ -58,6 +69,7 @@ begin
                      ) with ordinality as r (
                          task, lease, outcome, retry, started, error_class, error, exit_code,
                          result, phases, tail, ord)
+               where r.ord <> all (v_accepted)
                order by r.task, r.lease, r.ord
           ) r
           cross join lateral (
@@ -79,21 +91,21 @@ begin
           from held h
          where not h.unstarted
     )
-    select array_agg(h.ord),
+    select v_accepted || array_agg(h.ord),
            array_agg(h.task) filter (where h.outcome = 'done'),
            array_agg(h.task) filter (where h.outcome = 'failed'),
            array_agg(h.task) filter (where h.outcome = 'failed' and not h.retry),
            array_agg(h.task) filter (where h.outcome = 'released'),
            array_agg(h.task) filter (where h.unstarted),
-           count(*),
-           count(*) filter (where h.outcome = 'done'),
+           cardinality(v_accepted) + count(*),
+           cardinality(v_accepted) + count(*) filter (where h.outcome = 'done'),
            count(*) filter (where h.outcome = 'failed'),
            0, 0, 0, 0
       into v_accepted, v_done, v_failed, v_hopeless, v_released, v_unstarted,
            ended, done, failures, waiting, delayed, failed, cancelled
       from held h;
 
-    if done > 0 then
+    if v_done is not null then
         update taskq.task t
            set status = 'done'
          where t.campaign_id = p_campaign
@@ -148,7 +160,7 @@ begin
 
     select array_agg(
                case
-                   when r.ord = any (coalesce(v_accepted, '{}')) then 'accepted'
+                   when r.ord = any (v_accepted) then 'accepted'
                    when exists (
                        select from taskq.attempt a
                         where a.campaign_id = p_campaign

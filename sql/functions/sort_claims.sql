@@ -11,7 +11,7 @@ create or replace function taskq.sort_claims(
     p_leases uuid[],
     p_wants integer[],
     out refused bigint[],
-    out again jsonb,
+    out again json,
     out sessions bigint[],
     out leases uuid[],
     out wants integer[]
@@ -46,8 +46,8 @@ begin
            array_agg(c.session_id order by c.ord) filter (where c.live and c.fit and not c.answered),
            array_agg(c.lease_id order by c.ord) filter (where c.live and c.fit and not c.answered),
            array_agg(c.want order by c.ord) filter (where c.live and c.fit and not c.answered),
-           (select jsonb_agg(
-                       jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload))
+           (select json_agg(
+                       json_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload))
               from claim a
               cross join lateral (
                   select t.lease_id, t.task_id, t.attempt

@@ -39,7 +39,7 @@ create or replace function taskq.take(
     p_leases uuid[],
     p_wants integer[],
     p_freed integer,
-    out tasks jsonb,
+    out tasks json,
     out taken integer,
     out refused bigint[],
     out revision integer
@@ -57,11 +57,12 @@ declare
     v_requires text[];
     v_limit integer;
     v_ordinary boolean;
+    v_alone boolean;
     v_sessions bigint[];
     v_leases uuid[];
     v_tasks bigint[];
-    v_last bigint[];
-    v_again jsonb;
+    v_ranks bigint[];
+    v_again json;
 begin
     taken := 0;
     if 0 > any (p_wants) or 1000 < any (p_wants) then
@@ -102,12 +103,12 @@ begin
         return;
     end if;
     -- One element for each task wanted: the n-th task found goes to the n-th element.
-    if 1 = all (p_wants) then
+    v_alone := cardinality(p_wants) = 1;
+    if v_alone then
+        v_leases := array_fill(p_leases[1], p_wants);
+    elsif 1 = all (p_wants) then
         v_sessions := p_sessions;
         v_leases := p_leases;
-    elsif cardinality(p_wants) = 1 then
-        v_sessions := array_fill(p_sessions[1], p_wants);
-        v_leases := array_fill(p_leases[1], p_wants);
     else
         select array_agg(c.session_id order by c.ord), array_agg(c.lease_id order by c.ord)
           into v_sessions, v_leases
@@ -123,8 +124,8 @@ begin
         if not v_hinted then
             v_hint := array[-32768, 0];
         end if;
-        select array_agg(p.task_id), max(array[p.rank, p.task_id])
-          into v_tasks, v_last
+        select array_agg(p.task_id), array_agg(p.rank)
+          into v_tasks, v_ranks
           from (
               select t.task_id, (-t.priority)::bigint as rank
                 from taskq.task t
@@ -150,15 +151,21 @@ begin
     with moved as (
         update taskq.task t
            set status = 'working',
-               lease_id = v_leases[array_position(v_tasks, t.task_id)],
-               session_id = v_sessions[array_position(v_tasks, t.task_id)],
+               lease_id = case
+                   when v_alone then p_leases[1]
+                   else v_leases[array_position(v_tasks, t.task_id)]
+               end,
+               session_id = case
+                   when v_alone then p_sessions[1]
+                   else v_sessions[array_position(v_tasks, t.task_id)]
+               end,
                claimed_at = v_now,
                attempt = t.attempt + 1
          where t.campaign_id = p_campaign
            and t.task_id = any (v_tasks)
      returning t.task_id, t.lease_id, t.attempt
     )
-    select jsonb_agg(jsonb_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
+    select json_agg(json_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
            count(*)
       into tasks, taken
       from moved m
@@ -171,8 +178,15 @@ begin
       ) s;
 
     if v_again is not null then
-        tasks := tasks || v_again;
+        select json_agg(a.task)
+          into tasks
+          from (
+              select json_array_elements(tasks) as task
+               union all
+              select json_array_elements(v_again)
+          ) a;
     end if;
-    v_setting := set_config(v_setting, (v_last || v_hint[3])::text, false);
+    v_hint[1:2] := array[v_ranks[cardinality(v_ranks)], v_tasks[cardinality(v_tasks)]];
+    v_setting := set_config(v_setting, v_hint::text, false);
 end
 $$;

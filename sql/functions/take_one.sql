@@ -14,7 +14,7 @@ create or replace function taskq.take_one(
     p_campaign bigint,
     p_session bigint,
     p_lease uuid,
-    out tasks jsonb,
+    out tasks json,
     out revision integer
 )
 language plpgsql
@@ -65,8 +65,8 @@ begin
             where w.session_id = p_session
               and w.lease_id = p_lease
               and w.status = 'working')
- returning jsonb_build_array(
-               jsonb_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload)),
+ returning json_build_array(
+               json_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload)),
            c.revision, -t.priority, t.task_id
       into tasks, revision, v_rank, v_task;
     if found then

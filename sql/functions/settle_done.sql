@@ -1,0 +1,57 @@
+-- settle_done(campaign, reports): takes in reports that are all of successes, as most are. A part of
+-- settle(), which takes in what remains; not for clients.
+--
+-- accepted: the positions of the reports by which an attempt ended, in no order; null if there are
+--     none or if something else than a success is reported. Of reports on one task only the first
+--     is looked at here.
+--
+-- Locks: the rows of the tasks, in the order of task_id. Index: task_pkey; see settle() for why
+-- nothing else can be used. Two statements, where settle() needs three that do more each: a fifth of
+-- the time of an exchange.
+create or replace function taskq.settle_done(
+    p_campaign bigint,
+    p_reports jsonb,
+    out accepted bigint[]
+)
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_tasks bigint[];
+    v_leases uuid[];
+    v_ordinary boolean;
+begin
+    select array_agg((r.report ->> 'task')::bigint), array_agg((r.report ->> 'lease')::uuid),
+           bool_and(r.report ->> 'outcome' = 'done')
+      into v_tasks, v_leases, v_ordinary
+      from jsonb_array_elements(p_reports) as r (report);
+    if v_ordinary is not true then
+        return;
+    end if;
+
+    with ended as (
+        update taskq.task t
+           set status = 'done'
+         where t.campaign_id = p_campaign
+           and t.task_id = any (v_tasks)
+           and t.lease_id = v_leases[array_position(v_tasks, t.task_id)]
+           and t.status::text = 'working'
+     returning t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
+               array_position(v_tasks, t.task_id) as ord
+    ), recorded as (
+        insert into taskq.attempt (
+               campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
+               ended_at, outcome, error_class, error, result, phases, tail)
+        select p_campaign, e.task_id, e.attempt, (r.report ->> 'exit_code')::integer, e.lease_id,
+               e.session_id, e.claimed_at, v_now, 'done', r.report ->> 'error_class',
+               r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
+               r.report ->> 'tail'
+          from ended e
+          cross join lateral (
+              select p_reports -> (e.ord - 1) as report
+              offset 0
+          ) r
+    )
+    select array_agg(e.ord) into accepted from ended e;
+end
+$$;
