@@ -100,4 +100,3 @@ def _connected(line: Line) -> Iterator[Statements]:
         raise SessionLost(str(error)) from error
     except TaskqError as error:
         raise Refused(str(error)) from error
-

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import uuid
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Callable, Mapping, Optional, Tuple
 
@@ -196,7 +195,8 @@ def new_lease(now_ns: Optional[int] = None) -> str:
     value = (millis & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 7 << 76
     value = value & ~(0x3 << 62) | 2 << 62
-    return str(uuid.UUID(int=value))
+    digits = f"{value:032x}"  # as uuid.UUID writes it, which takes four times as long
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class LeaseIds:

@@ -1,0 +1,300 @@
+"""Gathered exchanges: many agents, few statements, and each is answered as if it were alone."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.choice import Serving
+from taskq.database import Database
+from taskq.direct import DirectTransport
+from taskq.gathering import Gatherer
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.protocol import (
+    ACCEPTED,
+    DONE,
+    DUPLICATE,
+    UNKNOWN,
+    Answer,
+    Hello,
+    LeaseIds,
+    Report,
+    Request,
+    Task,
+)
+from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+
+SERVING = Serving("/c")
+
+
+NEVER_RUN = Handler("command", argv=("true",))
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that agents may choose, without tasks."""
+    return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+
+
+class Members:
+    """Agents that share a gatherer."""
+
+    def __init__(self, database: Database, count: int) -> None:
+        transport = DirectTransport(database)
+        self.sessions = [
+            transport.open(Hello(str(uuid.uuid4()), "/c", "a", "h", 1, "s", 1, "0")).session
+            for _ in range(count)
+        ]
+        self.lease_ids = LeaseIds()
+        transport.close(0)
+
+    def claim(self, number: int, want: int = 1) -> Request:
+        """Return the request of a claim."""
+        return Request(self.sessions[number], want=want, lease=self.lease_ids())
+
+
+@pytest.fixture
+def gathered(
+    database: Database,
+) -> Callable[[Callable[[Gatherer], Coroutine[Any, Any, None]]], None]:
+    """Give a function that runs a coroutine with a gatherer in a loop of its own."""
+
+    def run(scene: Callable[[Gatherer], Coroutine[Any, Any, None]]) -> None:
+        async def play() -> None:
+            async with Gatherer(database) as gatherer:
+                await scene(gatherer)
+
+        asyncio.run(asyncio.wait_for(play(), 60))
+
+    return run
+
+
+Run = Callable[[Callable[[Gatherer], Coroutine[Any, Any, None]]], None]
+
+
+def done(task: Task) -> Report:
+    """Return the report that a task succeeded."""
+    return Report(task.campaign, task.task, task.lease, DONE, result={"n": task.payload["n"]})
+
+
+def test_each_task_of_many_agents_is_done_once(
+    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+) -> None:
+    """A hundred agents, each with one task at a time, share few statements and no task."""
+    campaign.seed({"n": n} for n in range(1_000))
+    members = Members(database, 100)
+    executed: Counter[int] = Counter()
+
+    async def work(gatherer: Gatherer, number: int) -> None:
+        answer = await gatherer.exchange(members.claim(number), SERVING)
+        while answer.tasks:
+            (task,) = answer.tasks
+            executed[task.payload["n"]] += 1
+            request = Request(
+                members.sessions[number],
+                reports=(done(task),),
+                want=1,
+                lease=members.lease_ids(),
+            )
+            answer = await gatherer.exchange(request, SERVING)
+            assert [ack.verdict for ack in answer.acks] == [ACCEPTED]
+
+    async def scene(gatherer: Gatherer) -> None:
+        await asyncio.gather(*(work(gatherer, number) for number in range(100)))
+
+    gathered(scene)
+    assert executed == Counter(range(1_000))
+    assert set(statuses(backstage).values()) == {"done"}
+    assert_counts_are_true(backstage)
+    moved = value(backstage, "select count(distinct claimed_at) from taskq.attempt")
+    assert moved < 200, "claims were not gathered"
+
+
+def test_every_agent_gets_what_it_wants(
+    campaign: Campaign, database: Database, gathered: Run
+) -> None:
+    """Claims of unlike size in one statement are told apart."""
+    campaign.seed({"n": n} for n in range(100))
+    members = Members(database, 5)
+
+    async def scene(gatherer: Gatherer) -> None:
+        answers = await asyncio.gather(
+            *(gatherer.exchange(members.claim(n, n + 1), SERVING) for n in range(5))
+        )
+        assert [len(answer.tasks) for answer in answers] == [1, 2, 3, 4, 5]
+        assert all(answer.campaigns[0].path == "/c" for answer in answers)
+        assert len({task.task for answer in answers for task in answer.tasks}) == 15
+
+    gathered(scene)
+
+
+def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
+    campaign: Campaign, database: Database, gathered: Run
+) -> None:
+    """Who gets nothing learns how many tasks are left with others."""
+    campaign.seed({"n": n} for n in range(2))
+    members = Members(database, 4)
+
+    async def scene(gatherer: Gatherer) -> None:
+        answers = await asyncio.gather(
+            *(gatherer.exchange(members.claim(n), SERVING) for n in range(4))
+        )
+        assert sorted(len(answer.tasks) for answer in answers) == [0, 0, 1, 1]
+        assert {answer.unfinished for answer in answers if not answer.tasks} == {2}
+
+    gathered(scene)
+
+
+def test_session_that_has_ended_is_told_alone(
+    campaign: Campaign, database: Database, gathered: Run
+) -> None:
+    """The others of the same statement get their tasks."""
+    campaign.seed({"n": n} for n in range(10))
+    members = Members(database, 3)
+    transport = DirectTransport(database)
+    transport.close(members.sessions[1])
+
+    async def scene(gatherer: Gatherer) -> None:
+        answers = await asyncio.gather(
+            *(gatherer.exchange(members.claim(n), SERVING) for n in range(3)),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [Answer, SessionLost, Answer]
+
+    gathered(scene)
+
+
+def test_request_that_is_wrong_fails_alone(
+    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+) -> None:
+    """A report that the database cannot take does not keep the others from theirs."""
+    campaign.seed({"n": n} for n in range(10))
+    members = Members(database, 3)
+
+    async def scene(gatherer: Gatherer) -> None:
+        claimed = await asyncio.gather(
+            *(gatherer.exchange(members.claim(n), SERVING) for n in range(3))
+        )
+        (first,), (second,), (third,) = (answer.tasks for answer in claimed)
+        wrong = Report(second.campaign, second.task, "no uuid", DONE)
+        answers = await asyncio.gather(
+            *(
+                gatherer.exchange(Request(members.sessions[number], reports=(report,)), SERVING)
+                for number, report in enumerate((done(first), wrong, done(third)))
+            ),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [Answer, Refused, Answer]
+
+    gathered(scene)
+    assert sorted(statuses(backstage).values()) == ["done"] * 2 + ["waiting"] * 7 + ["working"]
+
+
+def test_exchange_repeated_gets_the_same_answer(
+    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+) -> None:
+    """Also while its first copy is on the way: a session is in one statement once."""
+    campaign.seed({"n": n} for n in range(10))
+    members = Members(database, 1)
+
+    async def scene(gatherer: Gatherer) -> None:
+        request = members.claim(0, 2)
+        first, second = await asyncio.gather(
+            gatherer.exchange(request, SERVING), gatherer.exchange(request, SERVING)
+        )
+        assert sorted(task.task for task in first.tasks) == sorted(
+            task.task for task in second.tasks
+        )
+        report = Request(members.sessions[0], reports=(done(first.tasks[0]),))
+        verdicts = [(await gatherer.exchange(report, SERVING)).acks[0].verdict for _ in range(2)]
+        assert verdicts == [ACCEPTED, DUPLICATE]
+        unknown = Report(campaign.campaign_id, 999_999, request.lease, DONE)
+        answer = await gatherer.exchange(Request(members.sessions[0], reports=(unknown,)), SERVING)
+        assert answer.acks[0].verdict == UNKNOWN
+
+    gathered(scene)
+    assert value(backstage, "select count(*) from taskq.attempt") == 1
+
+
+def test_lost_connection_is_told_and_the_next_exchange_finds_another(
+    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+) -> None:
+    """An exchange whose answer got lost may be repeated, and is answered."""
+    campaign.seed({"n": n} for n in range(10))
+    members = Members(database, 4)
+
+    async def scene(gatherer: Gatherer) -> None:
+        await gatherer.exchange(members.claim(0), SERVING)
+        backstage.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        requests = [members.claim(number) for number in range(4)]
+        answers = await asyncio.gather(
+            *(gatherer.exchange(request, SERVING) for request in requests),
+            return_exceptions=True,
+        )
+        assert TransportFailed in {type(answer) for answer in answers}
+        again = await asyncio.gather(*(gatherer.exchange(request, SERVING) for request in requests))
+        assert [len(answer.tasks) for answer in again] == [1, 1, 1, 1]
+
+    gathered(scene)
+    assert value(backstage, "select count(*) from taskq.task where status = 'working'") == 5
+
+
+def test_exchange_that_nobody_waits_for_claims_nothing(
+    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage, dsn: str
+) -> None:
+    """Who gives up before the statement went out leaves no task behind."""
+    campaign.seed({"n": n} for n in range(10))
+    members = Members(database, 8)
+
+    async def scene(gatherer: Gatherer) -> None:
+        await gatherer.exchange(members.claim(0), SERVING)
+        with psycopg.connect(dsn) as other:
+            # Claims of all connections wait for this, so that what comes later waits in line.
+            other.execute("lock table taskq.task in access exclusive mode")
+            stuck = [
+                asyncio.ensure_future(gatherer.exchange(members.claim(number), SERVING))
+                for number in range(1, 8)
+            ]
+            await asyncio.sleep(0.2)
+            late = asyncio.ensure_future(gatherer.exchange(members.claim(0), SERVING))
+            await asyncio.sleep(0)
+            late.cancel()
+            other.rollback()
+        assert [len((await one).tasks) for one in stuck] == [1] * 7
+
+    gathered(scene)
+    assert value(backstage, "select count(*) from taskq.task where status = 'working'") == 8
+
+
+def test_gatherer_serves_one_agent_as_its_own_transport_does(
+    campaign: Campaign, queue: Client, database: Database, gathered: Run
+) -> None:
+    """An exchange with reports on several campaigns is answered in the order of its reports."""
+    other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
+    campaign.seed([{"n": 1}])
+    other.seed([{"n": 2}])
+    members = Members(database, 1)
+
+    async def scene(gatherer: Gatherer) -> None:
+        tasks = []
+        for path in ("/c", "/other"):
+            answer = await gatherer.exchange(members.claim(0), Serving(path))
+            tasks += answer.tasks
+        reports = tuple(done(task) for task in reversed(tasks))
+        answer = await gatherer.exchange(Request(members.sessions[0], reports=reports), SERVING)
+        assert [(ack.campaign, ack.verdict) for ack in answer.acks] == [
+            (other.campaign_id, ACCEPTED),
+            (campaign.campaign_id, ACCEPTED),
+        ]
+
+    gathered(scene)

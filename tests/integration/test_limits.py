@@ -1,0 +1,112 @@
+"""What a campaign asks of those who claim in it: how many tasks may run, what an agent offers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from taskq import Campaign, CampaignSpec, Client
+from tests.agent_double import AgentDouble, Claimed, report_of
+from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.fixtures.queues import Hire
+
+WORKING = "select count(*) from taskq.task where status = 'working'"
+
+
+def turn(agent: AgentDouble, held: list[Claimed], want: int) -> list[Claimed]:
+    """Report tasks as done and claim others in one exchange."""
+    reports = [report_of(one, "done") for one in held]
+    return agent.claimed(agent.exchange(reports, want))
+
+
+@pytest.fixture
+def limited(queue: Client) -> Campaign:
+    """Give a campaign of 300 tasks, 5 of which may run at a time."""
+    campaign = queue.create_campaign(CampaignSpec("/limited", max_running=5))
+    campaign.seed({"n": n} for n in range(300))
+    return campaign
+
+
+def test_no_more_run_than_the_campaign_allows(limited: Campaign, hire: Hire) -> None:
+    """A claim gets what the limit leaves, though more is waiting."""
+    first, second = hire(limited.path), hire(limited.path)
+    held = first.claim(3)
+    assert [len(held), len(second.claim(3)), len(first.claim(3))] == [3, 2, 0]
+    first.done(held[0])
+    assert len(second.claim(10)) == 1
+
+
+def test_task_that_ends_makes_room_in_the_same_exchange(limited: Campaign, hire: Hire) -> None:
+    """An agent that reports one task and claims another is not held up by its own."""
+    agent = hire(limited.path)
+    held = agent.claim(5)
+    for _ in range(3):
+        held = turn(agent, held, 5)
+        assert len(held) == 5
+
+
+def test_limit_holds_while_many_claim_at_once(
+    limited: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Eight connections claim and report as fast as they can; at no moment do more than five run.
+
+    A claim that counted before the one ahead of it committed would overrun the limit.
+    """
+    agents = [hire(limited.path) for _ in range(8)]
+    start = Barrier(len(agents))
+
+    def work(number: int) -> int:
+        done, idle = 0, 0
+        start.wait()
+        held = agents[number].claim(1 + number % 3)
+        while idle < 40:
+            done += len(held)
+            held = turn(agents[number], held, 1 + number % 3)
+            idle = 0 if held else idle + 1
+        return done
+
+    with ThreadPoolExecutor(len(agents)) as pool:
+        working = [pool.submit(work, number) for number in range(len(agents))]
+        most = 0
+        while not all(one.done() for one in working):
+            most = max(most, value(backstage, WORKING))
+        assert sum(one.result() for one in working) == 300
+    assert most <= 5
+    assert_counts_are_true(backstage)
+
+
+def test_limit_refuses_claims_that_cannot_see_the_others(
+    limited: Campaign, hire: Hire, dsn: str
+) -> None:
+    """Under an old snapshot nobody knows how many run, so a claim there is an error."""
+    agent = hire(limited.path)
+    with (
+        psycopg.connect(dsn, row_factory=dict_row) as other,
+        pytest.raises(psycopg.Error, match="claim under read committed") as raised,
+    ):
+        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        other.execute("select from taskq.claim('/limited', %s, gen_random_uuid())", [agent.session])
+    assert raised.value.sqlstate == "TQ400"
+
+
+def test_agent_without_what_is_required_gets_nothing(queue: Client, hire: Hire) -> None:
+    """Tags are checked where tasks are handed out, whoever chooses the campaign."""
+    campaign = queue.create_campaign(CampaignSpec("/gpu", requires=("gpu", "mem>=16")))
+    campaign.seed({"n": n} for n in range(4))
+    small = hire("/gpu", offers=("gpu", "mem=8"))
+    large = hire("/gpu", offers=("gpu", "mem=64", "site=kr"))
+    assert (small.claim(4), len(large.claim(3))) == ([], 3)
+    assert [len(small.claim(1)), len(large.claim(3))] == [0, 1]
+
+
+def test_repeated_claim_under_requirements_gets_the_same_tasks(queue: Client, hire: Hire) -> None:
+    """A claim whose answer was lost is answered again, beside new claims of others."""
+    campaign = queue.create_campaign(CampaignSpec("/gpu", requires=("gpu",)))
+    campaign.seed({"n": n} for n in range(4))
+    agent = hire("/gpu", offers=("gpu",))
+    first = agent.claim(2)
+    assert agent.claim(2, lease=first[0].lease) == first
