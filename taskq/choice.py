@@ -1,9 +1,9 @@
 """Which campaign an agent claims in.
 
-The queue draws an order in which to try the campaigns that an agent can serve (`servable`: a lottery
-in which the campaigns that run less than their share win more often). It holds for a second; then
-it is drawn anew. So an agent beside a thousand open campaigns asks no more often than one beside
-a single campaign, and its next claim most often goes where its last report went.
+The queue draws an order in which to try the campaigns that an agent can serve (`servable`: a
+lottery in which the campaigns that run less than their share win more often). It holds for a
+second; then it is drawn anew. So an agent beside a thousand open campaigns asks no more often than
+one beside a single campaign, and its next claim most often goes where its last report went.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ defect of the caller and becomes `UsageError`.
 from __future__ import annotations
 
 import importlib.resources
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -25,6 +27,8 @@ from taskq.errors import Conflict, NotFound, ServerUnsuitable, TaskqError, Unava
 
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
+#: Runs of a statement on a connection before it is prepared there: what runs twice runs often.
+PREPARE_THRESHOLD: Final = 1
 
 Row = dict[str, Any]
 
@@ -115,15 +119,30 @@ class Statements:
                 copy.write_row(row)
 
 
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """How to connect; `conninfo` may hold a password."""
+
+    conninfo: str
+    server: str
+    options: dict[str, Any]
+
+    def connect(self) -> psycopg.Connection[Row]:
+        return psycopg.Connection[Row].connect(self.conninfo, **self.options)
+
+    async def connect_async(self) -> psycopg.AsyncConnection[Row]:
+        return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
+
+
 class Line:
     """One connection of one's own, for a caller that uses it all the time. Not for two threads.
 
     Opened when first needed and again after it broke.
     """
 
-    def __init__(self, dsn: str, server: str) -> None:
-        self._dsn = dsn
-        self._server = server
+    def __init__(self, address: _Address) -> None:
+        self._address = address
+        self._server = address.server
         self._connection: psycopg.Connection[Row] | None = None
         self._statements: Statements | None = None
 
@@ -132,7 +151,7 @@ class Line:
         """Give the connection; errors come out translated, and a broken one is dropped."""
         with translated(self._server):
             if self._connection is None or self._statements is None:
-                self._connection = _connect(self._dsn)
+                self._connection = self._address.connect()
                 self._statements = Statements(self._connection)
             connection = self._connection
             try:
@@ -154,9 +173,9 @@ class Line:
 class AsyncLine:
     """The same for asyncio. Not for two tasks at a time."""
 
-    def __init__(self, dsn: str, server: str) -> None:
-        self._dsn = dsn
-        self._server = server
+    def __init__(self, address: _Address) -> None:
+        self._address = address
+        self._server = address.server
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._cursor: psycopg.AsyncCursor[Row] | None = None
 
@@ -165,9 +184,7 @@ class AsyncLine:
         with translated(self._server):
             try:
                 if self._cursor is None:
-                    self._connection = await psycopg.AsyncConnection[Row].connect(
-                        self._dsn, **_CONNECTION
-                    )
+                    self._connection = await self._address.connect_async()
                     self._cursor = self._connection.cursor()
                 await self._cursor.execute(statement(name), values)
                 return await self._cursor.fetchall()
@@ -188,17 +205,30 @@ class AsyncLine:
 class Database:
     """A server, through a pool of connections; safe to share between threads."""
 
-    def __init__(self, dsn: str, *, server: str | None = None) -> None:
-        """`server` is what messages call it: never the DSN, which may hold a password."""
+    def __init__(self, dsn: str, *, server: str | None = None, prepare: bool | None = None) -> None:
+        """Name the server; nothing is opened yet.
+
+        server: what messages call it: never the DSN, which may hold a password.
+        prepare: whether statements are prepared on the server. PgBouncer before 1.21 cannot have
+        that in transaction mode. None: unless `TASKQ_PREPARE` is off.
+        """
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else described(dsn)
-        self._address = psycopg.conninfo.make_conninfo(
-            **_DEFAULTS | psycopg.conninfo.conninfo_to_dict(dsn)
+        if prepare is None:
+            prepare = os.environ.get("TASKQ_PREPARE", "on") != "off"
+        self._address = _Address(
+            psycopg.conninfo.make_conninfo(**_DEFAULTS | psycopg.conninfo.conninfo_to_dict(dsn)),
+            self.server,
+            {
+                "autocommit": True,
+                "row_factory": dict_row,
+                "prepare_threshold": PREPARE_THRESHOLD if prepare else None,
+            },
         )
         self._pool = psycopg_pool.ConnectionPool(
-            self._address,
+            self._address.conninfo,
             connection_class=psycopg.Connection[Row],
-            kwargs=_CONNECTION,
+            kwargs=self._address.options,
             min_size=0,
             max_size=8,
             timeout=POOL_TIMEOUT_S,
@@ -210,7 +240,7 @@ class Database:
     def open(self) -> Self:
         """Connect once, so that a wrong address is told at once; raise `Unavailable`."""
         with translated(self.server):
-            _connect(self._address).close()
+            self._address.connect().close()
             self._pool.open()
         return self
 
@@ -256,11 +286,11 @@ class Database:
 
     def line(self) -> Line:
         """Return a connection outside the pool."""
-        return Line(self._address, self.server)
+        return Line(self._address)
 
     def async_line(self) -> AsyncLine:
         """Return a connection for asyncio."""
-        return AsyncLine(self._address, self.server)
+        return AsyncLine(self._address)
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""
@@ -300,7 +330,6 @@ def described(dsn: str) -> str:
     return f"the database {parts.get('dbname') or '(default)'} at {host}{port}"
 
 
-_CONNECTION: Final[dict[str, Any]] = {"autocommit": True, "row_factory": dict_row}
 _DEFAULTS: Final[dict[str, Any]] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
     "application_name": "taskq",
@@ -312,10 +341,6 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-
-
-def _connect(dsn: str) -> psycopg.Connection[Row]:
-    return psycopg.Connection[Row].connect(dsn, **_CONNECTION)
 
 
 def _first_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from taskq.choice import Serving
 from taskq.database import Database, Line, SessionEnded, Statements
 from taskq.errors import TaskqError, Unavailable
-from taskq.exchanging import Asked, Exchanges
+from taskq.exchanging import Asked, Exchanges, run
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Request, Welcome
 
@@ -77,15 +77,10 @@ class DirectTransport:
         serving = Serving(self._path, self._offers, request.lifetime_s)
         steps = self._exchanges.steps([Asked(request, serving)])
         with _connected(self._exchange_line) as statements:
-            query = next(steps)
-            try:
-                while True:
-                    query = steps.send(statements.rows(query.name, **query.values))
-            except StopIteration as end:
-                (answer,) = end.value
+            (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
         if isinstance(answer, SessionLost):
             raise answer
-        return answer  # type: ignore[no-any-return]  # what a generator returns comes untyped
+        return answer
 
 
 @contextmanager

@@ -250,6 +250,17 @@ class Exchanges:
         return (known,)
 
 
+def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | SessionLost]:
+    """Take steps by a function that runs a statement; return the answers."""
+    try:
+        query = next(steps)
+        while True:
+            query = steps.send(ask(query))
+    except StopIteration as end:
+        answers: list[Answer | SessionLost] = end.value
+        return answers
+
+
 def encoded(report: Report) -> dict[str, Any]:
     """Return a report as the server-side functions take it, without what goes without saying."""
     body = {

@@ -55,7 +55,7 @@ class Gatherer:
         self._most = most
         self._exchanges = Exchanges()
         self._waiting: deque[_Waiting] = deque()
-        self._flying = 0
+        self._speaking: set[int] = set()
         self._rounds: set[asyncio.Task[None]] = set()
         self._late: asyncio.TimerHandle | None = None
 
@@ -98,14 +98,13 @@ class Gatherer:
         loop = asyncio.get_running_loop()
         busy = self._lines - len(self._free)
         while self._waiting and self._free:
-            total = len(self._waiting) + self._flying
+            total = len(self._waiting) + len(self._speaking)
             worth = min(self._lines, max(1, total // WORTH_A_LINE))
             if busy >= worth and not late:
                 break
             gathered = self._gathered(min(self._most, -(-total // worth)))
             if not gathered:
                 break
-            self._flying += len(gathered)
             round_ = loop.create_task(self._round(self._free.pop(), gathered))
             self._rounds.add(round_)
             round_.add_done_callback(self._rounds.discard)
@@ -115,21 +114,29 @@ class Gatherer:
             self._late = loop.call_later(PATIENCE_S, self._go, True)
 
     def _gathered(self, most: int) -> list[_Waiting]:
-        """Take what goes into one statement: each session once, and not too many tasks."""
+        """Take what goes into one statement: not too many tasks, and each session once.
+
+        Nor a session that is on its way already: of two copies of a claim under way at the same
+        time, neither would find what the other takes.
+        """
         gathered: list[_Waiting] = []
-        sessions: set[int] = set()
+        later: list[_Waiting] = []
         want = 0
         while self._waiting and len(gathered) < most:
-            first = self._waiting[0]
-            if first.answer.done():  # given up meanwhile; what it claims would be nobody's
-                self._waiting.popleft()
-                continue
+            first = self._waiting.popleft()
             request = first.asked.request
+            if first.answer.done():  # given up meanwhile; what it claims would be nobody's
+                continue
+            if request.session in self._speaking:
+                later.append(first)
+                continue
             want += request.want
-            if request.session in sessions or (gathered and want > MAX_CLAIM):
+            if gathered and want > MAX_CLAIM:
+                later.append(first)
                 break
-            sessions.add(request.session)
-            gathered.append(self._waiting.popleft())
+            self._speaking.add(request.session)
+            gathered.append(first)
+        self._waiting.extendleft(reversed(later))
         return gathered
 
     async def _round(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
@@ -137,7 +144,7 @@ class Gatherer:
         try:
             await self._answer(line, gathered)
         finally:
-            self._flying -= len(gathered)
+            self._speaking.difference_update(one.asked.request.session for one in gathered)
             self._free.append(line)
             if self._waiting:
                 # After those who have just been answered have said what they want next.

@@ -31,6 +31,9 @@ from taskq_agent.protocol import (
 )
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value
 
+Scene = Callable[[Gatherer], Coroutine[Any, Any, None]]
+Run = Callable[[Scene], None]
+
 SERVING = Serving("/c")
 
 
@@ -66,7 +69,7 @@ def gathered(
 ) -> Callable[[Callable[[Gatherer], Coroutine[Any, Any, None]]], None]:
     """Give a function that runs a coroutine with a gatherer in a loop of its own."""
 
-    def run(scene: Callable[[Gatherer], Coroutine[Any, Any, None]]) -> None:
+    def run(scene: Scene) -> None:
         async def play() -> None:
             async with Gatherer(database) as gatherer:
                 await scene(gatherer)
@@ -74,9 +77,6 @@ def gathered(
         asyncio.run(asyncio.wait_for(play(), 60))
 
     return run
-
-
-Run = Callable[[Callable[[Gatherer], Coroutine[Any, Any, None]]], None]
 
 
 def done(task: Task) -> Report:

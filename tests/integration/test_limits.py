@@ -84,12 +84,11 @@ def test_limit_refuses_claims_that_cannot_see_the_others(
 ) -> None:
     """Under an old snapshot nobody knows how many run, so a claim there is an error."""
     agent = hire(limited.path)
-    with (
-        psycopg.connect(dsn, row_factory=dict_row) as other,
-        pytest.raises(psycopg.Error, match="claim under read committed") as raised,
-    ):
+    with psycopg.connect(dsn, row_factory=dict_row) as other:
         other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        other.execute("select from taskq.claim('/limited', %s, gen_random_uuid())", [agent.session])
+        claim = "select from taskq.claim('/limited', %s, gen_random_uuid())"
+        with pytest.raises(psycopg.Error, match="claim under read committed") as raised:
+            other.execute(claim, [agent.session])
     assert raised.value.sqlstate == "TQ400"
 
 
