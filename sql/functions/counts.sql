@@ -10,9 +10,9 @@
 -- folded (some thousands at most), not with tasks or campaigns elsewhere.
 -- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
 --
--- The settings leave one plan: the campaigns are a range of paths, their counters are found by one
--- pass over their ids, and the rest is joined by hash. A nested loop over deltas that are thought to
--- be few would take a thousand times as long; compiling the statement, thirty times.
+-- The settings leave one plan: one pass over a range of paths, with counters, and the campaigns of
+-- deltas, found by key. A join of deltas with campaigns that goes by no key would take a thousand
+-- times as long where there are more of them than the statistics say; compiling, thirty times.
 create or replace function taskq.counts(p_path text, p_depth integer)
 returns table (
     campaign_id bigint,
@@ -34,7 +34,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
-set enable_nestloop = off
+set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
@@ -53,15 +53,7 @@ begin
     end if;
 
     return query
-        with part as materialized (
-            select c.campaign_id, c.parent_id, c.path,
-                   case when p_depth is null then c.campaign_id else c.lineage[v_level] end as node,
-                   greatest(
-                       v_state, c.status,
-                       case when c.lineage && v_cancelled then 'cancelled'::taskq.campaign_status
-                            when c.lineage && v_paused then 'paused' end) as state
-              from taskq.subtree(p_path) c
-        ), fresh as (
+        with fresh as (
             select d.campaign_id,
                    sum(d.waiting) as waiting, sum(d.delayed) as delayed,
                    sum(d.working) as working, sum(d.done) as done, sum(d.failed) as failed,
@@ -69,31 +61,43 @@ begin
                    sum(d.losses) as losses
               from taskq.unfolded() d
              group by d.campaign_id
-        ), total as (
-            select p.node,
-                   taskq.total(n.waiting + coalesce(f.waiting, 0)) as waiting,
-                   taskq.total(n.delayed + coalesce(f.delayed, 0)) as delayed,
-                   taskq.total(n.working + coalesce(f.working, 0)) as working,
-                   taskq.total(n.done + coalesce(f.done, 0)) as done,
-                   taskq.total(n.failed + coalesce(f.failed, 0)) as failed,
-                   taskq.total(n.cancelled + coalesce(f.cancelled, 0)) as cancelled,
-                   taskq.total(n.failures + coalesce(f.failures, 0)) as failures,
-                   taskq.total(n.losses + coalesce(f.losses, 0)) as losses
-              from part p
-              join taskq.counter n on n.campaign_id = p.campaign_id
-              left join fresh f on f.campaign_id = p.campaign_id
-             where n.campaign_id = any (array(select p.campaign_id from part p))
-             group by p.node
-        ), below as (
-            select p.parent_id, count(*) as children
-              from part p
-             group by p.parent_id
+        ), part as (
+            -- Each campaign, with what is counted of it, belongs to the row of its node.
+            select case when p_depth is null then c.campaign_id else c.lineage[v_level] end as node,
+                   c.campaign_id, c.parent_id, c.path,
+                   greatest(
+                       v_state, c.status,
+                       case when c.lineage && v_cancelled then 'cancelled'::taskq.campaign_status
+                            when c.lineage && v_paused then 'paused' end) as state,
+                   n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
+                   n.losses
+              from taskq.subtree(p_path) c
+              join taskq.counter n on n.campaign_id = c.campaign_id
+             union all
+            select case when p_depth is null then c.campaign_id else c.lineage[v_level] end,
+                   null, null, null, null,
+                   f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
+                   f.losses
+              from fresh f
+              join taskq.campaign c on c.campaign_id = f.campaign_id
+             where v_top = any (c.lineage)
+             union all
+            -- At depth null it also counts as a child of the one above it.
+            select c.parent_id, null, c.parent_id, null, null, 0, 0, 0, 0, 0, 0, 0, 0
+              from taskq.subtree(p_path) c
+             where p_depth is null
+               and c.campaign_id <> v_top
         )
-        select p.campaign_id, p.path, p.state, coalesce(b.children, 0),
-               t.waiting, t.delayed, t.working, t.done, t.failed, t.cancelled, t.failures, t.losses
-          from total t
-          join part p on p.campaign_id = t.node
-          left join below b on b.parent_id = p.campaign_id
-         order by p.path;
+        select p.node,
+               min(p.path),  -- a path sorts before those below it
+               max(p.state) filter (where p.campaign_id = p.node),
+               count(*) filter (where p.parent_id = p.node),
+               taskq.total(p.waiting), taskq.total(p.delayed), taskq.total(p.working),
+               taskq.total(p.done), taskq.total(p.failed), taskq.total(p.cancelled),
+               taskq.total(p.failures), taskq.total(p.losses)
+          from part p
+         where p.node is not null
+         group by p.node
+         order by min(p.path);
 end
 $$;

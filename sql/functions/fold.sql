@@ -1,4 +1,6 @@
--- fold(): adds the deltas to the counters and removes them; returns how many.
+-- fold(rest): sums the deltas up, and adds sums as old as `rest` to the counters.
+--
+-- Result: how many it found that no fold had seen before.
 --
 -- Locks: the row of `fold`, so that one folds at a time (a second returns 0 at once), and the
 -- counters of the campaigns moved. Index: delta_xid.
@@ -12,13 +14,19 @@
 -- readers where to start: all transactions before it had ended when the deltas were looked for.
 -- A copy of the database in another cluster may count its transactions from a lower number; there
 -- a `below` that lies in the future means nothing.
-create or replace function taskq.fold()
+--
+-- So do old versions of a counter: a reader goes through all that the snapshot keeps. So what moves
+-- stays one delta, written anew by each fold behind `below`, until it covers the time `rest`, and a
+-- counter has three versions a minute at the most, however busy its campaign is.
+create or replace function taskq.fold(p_rest interval default '20 s')
 returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
+    v_now constant timestamptz := clock_timestamp();
     v_below xid8;
     v_horizon xid8;
     v_folded integer;
@@ -39,12 +47,21 @@ begin
          where d.xid >= v_below
      returning d.*
     ), total as materialized (
-        select g.campaign_id, count(*) as rows,
+        select g.campaign_id, count(*) filter (where g.since is null) as rows,
+               coalesce(min(g.since), v_now) as since,
                sum(g.waiting) as waiting, sum(g.delayed) as delayed, sum(g.working) as working,
                sum(g.done) as done, sum(g.failed) as failed, sum(g.cancelled) as cancelled,
                sum(g.failures) as failures, sum(g.losses) as losses
           from gone g
          group by g.campaign_id
+    ), kept as (
+        insert into taskq.delta (
+               campaign_id, since, waiting, delayed, working, done, failed, cancelled, failures,
+               losses)
+        select t.campaign_id, t.since, t.waiting, t.delayed, t.working, t.done, t.failed,
+               t.cancelled, t.failures, t.losses
+          from total t
+         where t.since > v_now - p_rest
     ), added as (
         update taskq.counter c
            set waiting = c.waiting + t.waiting,
@@ -57,6 +74,7 @@ begin
                losses = c.losses + t.losses
           from total t
          where c.campaign_id = t.campaign_id
+           and t.since <= v_now - p_rest
     )
     select sum(t.rows) into v_folded from total t;
 

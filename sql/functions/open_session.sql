@@ -1,11 +1,11 @@
--- open_session(path, key, lease_s, agent, host, site, pid, slots, release, offers): an agent presents
--- itself.
+-- open_session(path, key, lease_s, agent, host, site, pid, slots, release, offers): an agent
+-- presents itself.
 --
 -- key: drawn by the agent; the same key finds the same session. lease_s: seconds without a beat
 --     after which the session expires and its tasks are handed out again, 1 to 86400. offers: its
 --     tags, for campaigns that require some; see tags().
--- Result: the session's id. Error TQ404: no such campaign. Error TQ410: the key's session has ended.
--- Error TQ400: a tag is not well formed.
+-- Result: the session's id. Error TQ404: no such campaign. Error TQ410: the key's session has
+--     ended. Error TQ400: a tag is not well formed.
 create or replace function taskq.open_session(
     p_path text,
     p_key uuid,

@@ -22,12 +22,8 @@ begin
 
     select c.working + coalesce((
                select sum(d.working)
-                 from taskq.delta d
-                where d.campaign_id = p_campaign
-                  and d.xid >= (
-                          select case when f.below <= pg_snapshot_xmax(pg_current_snapshot())
-                                      then f.below else '0' end
-                            from taskq.fold f)), 0)
+                 from taskq.unfolded() d
+                where d.campaign_id = p_campaign), 0)
       into v_working
       from taskq.counter c
      where c.campaign_id = p_campaign;

@@ -15,11 +15,15 @@
 --
 -- To draw by weight alone would share out claims, and a campaign of tasks ten times as long would
 -- run ten times as many. To choose the largest deficit would send all agents to one campaign, as
--- thousands of them see much the same counts for a second; so it is a lottery over deficits. Whoever
--- has its share already keeps a hundredth of it as desire: it comes last, but it comes when nobody
--- else gives tasks.
+-- thousands of them see much the same counts for a second; so it is a lottery over deficits. A
+-- campaign that has its share already keeps a hundredth of it as desire: it comes last, but it comes
+-- when no other gives tasks.
 --
--- Volatile, by random(). Reads no task; for what it costs, and what it reads, see counts().
+-- Volatile, by random(). Reads no task; for what it costs see counts().
+-- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
+--
+-- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
+-- do that faster than one by one), all else is joined by hash.
 create or replace function taskq.servable(
     p_path text,
     p_lifetime_s double precision,

@@ -21,8 +21,8 @@ begin
     end if;
     foreach v_tag in array p_tags loop
         if v_tag is null or v_tag !~ v_form then
-            raise exception '%: the tag % is not well formed', p_what, quote_nullable(left(v_tag, 80))
-                using errcode = 'TQ400';
+            raise exception '%: the tag % is not well formed',
+                p_what, quote_nullable(left(v_tag, 80)) using errcode = 'TQ400';
         end if;
     end loop;
     return p_tags;

@@ -1,8 +1,7 @@
--- unfolded(): the moves that are not in the counters yet, one row for each transaction and campaign.
+-- unfolded(): the moves that are not in the counters yet, a row for each transaction and campaign.
 -- Together with `counter`, in one statement, they are exact; see fold(). Index: delta_xid.
 --
--- Small enough to be taken into the statement that calls it, which it must be to cost nothing: so it
--- has neither settings nor rights of its own.
+-- Taken into the statement that calls it; see subtree().
 create or replace function taskq.unfolded()
 returns setof taskq.delta
 language sql stable

@@ -17,5 +17,9 @@ create index campaign_closed on taskq.campaign (path) where status <> 'open';
 alter table taskq.session
     add column offers text[] not null default '{}';
 
+-- since: of a sum of deltas, when the first of them was summed up; see functions/fold.sql.
+alter table taskq.delta
+    add column since timestamptz;
+
 -- Its result `tasks` was jsonb and is json, which costs half as much to make.
 drop function if exists taskq.exchange(bigint, jsonb, bigint[], uuid[], integer[]);

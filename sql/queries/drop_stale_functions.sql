@@ -10,7 +10,7 @@ begin
          where p.pronamespace = 'taskq'::regnamespace
            and p.xmin <> pg_current_xact_id()::xid
     loop
-        execute 'drop function ' || v_stale;
+        execute 'drop routine ' || v_stale;
     end loop;
 end
 $$

@@ -1,12 +1,20 @@
 """Benchmarks that people run: what the queue does, beside what the server could do at most.
 
-Every figure is a ratio of two rates measured in one run on one machine, in turn (A B A B ...),
-medians, with the disk's fsync time printed beside it, since that moves all that commits.
+Most figures are ratios of two rates measured in one run on one machine, in turn (A B A B ...),
+medians, with the disk's fsync time printed beside them, since that moves all that commits.
+`taskq bench` is the way in; docs/benchmarks.md describes the cases.
 
-machine  what the figures depend on: cores, versions, fsync time, settings that must hold
-raw      the limit: pgbench on a bare table, prepared statements
-ours     clients of the queue in processes of their own, through the agent's transport
-turns    takes two measurements in turn
-cases    the cases
-report   the table, and JSON
+machine   what the figures depend on: cores, versions, fsync time, settings that must hold
+scale     how large and how long
+stage     scratch databases with a campaign, seeded and upheld
+raw       the limit: pgbench on a bare table, prepared statements
+ours      clients of the queue in processes of their own, through the agent's transport
+pooler    a PgBouncer in front of the server
+meter     a held snapshot, the time that a server process works
+turns     takes two measurements in turn
+findings  what a case finds, and whether the goal is reached
+cases     the cases
+report    the table, and JSON
+plot      a picture
+capacity  the arithmetic of `taskq plan`
 """

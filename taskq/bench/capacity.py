@@ -22,9 +22,13 @@ DISK_BYTES: Final = 700.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a benchmark found: tasks a second, and bytes for a task's whole life."""
+    """What a benchmark found: tasks and calls a second, and bytes for a task's whole life.
+
+    calls_per_s: exchanges of few tasks; a heartbeat counts as one, though it costs less.
+    """
 
     tasks_per_s: float | None = None
+    calls_per_s: float | None = None
     wal_bytes: float = WAL_BYTES
     disk_bytes: float = DISK_BYTES
 
@@ -46,9 +50,10 @@ class Need:
 class Capacity:
     """The answer.
 
-    amga_per_s: requests that the same agents made of AMGA. share: of the measured rate, 0 to 1 or
-    more; most_agents: that the measured rate would carry. Both None if nothing was measured.
-    duration_s: of the campaign; None if its size is not known.
+    amga_per_s: requests that the same agents made of AMGA. task_share, beat_share: of the server's
+    time that tasks and heartbeats take, together 0 to 1 or more; most_agents: that the server would
+    carry. All three None if nothing was measured. duration_s: of the campaign; None if its size is
+    not known.
     """
 
     tasks_per_s: float
@@ -56,26 +61,40 @@ class Capacity:
     beats_per_s: float
     amga_per_s: float
     measured_per_s: float | None
-    share: float | None
+    task_share: float | None
+    beat_share: float | None
     most_agents: int | None
     duration_s: float | None
     tasks_per_day: float
     wal_bytes_per_day: float
     disk_bytes_per_day: float
 
+    @property
+    def share(self) -> float | None:
+        """All of the server's time that is asked for."""
+        if self.task_share is None or self.beat_share is None:
+            return None
+        return self.task_share + self.beat_share
+
 
 def capacity(need: Need, measured: Measured) -> Capacity:
     """Return what a need asks of a server on which so much was measured."""
     tasks_per_s = need.agents / need.task_s
-    rate = measured.tasks_per_s
+    beats_per_s = need.agents / BEAT_S
+    task_share = beat_share = most_agents = None
+    if measured.tasks_per_s is not None:
+        task_share = tasks_per_s / measured.tasks_per_s
+        beat_share = beats_per_s / (measured.calls_per_s or measured.tasks_per_s / need.batch)
+        most_agents = int(need.agents / (task_share + beat_share))
     return Capacity(
         tasks_per_s=tasks_per_s,
         exchanges_per_s=tasks_per_s / need.batch,
-        beats_per_s=need.agents / BEAT_S,
+        beats_per_s=beats_per_s,
         amga_per_s=tasks_per_s * AMGA_ACCESSES,
-        measured_per_s=rate,
-        share=None if rate is None else tasks_per_s / rate,
-        most_agents=None if rate is None else int(rate * need.task_s),
+        measured_per_s=measured.tasks_per_s,
+        task_share=task_share,
+        beat_share=beat_share,
+        most_agents=most_agents,
         duration_s=None if need.tasks is None else need.tasks / tasks_per_s,
         tasks_per_day=tasks_per_s * DAY_S,
         wal_bytes_per_day=tasks_per_s * DAY_S * measured.wal_bytes,
@@ -98,6 +117,7 @@ def from_bench(report: Mapping[str, Any], batch: int) -> Measured:
         raise UsageError(f"the benchmark's file has no figure of the case {case!r}; run it too")
     return Measured(
         rate,
+        _ours(findings, "one-row", "tasks/s"),
         _ours(findings, "wal", "bytes", f"log of a task's life, {how}") or WAL_BYTES,
         _ours(findings, "wal", "bytes", f"disk for a task, {how}") or DISK_BYTES,
     )

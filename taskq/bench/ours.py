@@ -6,6 +6,7 @@ an attempt recorded, the counts kept.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import multiprocessing
 import multiprocessing.synchronize
@@ -14,18 +15,20 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
 from types import TracebackType
 from typing import Any, Final
 
 from typing_extensions import Self
 
+from taskq.choice import Serving
 from taskq.database import Database
 from taskq.direct import DirectTransport
 from taskq.errors import Conflict, Unavailable
-from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request
+from taskq.gathering import LINES, Gatherer
+from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 READY_S: Final = 60.0
 DRY_S: Final = 0.01
@@ -36,7 +39,7 @@ RESULT: Final = {"score": -9.1}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many processes of so many clients (threads).
+    """So many processes of so many clients (tasks of asyncio).
 
     want: tasks in an exchange. path: the campaign, or one above those that are served.
     outcomes: how attempts end, in turn. gathered: whether the clients of a process share
@@ -167,58 +170,86 @@ def rate(database: Database, load: Load, seconds: float) -> float:
 def session(database: Database, path: str) -> Iterator[tuple[DirectTransport, int]]:
     """Open an agent's session, which outlives any measurement without beats; end it afterwards."""
     transport = DirectTransport(database, lease_s=LEASE_S)
-    opened = transport.open(Hello(str(uuid.uuid4()), path, "bench", "bench", 0, "", 1, "")).session
+    opened = transport.open(_hello(path)).session
     try:
         yield transport, opened
     finally:
         transport.close(opened)
 
 
+def _hello(path: str) -> Hello:
+    return Hello(str(uuid.uuid4()), path, "bench", "bench", 0, "", 1, "")
+
+
 def _process(dsn: str, load: Load, number: int, ends: _Ends) -> None:
     # Ctrl-C reaches all processes of the terminal; the one that has started us ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    together = threading.Barrier(load.clients, action=lambda: _wait(ends.ready))
-
-    def client(place: int) -> None:
-        try:
-            _client(dsn, load, together, ends.board, place)
-        except threading.BrokenBarrierError:
-            pass  # another has failed and has said why
-        except Exception as error:  # noqa: BLE001  # told where it can be seen
-            ends.troubles.put(f"{type(error).__name__}: {error}")
-            together.abort()
-            ends.ready.abort()
-
-    first = number * load.clients
-    threads = [
-        threading.Thread(target=client, args=(place,))
-        for place in range(first, first + load.clients)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        asyncio.run(_clients(dsn, load, number * load.clients, ends))
+    except threading.BrokenBarrierError:
+        pass  # another has failed and has said why
+    except Exception as error:  # noqa: BLE001  # told where it can be seen
+        ends.troubles.put(f"{type(error).__name__}: {error}")
+        ends.ready.abort()
 
 
-def _wait(ready: multiprocessing.synchronize.Barrier) -> None:
-    ready.wait(READY_S)
+async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
+    """Be the clients of one process."""
+    database = Database(dsn, prepare=not load.pooled)
+    serving = Serving(load.path)
+    async with AsyncExitStack() as opened:
+        shared = await opened.enter_async_context(Gatherer(database, lines=LINES))
+        transport = DirectTransport(database, lease_s=LEASE_S)
+        clients = []
+        for place in range(first, first + load.clients):
+            own = (
+                shared
+                if load.gathered
+                else await opened.enter_async_context(Gatherer(database, lines=1))
+            )
+            mine = transport.open(_hello(load.path)).session
+            clients.append(_Client(own, serving, mine, load, place))
+        transport.close(0)  # the connections; the sessions live on
+        await asyncio.gather(*(client.begin() for client in clients))
+        await asyncio.to_thread(ends.ready.wait, READY_S)
+        await asyncio.gather(*(client.work(ends.board) for client in clients))
 
 
-def _client(dsn: str, load: Load, together: threading.Barrier, board: _Board, place: int) -> None:
-    with session(Database(dsn), load.path) as (transport, mine):
-        lease_ids = LeaseIds()
-        answer = transport.exchange(Request(mine, want=load.want, lease=lease_ids()))
-        together.wait(READY_S)
-        outcomes = itertools.cycle(load.outcomes)
+@dataclass(slots=True)
+class _Client:
+    """One client: never holds more than it wants, and claims with what it reports."""
+
+    gatherer: Gatherer
+    serving: Serving
+    session: int
+    load: Load
+    place: int
+    lease_ids: LeaseIds = field(default_factory=LeaseIds)
+    tasks: tuple[Task, ...] = ()
+
+    async def begin(self) -> None:
+        """Claim, report and claim once, so that the connection has all its plans."""
+        outcomes = itertools.cycle(self.load.outcomes)
+        await self._turn(outcomes)
+        await self._turn(outcomes)
+        await self._turn(outcomes)
+
+    async def work(self, board: _Board) -> None:
+        """Report and claim until told to stop."""
+        outcomes = itertools.cycle(self.load.outcomes)
         while not board.stop.value:
-            if not answer.tasks:
-                board.dry[place] = 1
-                time.sleep(DRY_S)
-            reports = tuple(
-                Report(task.campaign, task.task, task.lease, next(outcomes), result=RESULT)
-                for task in answer.tasks
-            )
-            answer = transport.exchange(
-                Request(mine, reports=reports, want=load.want, lease=lease_ids())
-            )
-            board.completed[place] += len(reports)
+            if not self.tasks:
+                board.dry[self.place] = 1
+                await asyncio.sleep(DRY_S)
+            board.completed[self.place] += await self._turn(outcomes)
+
+    async def _turn(self, outcomes: Iterator[str]) -> int:
+        reports = tuple(
+            Report(task.campaign, task.task, task.lease, next(outcomes), result=RESULT)
+            for task in self.tasks
+        )
+        request = Request(
+            self.session, reports=reports, want=self.load.want, lease=self.lease_ids()
+        )
+        self.tasks = (await self.gatherer.exchange(request, self.serving)).tasks
+        return len(reports)

@@ -43,7 +43,7 @@ class Stage:
         self.client.create_campaign(CampaignSpec(path, handler=no_op, retry=retry))
 
     def seed(self, count: int, path: str = CAMPAIGN) -> None:
-        """Add waiting tasks, as users do; then bring the statistics up to date if they are many."""
+        """Add waiting tasks, as users do."""
         told = time.monotonic()
 
         def progress(so_far: SeedCount) -> None:

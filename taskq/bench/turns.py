@@ -20,7 +20,7 @@ class Compared:
     limit: float
     ratio: Ratio
 
-    def finding(self, what: str, unit: str, beside: str, goal: Goal) -> Finding:
+    def finding(self, what: str, unit: str, beside: str, goal: Goal | None) -> Finding:
         """Return the line of the table that says so."""
         return Finding(what, self.ours, unit, beside, self.limit, self.ratio, goal)
 

@@ -51,6 +51,9 @@ def test_campaign_keeps_what_it_was_created_with(queue: Client) -> None:
         handler=Handler("command", argv=("vina", "--ligand", "{ligand}")),
         retry=RetryPolicy(max_attempts=7, max_losses=2, backoff_s=0.5, backoff_max_s=9.25),
         time_limit_s=1800.5,
+        max_running=40,
+        weight=0.25,
+        requires=("gpu", "mem>=16"),
         params={"box": [22.5, 22.5, 22.5], "deep": {"er": None}},
     )
     queue.create_campaign(spec)
@@ -318,7 +321,7 @@ def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, backstage:
         holder.execute(
             "select from taskq.counter where campaign_id <> %s for update", [campaign.campaign_id]
         )
-        folding = pool.submit(backstage.execute, "select taskq.fold()")
+        folding = pool.submit(backstage.execute, "select taskq.fold('0')")
         wait_until(lambda: blocked(dsn) == 1)
         removing = pool.submit(campaign.remove)
         wait_until(lambda: blocked(dsn) == 2)

@@ -37,8 +37,8 @@ def claim_under_way(dsn: str, agent: AgentDouble, want: int = 1) -> Iterator[psy
         yield connection
 
 
-def fold(backstage: Backstage) -> int:
-    return int(value(backstage, "select taskq.fold()"))
+def fold(backstage: Backstage, rest: str = "20 s") -> int:
+    return int(value(backstage, "select taskq.fold(%s)", rest))
 
 
 def unfolded(backstage: Backstage) -> int:
@@ -46,18 +46,44 @@ def unfolded(backstage: Backstage) -> int:
 
 
 def test_folding_changes_no_count(campaign: Campaign, hire: Hire, backstage: Backstage) -> None:
-    """It only brings deltas into the counters, each once."""
+    """It sums deltas up, and in time brings the sum into the counter, each once."""
     campaign.seed({"n": n} for n in range(10))
     agent = hire()
     for task in agent.claim(4)[:3]:
         agent.done(task)
     before = campaign.status()
     count = unfolded(backstage)
-    assert fold(backstage) == count > 0
-    assert campaign.status() == before
-    assert unfolded(backstage) == 0
-    assert fold(backstage) == 0
-    assert campaign.status() == before
+    assert fold(backstage) == count > 1
+    for again in range(2):
+        assert (unfolded(backstage), campaign.status()) == (1, before)
+        assert fold(backstage) == 0, again
+    agent.claim(1)
+    moved = campaign.status()
+    assert fold(backstage) == 1
+    assert (unfolded(backstage), campaign.status()) == (1, moved)
+    assert fold(backstage, rest="0") == 0
+    assert (unfolded(backstage), campaign.status()) == (0, moved)
+    assert fold(backstage, rest="0") == 0
+    assert campaign.status() == moved
+
+
+def test_busy_campaign_leaves_few_versions_of_its_counter(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Under an old snapshot a reader goes through all of them."""
+    campaign.seed({"n": n} for n in range(50))
+    agent = hire()
+    fold(backstage, rest="0")
+    query = "select xmin::text from taskq.counter where campaign_id = %s"
+    version = value(backstage, query, campaign.campaign_id)
+    for _ in range(40):
+        agent.claim(1)
+        assert fold(backstage) == 1
+    assert value(backstage, query, campaign.campaign_id) == version
+    backstage.execute("update taskq.delta set since = since - interval '20 s'")
+    fold(backstage)
+    assert value(backstage, query, campaign.campaign_id) != version
+    assert (unfolded(backstage), campaign.status().working) == (0, 40)
 
 
 def test_delta_that_commits_after_a_later_one_was_folded_is_not_missed(
@@ -99,6 +125,56 @@ def test_reader_with_an_old_snapshot_sees_its_own_counts(
                 for reader in (old, younger, backstage)
             ]
     assert seen == [20, 18, 13]
+
+
+def test_counts_include_what_is_below_and_nothing_that_sounds_alike(
+    queue: Client, hire: Hire
+) -> None:
+    """Moves that are folded and moves that are not, at every level."""
+    for path in ("/a", "/a/b", "/a/b/c", "/a/b-1", "/a-b", "/a.b/c", "/a0"):
+        queue.create_campaign(path).seed({"n": n} for n in range(2))
+    hire("/a/b/c").claim(1)
+    hire("/a-b").claim(1)
+    for _ in range(2):
+        status = queue.campaign("/a").status()
+        assert (status.children, status.waiting, status.working) == (2, 7, 1)
+        children = queue.campaign("/a").children()
+        assert [(one.path, one.children, one.total, one.working) for one in children] == [
+            ("/a/b", 1, 4, 1),
+            ("/a/b-1", 0, 2, 0),
+        ]
+        assert [(one.path, one.total) for one in queue.campaign("/").children()] == [
+            ("/a", 8),
+            ("/a-b", 2),
+            ("/a.b", 2),
+            ("/a0", 2),
+        ]
+        queue.database.value("keep", holder="00000000-0000-0000-0000-000000000000", term_s=9)
+
+
+def test_state_is_that_of_the_campaign_or_of_one_above(queue: Client) -> None:
+    """Cancelled wins over paused, however many levels lie between."""
+    for path in ("/a/b/c/d", "/a/b/e", "/a/f", "/z"):
+        queue.create_campaign(path)
+    queue.campaign("/a/b").pause()
+    queue.campaign("/a/b/c").cancel()
+    states = {
+        "/": "open",
+        "/a": "open",
+        "/a/b": "paused",
+        "/a/b/c": "cancelled",
+        "/a/b/c/d": "cancelled",
+        "/a/b/e": "paused",
+        "/a/f": "open",
+        "/z": "open",
+    }
+    assert {one.path: one.state for one in queue.campaign("/").tree()} == states
+    for path, state in states.items():
+        assert queue.campaign(path).status().state == state
+        for one in queue.campaign(path).children():
+            assert one.state == states[one.path]
+        for one in queue.campaign(path).tree():
+            assert one.state == states[one.path]
 
 
 def test_one_folds_at_a_time(campaign: Campaign, backstage: Backstage, dsn: str) -> None:
@@ -155,7 +231,7 @@ def test_exchanges_fold_by_themselves_where_no_keeper_runs(
             backstage.execute("select setseed(%s)", [attempt / 20_000])
             break
     backstage.execute(CLAIM, [agent.campaign, [agent.session], [1]])
-    assert unfolded(backstage) == 0
+    assert value(backstage, "select count(*) from taskq.delta where since is null") == 0
     assert_counts_are_true(backstage)
 
 

@@ -17,13 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from taskq.bench.cases import claims, reading, sizes
-from taskq.bench.cases.counters import counters
-from taskq.bench.cases.seeding import seeding
-from taskq.bench.cases.siblings import siblings
-from taskq.bench.cases.snapshot import snapshot
-from taskq.bench.cases.touched import touched
-from taskq.bench.cases.wal import wal
+from taskq.bench.cases import (
+    claims,
+    counters,
+    reading,
+    seeding,
+    siblings,
+    sizes,
+    snapshot,
+    touched,
+    wal,
+)
 from taskq.bench.findings import Finding
 from taskq.bench.stage import Bench
 
@@ -38,14 +42,14 @@ CASES: Final[Mapping[str, Case]] = {
     "backlog": sizes.backlog,
     "history": sizes.history,
     "campaigns": sizes.campaigns,
-    "snapshot": snapshot,
+    "snapshot": snapshot.held,
     "monitor": reading.monitor,
-    "seeding": seeding,
+    "seeding": seeding.with_keys,
     "latency": reading.latency,
-    "siblings": siblings,
-    "counters": counters,
-    "wal": wal,
-    "touched": touched,
+    "siblings": siblings.listed,
+    "counters": counters.exact,
+    "wal": wal.life,
+    "touched": touched.rows,
 }
 
 

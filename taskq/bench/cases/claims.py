@@ -16,15 +16,19 @@ from taskq.bench.stage import CAMPAIGN, Bench
 from taskq.bench.turns import compare
 from taskq.errors import Unavailable
 
-ONE_ROW: Final = Load(2, 4, 1, CAMPAIGN)
+ONE_ROW: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
 # More tasks a second than anybody has seen, so that enough are waiting.
 MAX_ONE_S: Final = 40_000
 MAX_BATCH_S: Final = 150_000
 
 
 def one_row(bench: Bench) -> Iterator[Finding]:
-    """Report the last task and claim the next in one exchange, 8 clients."""
+    """Report the last task and claim the next in one exchange, 8 clients of one process.
+
+    And 8 clients that share nothing, each with a connection, four in a process: for comparison.
+    """
     yield from _one_at_a_time(bench, ONE_ROW, 1.0)
+    yield from _one_at_a_time(bench, Load(2, 4, 1, CAMPAIGN), None)
 
 
 def connections(bench: Bench) -> Iterator[Finding]:
@@ -103,11 +107,11 @@ def kept_open(bench: Bench) -> Iterator[Finding]:
 
 
 def _many_clients(bench: Bench) -> Load:
-    processes = 4
+    processes = 2
     return Load(processes, max(1, bench.scale.connections // processes), 1, CAMPAIGN)
 
 
-def _one_at_a_time(bench: Bench, load: Load, at_least: float) -> Iterator[Finding]:
+def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator[Finding]:
     scale, clients = bench.scale, load.total
     need, raw_need = _needs(MAX_ONE_S, scale.seconds)
     with ExitStack() as entered:
@@ -127,11 +131,12 @@ def _one_at_a_time(bench: Bench, load: Load, at_least: float) -> Iterator[Findin
             return raw.rate("one", clients, scale.seconds)
 
         compared = compare(our_rate, raw_rate, scale.rounds)
+    way = "gathered" if load.gathered else f"{clients} connections"
     yield compared.finding(
-        f"one task at a time, {clients} clients{' of PgBouncer' if load.pooled else ''}",
+        f"one task at a time, {clients} clients, {way}{' to PgBouncer' if load.pooled else ''}",
         "tasks/s",
         f"raw one-row, {clients} clients",
-        Goal(at_least),
+        None if at_least is None else Goal(at_least),
     )
 
 

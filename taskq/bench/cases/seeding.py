@@ -11,7 +11,7 @@ from taskq.bench.stage import CAMPAIGN, Bench, seeds
 from taskq.bench.turns import compare
 
 
-def seeding(bench: Bench) -> Iterator[Finding]:
+def with_keys(bench: Bench) -> Iterator[Finding]:
     """Seed by COPY with keys, beside a bare COPY into the same indexed tables."""
     count = bench.scale.seeds
     first = itertools.count(1 << 40, count)

@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from taskq.bench.findings import Finding, Goal
@@ -26,41 +27,42 @@ AMGA_MS: Final = {
 }
 
 
-def siblings(bench: Bench) -> Iterator[Finding]:
+def listed(bench: Bench) -> Iterator[Finding]:
     """List one of 1 to 100,000 sibling campaigns of 100 tasks, at random, 10,000 times each.
 
     Each sibling has one campaign below it, which holds the tasks. Both are made as a set, and the
     tasks are counted but are not there; see `siblings.sql`.
     """
-    sizes = bench.scale.siblings
-    with bench.stage() as many, bench.stage() as one:
-        _grow(one, 0, sizes[0])
-        last = 0
-        for size in sizes:
+    scale = bench.scale
+    first, last = scale.siblings[0], scale.siblings[-1]
+    lookups = max(1, scale.lookups // scale.rounds)
+    with bench.stage() as many, bench.stage() as few:
+        _grow(few, 0, first)
+        before = 0
+        for size in scale.siblings:
             bench.tell(f"{size:,} siblings")
-            _grow(many, last, size)
-            last = size
-            took = _list_ms(many, size, bench.scale.lookups)
+            _grow(many, before, size)
+            before = size
+            compared = compare(
+                partial(_list_ms, many, size, lookups),
+                partial(_list_ms, few, first, lookups),
+                scale.rounds,
+            )
+            amga = AMGA_MS.get(size)
             yield Finding(
                 f"ls, one of {size:,} siblings",
-                took,
+                compared.ours,
                 "ms",
-                "AMGA 2.5.0 in 2015" if size in AMGA_MS else "",
-                AMGA_MS.get(size),
+                f"one of {first:,}",
+                compared.limit,
+                compared.ratio,
+                Goal(1.2, "most") if size == last else None,
+                "" if amga is None else f"AMGA in 2015: {amga} ms",
             )
-        lookups = max(1, bench.scale.lookups // bench.scale.rounds)
-        compared = compare(
-            lambda: _list_ms(many, last, lookups),
-            lambda: _list_ms(one, sizes[0], lookups),
-            bench.scale.rounds,
-        )
-    yield compared.finding(
-        f"ls, one of {last:,} siblings, in turn", "ms", f"one of {sizes[0]:,}", Goal(1.2, "most")
-    )
 
 
 def _grow(stage: Stage, first: int, last: int) -> None:
-    """Add siblings until there are `last`."""
+    """Add siblings to those that there are, `first`, until there are `last`."""
     stage.database.execute("siblings", folder="bench", path=CAMPAIGN, first=first + 1, last=last)
     stage.database.execute("fold", folder="bench")
     stage.settle()

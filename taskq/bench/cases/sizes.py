@@ -56,12 +56,14 @@ def campaigns(bench: Bench) -> Iterator[Finding]:
 
     def spread(stage: Stage, need: int) -> None:
         known = {child.path: child.waiting for child in stage.client.campaign(CAMPAIGN).children()}
-        # Drawn at random, some get more than their share; none may run out.
-        share = 2 * (need // count) + 10
+        # A client stays with a campaign for a second, and some meet in one: each campaign holds
+        # what two of them take in that time, so that claims are measured, not empty campaigns.
+        a_second = need / (SPARE * bench.scale.seconds)
+        share = round(max(2 * need / count, 2 * a_second / ONE_ROW.total))
         for path in paths:
             if path not in known:
                 stage.add(path)
-            if known.get(path, 0) < share // 2:
+            if known.get(path, 0) < 3 * share // 4:
                 stage.seed(share - known.get(path, 0), path)
 
     def one(stage: Stage, need: int) -> None:

@@ -33,7 +33,7 @@ class _Course:
         return self.last_rate / self.first_rate
 
 
-def snapshot(bench: Bench) -> Iterator[Finding]:
+def held(bench: Bench) -> Iterator[Finding]:
     """Exchange for 60 s under a held snapshot, and without: the last quarter over the first."""
     scale = bench.scale
     pairs = []

@@ -41,7 +41,7 @@ class _Touched:
     pages: float
 
 
-def touched(bench: Bench) -> Iterator[Finding]:
+def rows(bench: Bench) -> Iterator[Finding]:
     """Count the rows and pages that an exchange touches, beside few tasks and 100 times as many.
 
     Rows do not depend on the machine, so these goals hold on a busy one as well.
@@ -49,14 +49,14 @@ def touched(bench: Bench) -> Iterator[Finding]:
     few, many = bench.scale.few, bench.scale.few * MANY
     base = _measured(bench, lambda _: None, few)
     yield from _exactly(base)
-    yield from _no_more(base, f"{few:,} waiting", _measured(bench, lambda _: None, many), many)
+    backlog = _measured(bench, lambda _: None, many)
+    yield from _no_more(backlog, f"{many:,} tasks waiting", base, f"{few:,} waiting")
 
     def live(stage: Stage) -> None:
         stage.seed(many)
         stage.finish(LIFE, many)
 
-    lived = _measured(bench, live, few)
-    yield from _no_more(base, "none", lived, many, "finished")
+    yield from _no_more(_measured(bench, live, few), f"{many:,} tasks finished", base, "none")
 
 
 def _exactly(base: _Touched) -> Iterator[Finding]:
@@ -69,18 +69,16 @@ def _exactly(base: _Touched) -> Iterator[Finding]:
         yield Finding(what, figure, "", goal=Goal(bound, "most", timed=False))
 
 
-def _no_more(
-    base: _Touched, beside: str, other: _Touched, many: int, standing: str = "waiting"
-) -> Iterator[Finding]:
-    for what, ours_, limit, bound in (
-        ("rows looked up", other.reached, base.reached, 1.05),
+def _no_more(large: _Touched, standing: str, base: _Touched, beside: str) -> Iterator[Finding]:
+    for what, figure, limit, bound in (
+        ("rows looked up", large.reached, base.reached, 1.05),
         # Indexes on more tasks are deeper.
-        ("pages touched", other.pages, base.pages, 1.5),
+        ("pages touched", large.pages, base.pages, 1.5),
     ):
-        share = ours_ / limit
+        share = figure / limit
         yield Finding(
-            f"{what} by an exchange, {many:,} tasks {standing}",
-            ours_,
+            f"{what} by an exchange, {standing}",
+            figure,
             "",
             beside,
             limit,

@@ -18,7 +18,7 @@ LIVES: Final = (
 AIM: Final = Goal(1_200, "most")
 
 
-def wal(bench: Bench) -> Iterator[Finding]:
+def life(bench: Bench) -> Iterator[Finding]:
     """Seed, claim and report tasks of 100 bytes of payload: bytes of log and of disk for each.
 
     Right after a checkpoint, so that whole pages that the log has to hold are in the figure.

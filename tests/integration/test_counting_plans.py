@@ -1,0 +1,110 @@
+"""What `status`, `ls`, `tree` and the choice of a campaign cost: what is asked about, nothing else.
+
+Statistics of campaigns, counters and deltas are out of date most of the time too: plans are looked
+at with none, with those of an empty queue and with true ones, beside many other campaigns.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Client
+from tests.backstage import Backstage
+from tests.plans import Seen, watched
+
+TABLES = ("campaign", "counter", "delta", "task", "spec", "attempt")
+WAYS = {
+    "campaign by campaign_path_key",
+    "campaign by campaign_pkey",
+    "campaign by campaign_closed",
+    "campaign by campaign_parent",
+    "counter by counter_pkey",
+    "delta by delta_xid",
+}
+
+QUESTIONS = {
+    "status": "select * from taskq.counts('/a', 0)",
+    "ls": "select * from taskq.counts('/a', 1)",
+    "tree": "select * from taskq.counts('/a', null)",
+    "servable": "select * from taskq.servable('/a', null, '{}', 3)",
+}
+
+GROW = """
+    with top as (
+        select * from taskq.campaign where path = %(top)s
+    ), new as (
+        insert into taskq.campaign (parent_id, path, lineage, handler)
+        select t.campaign_id, format('%%s%%s', %(prefix)s::text, n), t.lineage,
+               '{"kind": "command", "argv": ["true"]}'
+          from top t, generate_series(1, %(count)s) n
+     returning campaign_id
+    ), counted as (
+        insert into taskq.counter (campaign_id, waiting) select campaign_id, 9 from new
+    )
+    insert into taskq.delta (campaign_id, working) select campaign_id, 1 from new limit 50
+"""
+
+
+def grow(backstage: Backstage, top: str, prefix: str, count: int) -> None:
+    """Add campaigns with tasks, some with moves that are not folded."""
+    backstage.execute(GROW, {"top": top, "prefix": prefix, "count": count})
+    backstage.execute(
+        "update taskq.campaign c set lineage = p.lineage || c.campaign_id from taskq.campaign p"
+        " where p.campaign_id = c.parent_id and cardinality(c.lineage) = cardinality(p.lineage)"
+    )
+
+
+@pytest.mark.parametrize("statistics", ["true", "empty", "absent", "cached"])
+def test_questions_touch_no_campaign_elsewhere(
+    statistics: str, queue: Client, backstage: Backstage
+) -> None:
+    """Neither those beside it, nor those whose names begin alike; no table is read as a whole."""
+    queue.create_campaign("/a")
+    queue.create_campaign("/b")
+    if statistics == "empty":
+        backstage.execute("analyze")
+    if statistics == "cached":
+        for question in QUESTIONS.values():
+            for _ in range(6):
+                backstage.execute(question)
+    grow(backstage, "/a", "/a/", 200)
+    backstage.execute("select taskq.fold('0')")
+    grow(backstage, "/b", "/b/", 1_500)
+    grow(backstage, "/", "/a-", 1_500)
+    if statistics == "true":
+        backstage.execute("analyze")
+
+    for name, question in QUESTIONS.items():
+        seen = asked(backstage, question)
+        assert seen.ways <= WAYS, name
+        asked_about = [one.rows for one in seen.accesses if one.table != "delta"]
+        assert max(asked_about) <= 201, name
+        assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 100, name
+        assert seen.buffers <= 1_500, name
+
+
+def test_work_grows_no_faster_than_the_campaigns_asked_about(
+    queue: Client, backstage: Backstage
+) -> None:
+    """Ten times the campaigns and deltas are ten times the rows, in joins too, not a hundred."""
+    queue.create_campaign("/a")
+    backstage.execute("vacuum analyze taskq.delta")  # it looks as if there were hardly any
+    few = met(backstage, "/a/", 50)
+    many = met(backstage, "/a/x", 450)
+    assert {name: many[name] <= 11 * few[name] for name in few} == dict.fromkeys(few, True)
+
+
+def met(backstage: Backstage, prefix: str, count: int) -> dict[str, float]:
+    """Add campaigns; return how many rows the plan of each question meets."""
+    grow(backstage, "/a", prefix, count)
+    return {name: asked(backstage, question).met for name, question in QUESTIONS.items()}
+
+
+def asked(backstage: Backstage, question: str) -> Seen:
+    """Return what a question has touched."""
+    backstage.execute(question)  # planning reads the catalogues
+    with watched(backstage) as seen:
+        assert backstage.execute(question).fetchall() != []
+    found = seen.to(*TABLES)
+    assert found.accesses
+    return found
