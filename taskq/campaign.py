@@ -9,21 +9,19 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Final
 
-from taskq.errors import InvalidCampaign, InvalidTask
-from taskq.model import check_path, check_text
+from taskq.errors import InvalidCampaign
+from taskq.model import check_path
+from taskq.params import check_params, check_string
 from taskq.tags import check_requires
 
 HANDLER_KINDS: Final = ("python", "command", "process")
 MAX_ATTEMPTS: Final = 1_000
 MAX_DESCRIPTION_CHARS: Final = 10_000
 MAX_HANDLER_BYTES: Final = 65_536
-MAX_PARAMS_BYTES: Final = 262_144
-MAX_PARAMS_DEPTH: Final = 64
 MAX_SECONDS: Final = 31_536_000  # a year
 MAX_WEIGHT: Final = 1_000
 MAX_RUNNING: Final = 1_000_000
 
-_INT64: Final = range(-(2**63), 2**63)
 _KEYS: Final = (
     "path",
     "description",
@@ -152,9 +150,9 @@ class CampaignSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_string("path", self.path)
+        check_string("path", self.path)
         check_path(self.path)
-        _check_string("description", self.description)
+        check_string("description", self.description)
         if len(self.description) > MAX_DESCRIPTION_CHARS:
             raise InvalidCampaign(
                 f"description of {len(self.description)} characters; "
@@ -170,7 +168,7 @@ class CampaignSpec:
         _check_running(self.max_running)
         _check_weight(self.weight)
         object.__setattr__(self, "requires", check_requires(self.requires))
-        _check_params(self.params)
+        check_params(self.params)
 
     def to_json(self) -> dict[str, Any]:
         """Return the campaign as a JSON object, in the shape of a campaign file."""
@@ -236,7 +234,7 @@ def _check_argv(argv: object) -> None:
             f'["vina", "--ligand", "{{ligand}}"], not {argv!r:.80}'
         )
     for position, argument in enumerate(argv):
-        _check_string(f"handler.argv[{position}]", argument)
+        check_string(f"handler.argv[{position}]", argument)
     size = len(json.dumps(argv))
     if size > MAX_HANDLER_BYTES:
         raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")
@@ -263,52 +261,3 @@ def _check_weight(value: object) -> None:
         raise InvalidCampaign(
             f"weight must be a number above 0, at most {MAX_WEIGHT}, not {value!r:.80}"
         )
-
-
-def _check_string(where: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidCampaign(f"{where} must be text, not {value!r:.80}")
-    try:
-        check_text(where, value)
-    except InvalidTask as error:
-        raise InvalidCampaign(str(error)) from None
-
-
-def _check_params(params: object) -> None:
-    if not isinstance(params, Mapping):
-        raise InvalidCampaign(f"params must be a table, not {params!r:.80}")
-    _check_json("params", params, MAX_PARAMS_DEPTH)
-    size = len(json.dumps(params, ensure_ascii=False).encode())
-    if size > MAX_PARAMS_BYTES:
-        raise InvalidCampaign(
-            f"params of {size} bytes; {MAX_PARAMS_BYTES} at most: "
-            "keep large inputs in files and give their names"
-        )
-
-
-def _check_json(where: str, value: object, depth: int) -> None:
-    if depth == 0:
-        raise InvalidCampaign(f"{where:.80} is nested more than {MAX_PARAMS_DEPTH} deep")
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            _check_string(f"a key of {where}", key)
-            _check_json(f"{where}.{key}", inner, depth - 1)
-    elif isinstance(value, (list, tuple)):
-        for position, inner in enumerate(value):
-            _check_json(f"{where}[{position}]", inner, depth - 1)
-    elif isinstance(value, str):
-        _check_string(where, value)
-    elif isinstance(value, (int, float)):
-        _check_number(where, value)
-    elif value is not None:
-        raise InvalidCampaign(
-            f"{where} is a {type(value).__name__}, which JSON does not have; put it in quotes"
-        )
-
-
-def _check_number(where: str, value: float) -> None:
-    if isinstance(value, int):
-        if value not in _INT64:
-            raise InvalidCampaign(f"{where} is a whole number of more than 64 bits")
-    elif not math.isfinite(value):
-        raise InvalidCampaign(f"{where} is {value}, which JSON does not have")

@@ -35,14 +35,18 @@ class Access:
 
 @dataclass(slots=True)
 class Seen:
-    """What was executed: all accesses, and the pages touched, each as often as it was."""
+    """What was executed: all accesses, the pages touched and the rows met, each as often as it was.
+
+    met: by all steps of the plans, joins and sorts included.
+    """
 
     accesses: list[Access] = field(default_factory=list)
     buffers: int = 0
+    met: float = 0
 
     def to(self, *tables: str) -> Seen:
         """Return what concerns some tables."""
-        return Seen([one for one in self.accesses if one.table in tables], self.buffers)
+        return Seen([one for one in self.accesses if one.table in tables], self.buffers, self.met)
 
     @property
     def ways(self) -> set[str]:
@@ -82,14 +86,15 @@ def _add(seen: Seen, explained: dict[str, Any]) -> None:
     # It ends, and so is told of, last.
     seen.buffers = top.get("Shared Hit Blocks", 0) + top.get("Shared Read Blocks", 0)
     for node in _nodes(top):
+        discarded = sum(node.get(name, 0) for name in _DISCARDED)
+        rows = (node["Actual Rows"] + discarded) * node["Actual Loops"]
+        seen.met += rows
         table = node.get("Relation Name")
         if table is None or node["Node Type"] in {"ModifyTable", "LockRows"}:
             continue
         index = node.get("Index Name")
         if node["Node Type"] == "Bitmap Heap Scan":
             index = " and ".join(one["Index Name"] for one in _nodes(node) if "Index Name" in one)
-        discarded = sum(node.get(name, 0) for name in _DISCARDED)
-        rows = (node["Actual Rows"] + discarded) * node["Actual Loops"]
         if node["Actual Loops"]:
             seen.accesses.append(Access(table, index, rows, query))
 

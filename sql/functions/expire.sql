@@ -6,8 +6,10 @@
 -- Only the database's clock counts, and time in which the server was down does not: silence is
 -- measured from the last beat or the server's start, whichever is later.
 --
--- A claim that read its session as open just before that ended may commit just after: so all
--- sessions that ended after `since` are looked through, not only those that expire now.
+-- A claim that read its session as open just before that ended may commit just after, and what
+-- somebody else had locked was passed over: so all sessions that ended after `since` are looked
+-- through, not only those that expire now. What a session that ended in good order has left is
+-- handed out again without counting as lost.
 --
 -- Locks: the rows of silent sessions and of their tasks, none that somebody else has locked.
 -- Index: session_open, session_ended, task_working.
@@ -26,6 +28,8 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_started constant timestamptz := pg_postmaster_start_time();
     v_session bigint;
+    v_expired boolean;
+    v_left integer;
     v_lost integer := 0;
 begin
     with silent as materialized (
@@ -42,8 +46,8 @@ begin
       from silent e
      where s.session_id = e.session_id;
 
-    for v_session in
-        select s.session_id
+    for v_session, v_expired in
+        select s.session_id, s.expired
           from taskq.session s
          where s.ended_at > p_since
            -- Not `exists`, which may be planned as a join that walks all working tasks.
@@ -54,7 +58,12 @@ begin
                  limit 1)
          order by s.session_id
     loop
-        v_lost := v_lost + taskq.give_back(v_session, 'lost');
+        v_left := taskq.give_back(
+            v_session,
+            case when v_expired then 'lost' else 'released' end::taskq.attempt_outcome);
+        if v_expired then
+            v_lost := v_lost + v_left;
+        end if;
     end loop;
     return v_lost;
 end

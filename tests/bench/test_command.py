@@ -49,7 +49,7 @@ def test_files_that_cannot_be_written_are_refused_first(
     [
         ("alter database {name} set work_mem = '1234kB'", "the database"),
         ("alter role current_user in database {name} set work_mem = '1234kB'", "the database user"),
-        ("alter function taskq.fold() set work_mem = '1234kB'", "function fold"),
+        ("alter function taskq.fold set work_mem = '1234kB'", "function fold"),
     ],
 )
 def test_settings_are_read_back_wherever_they_are_made(
@@ -67,7 +67,7 @@ def test_a_function_that_makes_commits_volatile_is_named(
     backstage: Backstage, database: Database, tmp_path: Path
 ) -> None:
     """The refusal says where the setting is made."""
-    backstage.execute("alter function taskq.fold() set synchronous_commit = off")
+    backstage.execute("alter function taskq.fold set synchronous_commit = off")
     rows = database.rows("bench_settings", names=list(MUST_BE_ON))
     assert ("function fold", "off") in {(row["place"], row["setting"]) for row in rows}
     with pytest.raises(ServerUnsuitable):

@@ -27,6 +27,7 @@ def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -
     taskq.out(
         *["campaign", "create", "/a/b", "--description", "trial", "--time-limit", "60"],
         *["--max-attempts", "5", "--max-losses", "2", "--backoff", "1", "--backoff-max", "8"],
+        *["--max-running", "40", "--weight", "2.5", "--require", "gpu", "--require", "mem>=16"],
         *["--param", "e=8", "--param", "target=CDK2", "--", "dock", "{ligand}", "{params.e}"],
     )
     spec = queue.campaign("/a/b").spec()
@@ -35,6 +36,7 @@ def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -
     assert (spec.retry.max_attempts, spec.retry.max_losses) == (5, 2)
     assert (spec.retry.backoff_s, spec.retry.backoff_max_s) == (1, 8)
     assert (spec.description, spec.time_limit_s) == ("trial", 60)
+    assert (spec.max_running, spec.weight, spec.requires) == (40, 2.5, ("gpu", "mem>=16"))
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,19 @@ def test_change_leaves_what_is_not_named(taskq: CommandLine, queue: Client) -> N
     assert queue.campaign("/a").spec().time_limit_s is None
 
 
+def test_change_replaces_and_takes_back_what_agents_must_be(
+    taskq: CommandLine, queue: Client
+) -> None:
+    """Requirements are replaced as a whole; they and the limit can be taken back."""
+    taskq.out("campaign", "create", "/a", "--require", "gpu", "--max-running", 5, "--", "true")
+    taskq.out("campaign", "change", "/a", "--require", "mem>=16", "--weight", 3)
+    spec = queue.campaign("/a").spec()
+    assert (spec.requires, spec.max_running, spec.weight) == (("mem>=16",), 5, 3)
+    taskq.out("campaign", "change", "/a", "--require", "", "--max-running", "none")
+    spec = queue.campaign("/a").spec()
+    assert (spec.requires, spec.max_running, spec.weight) == ((), None, 3)
+
+
 def test_creating_twice_is_refused_unless_asked_for(taskq: CommandLine, queue: Client) -> None:
     """An existing campaign is not changed by mistake."""
     taskq.out("campaign", "create", "/a", "--", "true")
@@ -102,7 +117,7 @@ def test_show_says_what_was_said(taskq: CommandLine) -> None:
     shown = taskq.json("campaign", "show", "/a")
     assert shown["handler"] == {"kind": "command", "argv": ["run", "{x}"]}
     assert (shown["limits"], shown["params"], shown["state"]) == (
-        {"time_limit_s": 90},
+        {"time_limit_s": 90, "max_running": None},
         {"x": 1},
         "open",
     )
@@ -221,6 +236,10 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "time_limit_s is zero"),
     (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "not nan"),
     (["campaign", "create", "/x", "--time-limit", "soon", "--", "a"], 2, "or none"),
+    (["campaign", "create", "/x", "--max-running", "few", "--", "a"], 2, "whole number, or none"),
+    (["campaign", "create", "/x", "--max-running", "0", "--", "a"], 2, "max_running"),
+    (["campaign", "create", "/x", "--weight", "0", "--", "a"], 2, "weight"),
+    (["campaign", "create", "/x", "--require", "mem>16", "--", "a"], 2, "'mem>16' must read"),
     (["campaign", "create", "/x", "--max-attempts", "0", "--", "a"], 2, "max_attempts"),
     (["campaign", "create", "/x", "--", "a", "{params.y}"], 2, "no value for 'y'"),
     (["campaign", "create", "/x", "--", "a", "{"], 2, "is no placeholder"),
@@ -238,6 +257,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["watch", "/c", "--interval", "0"], 2, "0.1 to 3600"),
     (["watch", "/c", "--output", "json"], 2, "jsonl"),
     (["agent", "run", "--campaign", "/c", "--slots", "0"], 2, "at least 1"),
+    (["agent", "run", "--campaign", "/c", "--offer", "mem>=64"], 2, "'mem>=64' must read"),
     (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "number of seconds"),
     (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "1 to 86400"),
     (["agent", "run", "--campaign", "/c", "--path", "/no/such"], 2, "/no/such"),

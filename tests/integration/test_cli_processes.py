@@ -74,6 +74,20 @@ def test_an_agent_executes_python_of_a_folder(
     assert next(queue.campaign("/c").results()).result == {"n": 42}
 
 
+def test_an_agent_gets_what_it_has_the_tags_for(taskq: CommandLine, queue: Client) -> None:
+    """A tag offered on the command line opens the campaigns that require it, and no others."""
+    for tag in ("mem>=16", "mem>=128"):
+        path = f"/c/{tag[5:]}"
+        taskq.out("campaign", "create", path, "--require", tag, "--", "true")
+        queue.campaign(path).seed([{"n": 1}])
+    run = ["agent", "run", "--campaign", "/c", "--max-tasks", 1]
+    with taskq.process(*run, "--offer", "mem=64") as agent:
+        _, log = agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 0, log
+    assert queue.campaign("/c/16").status().done == 1
+    assert queue.campaign("/c/128").status().waiting == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_agent_that_is_told_to_leave_loses_nothing(
     taskq: CommandLine, queue: Client, number: signal.Signals

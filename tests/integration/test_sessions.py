@@ -220,6 +220,21 @@ def test_leaving_agent_hands_back_what_it_holds(
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
 
 
+def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
+    agent: AgentDouble, backstage: Backstage, dsn: str
+) -> None:
+    """A claim may hold a row locked for a moment that it does not take; upkeep comes back to it."""
+    first, second = agent.claim(2)
+    with psycopg.connect(dsn) as other:
+        other.execute("select from taskq.task where task_id = %s for update", [second.task])
+        assert agent.leave() == 1
+    assert expire(backstage) == 0
+    row = task_row(backstage, second.task)
+    assert (row["status"], row["losses"]) == ("waiting", 0)
+    assert set(statuses(backstage).values()) == {"waiting"}
+    assert first.task != second.task
+
+
 def test_beat_that_names_everything_changes_nothing(
     agent: AgentDouble, backstage: Backstage
 ) -> None:

@@ -19,6 +19,8 @@ from taskq.sources import SourceOptions
 WHOLE = """
 path = "/wisdom/malaria/1lf3"
 description = "Plasmepsin II"
+weight = 2
+requires = ["gpu", "mem>=16"]
 
 [handler]
 kind = "python"
@@ -33,6 +35,7 @@ backoff_max_s = 60.5
 
 [limits]
 time_limit_s = 1800
+max_running = 500
 
 [params]
 receptor = "1lf3.pdbqt"
@@ -65,6 +68,9 @@ def test_whole_file_is_read(tmp_path: Path) -> None:
             handler=Handler("python", target="dock:dock", prepare="dock.maps:Receptor.load"),
             retry=RetryPolicy(max_attempts=4, max_losses=6, backoff_s=1, backoff_max_s=60.5),
             time_limit_s=1800,
+            max_running=500,
+            weight=2,
+            requires=("gpu", "mem>=16"),
             params={
                 "receptor": "1lf3.pdbqt",
                 "box": {"center": [1.5, 2, -3], "size": 20},
@@ -87,7 +93,8 @@ def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
         CampaignSpec("/a", handler=Handler("command", argv=("true",))), None
     )
     assert campaign.spec.retry == RetryPolicy(3, 5, 10.0, 3600.0)
-    assert campaign.spec.time_limit_s is None
+    assert (campaign.spec.time_limit_s, campaign.spec.max_running) == (None, None)
+    assert (campaign.spec.weight, campaign.spec.requires) == (1.0, ())
 
 
 def test_seed_plan_opens_file_and_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +142,15 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (MINIMAL + "[limits]\ntime_limit_s = nan\n", "limits.time_limit_s must be .* not nan"),
         (MINIMAL + '[limits]\ntime_limit_s = "1h"\n', "limits.time_limit_s must be .* not '1h'"),
         (MINIMAL + "[limits]\ntime_limit = 9\n", "did you mean 'time_limit_s'"),
+        (MINIMAL + "[limits]\nmax_running = 0\n", "limits.max_running must be .* not 0"),
+        (MINIMAL + "[limits]\nmax_running = 1.5\n", "limits.max_running .* whole number"),
+        (MINIMAL + "[limits]\nmax_running = 1_000_001\n", "limits.max_running .* 1000000"),
+        (f"weight = 0\n{MINIMAL}", "weight must be a number above 0, at most 1000, not 0"),
+        (f"weight = 1000.5\n{MINIMAL}", "weight must be .* not 1000.5"),
+        (f"weight = nan\n{MINIMAL}", "weight must be .* not nan"),
+        (f"weight = true\n{MINIMAL}", "weight must be .* not True"),
+        (f'requires = "gpu"\n{MINIMAL}', "requires must be a list of tags"),
+        (f'requires = ["mem>16"]\n{MINIMAL}', "the tag 'mem>16' must read NAME, NAME=VALUE or"),
         (MINIMAL + "[params]\na.b = [1, nan]\n", r"params\.a\.b\[1\] is nan"),
         (MINIMAL + "[params]\nstarted = 2024-01-31\n", "params.started is a date.* in quotes"),
         (MINIMAL + "[params]\nx = [{ at = 07:30:00 }]\n", r"params\.x\[0\]\.at is a time"),
@@ -251,6 +267,9 @@ SPECS = st.builds(
         RetryPolicy, st.integers(1, 1000), st.integers(1, 1000), st.floats(0, 10), st.floats(10, 99)
     ),
     time_limit_s=st.one_of(st.none(), st.floats(0.001, 1e6)),
+    max_running=st.one_of(st.none(), st.integers(1, 1_000_000)),
+    weight=st.floats(0, 1000, exclude_min=True),
+    requires=st.lists(st.sampled_from(["gpu", "arch=a100", "mem>=16"]), max_size=3).map(tuple),
     params=PARAMS,
 )
 

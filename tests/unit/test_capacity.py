@@ -42,11 +42,13 @@ def test_the_study_with_amga_is_reproduced() -> None:
 
 
 def test_shares_follow_from_the_measured_rate() -> None:
-    """20,000 agents with 300 s a task need 66.7 tasks a second, a ninetieth of 6,000."""
+    """20,000 agents with 300 s a task need 66.7 tasks and 667 beats a second, of 6,000."""
     found = capacity(Need(20_000, 300, tasks=1_000_000), Measured(6_000))
     assert found.tasks_per_s == found.exchanges_per_s == pytest.approx(66.67, abs=0.01)
-    assert found.share == pytest.approx(1 / 90)
-    assert found.most_agents == 1_800_000
+    assert found.task_share == pytest.approx(1 / 90)
+    assert found.beat_share == pytest.approx(1 / 9)
+    assert found.share == pytest.approx(11 / 90)
+    assert found.most_agents == pytest.approx(20_000 * 90 / 11, abs=1)
     assert found.duration_s == pytest.approx(15_000)
     assert found.beats_per_s == pytest.approx(20_000 / 30)
     assert found.tasks_per_day == pytest.approx(5_760_000)
@@ -59,6 +61,13 @@ def test_batches_make_fewer_exchanges_and_as_many_tasks() -> None:
     assert (found.tasks_per_s, found.exchanges_per_s) == (1_000, 20)
 
 
+def test_heartbeats_do_not_get_cheaper_with_batches() -> None:
+    """One is counted as a call of its own, by the rate of calls if that is known."""
+    need = Need(3_000, 1, batch=100)
+    assert capacity(need, Measured(57_000)).beat_share == pytest.approx(100 / 570)
+    assert capacity(need, Measured(57_000, 6_000)).beat_share == pytest.approx(100 / 6_000)
+
+
 def test_nothing_measured_means_no_share() -> None:
     """A share of an assumed rate would be a guess."""
     found = capacity(Need(1, 1), Measured())
@@ -67,9 +76,9 @@ def test_nothing_measured_means_no_share() -> None:
 
 def test_figures_are_taken_from_the_case_that_fits() -> None:
     """Batches of 100 and more by their own rate, smaller ones by that of single tasks."""
-    assert from_bench(FOUND, 1) == Measured(6_000, 1_000, 600)
-    assert from_bench(FOUND, 99) == Measured(6_000, 1_000, 600)
-    assert from_bench(FOUND, 100) == Measured(57_000, 800, DISK_BYTES)
+    assert from_bench(FOUND, 1) == Measured(6_000, 6_000, 1_000, 600)
+    assert from_bench(FOUND, 99) == Measured(6_000, 6_000, 1_000, 600)
+    assert from_bench(FOUND, 100) == Measured(57_000, 6_000, 800, DISK_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +99,15 @@ def test_the_command_needs_no_server(tmp_path: Path) -> None:
     told = command.json(*words)
     assert told["measured_per_s"] == 6_000
     assert told["agents"] == 20_000
-    assert "1.1 % of 6,000 tasks/s: comfortable" in command.out(*words)
+    said = command.out(*words)
+    assert "12.2 %: 1.1 % for tasks at 6,000/s, 11.1 % for heartbeats; comfortable" in said
 
 
 def test_more_than_the_server_can_is_called_so() -> None:
     """The share says whether it will do."""
     said = command.out("plan", "--agents", 1_000, "--task-seconds", 1, "--rate", 100)
-    assert "1,000.0 % of 100 tasks/s: more than it can" in said
+    assert "1,000.0 % for tasks" in said
+    assert "more than it can" in said
 
 
 def test_two_sources_of_the_rate_are_refused() -> None:

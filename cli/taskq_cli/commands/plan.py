@@ -58,7 +58,9 @@ COMFORTABLE: Final = 0.5
     help="Tasks that an agent claims and reports at once.",
 )
 @click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="Size of the campaign.")
-@click.option("--rate", type=click.FloatRange(min=1), metavar="R", help="Tasks a second, measured.")
+@click.option(
+    "--rate", type=click.FloatRange(min=1), metavar="R", help="Tasks a second in such batches."
+)
 @click.option(
     "--json",
     "json_file",
@@ -80,8 +82,9 @@ def plan(
 ) -> None:
     """Work out what a number of agents asks of the server.
 
-    An agent makes one exchange for each batch of tasks and a heartbeat every 30 s. What the server
-    can do is given by --rate, read with --json or measured with --measure.
+    An agent makes one exchange for each batch of tasks and a heartbeat every 30 s, which is counted
+    as an exchange though it costs less. What the server can do is given by --rate, read with --json
+    or measured with --measure.
 
     Example:
       taskq plan --agents 20000 --task-seconds 300 --tasks 1000000 --rate 6000
@@ -96,15 +99,22 @@ def plan(
         measured = Measured(_measure(invocation, batch))
     need = Need(agents, task_seconds, batch, tasks)
     found = capacity(need, measured)
-    write_record(invocation.output, as_record(need) | as_record(found), _described(need, found))
+    write_record(
+        invocation.output,
+        as_record(need) | as_record(found) | {"share": found.share},
+        _described(need, found),
+    )
 
 
 def _described(need: Need, found: Capacity) -> str:
-    share = None
-    if found.share is not None and found.measured_per_s is not None:
+    share = "not measured: add --rate, --json or --measure"
+    if found.share is not None:
         ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"
-        ends = "more than it can" if found.share > 1 else ends
-        share = f"{100 * found.share:,.1f} % of {found.measured_per_s:,.0f} tasks/s: {ends}"
+        share = (
+            f"{_percent(found.share)}: {_percent(found.task_share)} for tasks at "
+            f"{found.measured_per_s:,.0f}/s, {_percent(found.beat_share)} for heartbeats; "
+            f"{'more than it can' if found.share > 1 else ends}"
+        )
     return facts(
         {
             "agents": f"{need.agents:,}, one task of {duration(need.task_s)} at a time",
@@ -112,7 +122,7 @@ def _described(need: Need, found: Capacity) -> str:
             "exchanges": f"{found.exchanges_per_s:,.4g}/s, each reports and claims {need.batch}",
             "heartbeats": f"{found.beats_per_s:,.4g}/s",
             "with AMGA": f"{found.amga_per_s:,.4g} requests/s, {AMGA_ACCESSES} for each task",
-            "of the server": share or "not measured: add --rate, --json or --measure",
+            "of the server": share,
             "it carries": None
             if found.most_agents is None
             else f"{found.most_agents:,} agents at the most",
@@ -123,6 +133,10 @@ def _described(need: Need, found: Capacity) -> str:
             "disk": f"{_size(found.disk_bytes_per_day)} a day, until campaigns are removed",
         }
     )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:,.1f} %"
 
 
 def _size(count: float) -> str:
