@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from taskq import seeding
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
 from taskq.errors import Conflict, InvalidCampaign, NotFound
+from taskq.model import Seed
 from taskq.seeding import Seedable, SeedCount
 from taskq.sources.records import BadLine
 from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
@@ -82,6 +83,16 @@ class Campaign:
         return seeding.seed(
             self._database, self.campaign_id, records, on_bad=on_bad, on_progress=on_progress
         )
+
+    def submit(self, payload: Mapping[str, Any], key: str | None = None, priority: int = 0) -> bool:
+        """Add one task in one round trip; return whether it is new. For many, `seed`.
+
+        Durable when it returns. Raise `InvalidTask` if it is no task, `Conflict` if the campaign
+        is cancelled.
+        """
+        key, text, priority = Seed(payload, key, priority).encoded()
+        task = f'[{{"key":{json.dumps(key)},"payload":{text},"priority":{priority}}}]'
+        return bool(self._database.value("submit", path=self.path, tasks=task))
 
     def pause(self) -> bool:
         """Hand out no more tasks here and below; return whether that changed anything."""

@@ -118,6 +118,11 @@ class Statements:
             for row in rows:
                 copy.write_row(row)
 
+    def copy_text(self, name: str, lines: str) -> None:
+        """Send lines, in COPY's text format, to a COPY statement at once."""
+        with self._connection.cursor().copy(statement(name)) as copy:
+            copy.write(lines)
+
 
 @dataclass(frozen=True, slots=True)
 class _Address:

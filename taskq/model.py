@@ -62,7 +62,8 @@ class Seed:
 
     def encoded(self) -> tuple[str, str, int]:
         """Return (key, payload as JSON text, priority), checked against the limits."""
-        if not isinstance(self.payload, Mapping):
+        # A dict is told apart first, since asking an abstract class takes a tenth of all this.
+        if type(self.payload) is not dict and not isinstance(self.payload, Mapping):
             raise InvalidTask(
                 "a payload must be an object of names and values, "
                 f"not {type(self.payload).__name__}"

@@ -1,22 +1,25 @@
 """The worker process: clients of one campaign, and what keeps their sessions alive.
 
-A client reports its last tasks and claims the next in one exchange. As beside every agent, a
-thread sends the beats and a keeper does the upkeep.
+A client reports its last tasks and claims the next in one exchange; the exchanges of the clients of
+a process are gathered. As beside every agent, a thread sends the beats and a keeper does the
+upkeep.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
 import threading
 import uuid
-from typing import NamedTuple
 
 import ticks
 
+from taskq.choice import Serving
 from taskq.database import Database
 from taskq.direct import DirectTransport
+from taskq.gathering import Gatherer
 from taskq.keeper import Keeper
 from taskq_agent.protocol import DONE, Beat, Hello, LeaseIds, Report, Request, Task, Welcome
 
@@ -26,30 +29,16 @@ EMPTY_PAUSE_S = 0.05
 SHAPES = {"one": (int(os.environ["PEERS_CONC"]), 1), "b100": (2, 100)}
 
 
-class Client(NamedTuple):
-    """A connection with a session of its own."""
-
-    transport: DirectTransport
-    welcome: Welcome
-
-
-def opened(database: Database, path: str, slots: int) -> Client:
-    """Return a client that serves a campaign."""
-    transport = DirectTransport(database)
-    hello = Hello(str(uuid.uuid4()), path, "peers", "peers", os.getpid(), "", slots, "")
-    return Client(transport, transport.open(hello))
-
-
-def work(client: Client, want: int, stop: threading.Event) -> None:
+async def work(gatherer: Gatherer, session: int, path: str, want: int, stop: asyncio.Event) -> None:
     """Execute tasks until told to stop, then report the last."""
-    transport, session, lease_ids = client.transport, client.welcome.session, LeaseIds()
+    serving, lease_ids = Serving(path), LeaseIds()
     reports: tuple[Report, ...] = ()
     while not stop.is_set():
-        answer = transport.exchange(Request(session, reports, want, lease_ids()))
+        answer = await gatherer.exchange(Request(session, reports, want, lease_ids()), serving)
         reports = tuple(executed(task) for task in answer.tasks)
         if not reports:
-            stop.wait(EMPTY_PAUSE_S)
-    transport.exchange(Request(session, reports))
+            await asyncio.sleep(EMPTY_PAUSE_S)
+    await gatherer.exchange(Request(session, reports), serving)
 
 
 def executed(task: Task) -> Report:
@@ -58,34 +47,44 @@ def executed(task: Task) -> Report:
     return Report(task.campaign, task.task, task.lease, DONE, result=result)
 
 
-def beat(clients: list[Client], stop: threading.Event) -> None:
+async def work_all(database: Database, sessions: list[int], path: str, want: int) -> None:
+    """Be the clients of this process until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with Gatherer(database) as gatherer:
+        await asyncio.gather(*(work(gatherer, one, path, want, stop) for one in sessions))
+
+
+def beat(transport: DirectTransport, opened: list[Welcome], stop: threading.Event) -> None:
     """Keep the sessions alive."""
-    while not stop.wait(clients[0].welcome.heartbeat_s):
-        for client in clients:
-            client.transport.beat(Beat(client.welcome.session))
+    while not stop.wait(opened[0].heartbeat_s):
+        for one in opened:
+            transport.beat(Beat(one.session))
 
 
 def main(path: str) -> None:
-    """Run the clients of this process until SIGTERM."""
-    stop, ended = threading.Event(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    """Open the sessions, work, and end them."""
+    ended = threading.Event()
     database = Database(os.environ["PEERS_DSN"])
     number, want = SHAPES[os.environ["PEERS_VARIANT"]]
-    clients = [opened(database, path, want) for _ in range(number)]
-    workers = [threading.Thread(target=work, args=(client, want, stop)) for client in clients]
+    transport = DirectTransport(database)
+    hellos = [
+        Hello(str(uuid.uuid4()), path, "peers", "peers", os.getpid(), "", want, "")
+        for _ in range(number)
+    ]
+    opened = [transport.open(hello) for hello in hellos]
     upkeep = [
-        threading.Thread(target=beat, args=(clients, ended)),
+        threading.Thread(target=beat, args=(transport, opened, ended)),
         threading.Thread(target=Keeper(database).run, args=(ended,)),
     ]
-    for thread in workers + upkeep:
+    for thread in upkeep:
         thread.start()
-    for thread in workers:
-        thread.join()
+    asyncio.run(work_all(database, [one.session for one in opened], path, want))
     ended.set()
     for thread in upkeep:
         thread.join()
-    for client in clients:
-        client.transport.close(client.welcome.session)
+    for one in opened:
+        transport.close(one.session)
 
 
 main(sys.argv[1])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
+from taskq.seeding import CHUNK
 from tests.command_line import CommandLine
 
 SDF = "eth\n\n\n  0  0  0  0\nM  END\n> <id>\nE1\n\n$$$$\n"
@@ -112,13 +113,13 @@ def test_a_bad_line_stops_with_its_number_and_reason(
 ) -> None:
     """The error names file and line; what was added before is said, and the rest can follow."""
     file = tmp_path / "l.jsonl"
-    lines = [json.dumps({"n": n}) for n in range(6_000)]
+    lines = [json.dumps({"n": n}) for n in range(CHUNK + 1_000)]
     file.write_text("\n".join([*lines, "[1]", '{"n": -1}', ""]))
     code, error = taskq.refused("seed", "/c", file)
     assert code == 65
-    assert f"{file}:6001: the line must be an object" in error
-    assert "tasks added before: 5,000" in error
-    assert campaign.status().total == 5_000
+    assert f"{file}:{CHUNK + 1_001}: the line must be an object" in error
+    assert f"tasks added before: {CHUNK:,}" in error
+    assert campaign.status().total == CHUNK
     file.write_text("\n".join([*lines, '{"n": -1}', ""]))
     assert taskq.json("seed", "/c", file)["added"] == 1_001
 

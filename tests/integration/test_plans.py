@@ -133,7 +133,8 @@ class Load:
     def seed(self) -> None:
         """Seed two tasks, one of which is known."""
         known = value(self._backstage, "select min(key) from taskq.spec")
-        assert self._say("seed_known", campaign=self._campaign, keys=[known, "new"]) != []
+        keys = json.dumps([known, "new"])
+        assert self._say("seed_known", campaign=self._campaign, keys=keys) != []
         fresh = {"key": self._agent.draw_lease(), "payload": {}}
         with self.connection.transaction():
             added = value(

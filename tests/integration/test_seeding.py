@@ -272,9 +272,25 @@ def test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before(
     campaign: Campaign, backstage: Backstage
 ) -> None:
     """Nothing of the refused chunk is half there."""
-    backstage.execute("alter table taskq.spec add constraint odd check (payload ->> 'n' <> '5050')")
+    backstage.execute(
+        "alter table taskq.spec add constraint odd"
+        f" check ((payload ->> 'n')::integer <> {CHUNK + 50})".encode()
+    )
     with pytest.raises(UsageError, match="odd"):
         campaign.seed(numbered(CHUNK + 100))
     assert campaign.status().waiting == CHUNK
     assert value(backstage, "select count(*) from taskq.spec") == CHUNK
+    assert_counts_are_true(backstage)
+
+
+def test_single_task_is_submitted_once(campaign: Campaign, backstage: Backstage) -> None:
+    """A key that is there already adds nothing, with or without a key of one's own."""
+    assert [campaign.submit({"n": 1}), campaign.submit({"n": 1})] == [True, False]
+    assert [campaign.submit({"n": 2}, "'k'\t\"", 7) for _ in range(2)] == [True, False]
+    (first, second) = campaign.tasks()
+    assert (first.payload, first.priority) == ({"n": 1}, 0)
+    assert (second.key, second.payload, second.priority) == ("'k'\t\"", {"n": 2}, 7)
+    with pytest.raises(InvalidTask, match="JSON"):
+        campaign.submit({"n": float("nan")})
+    assert campaign.status().waiting == 2
     assert_counts_are_true(backstage)

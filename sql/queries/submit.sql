@@ -1,0 +1,1 @@
+select taskq.submit(%(path)s, %(tasks)s)
