@@ -6,12 +6,13 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 
 from taskq.bench.cases.claims import MAX_ONE_S, ONE_ROW
 from taskq.bench.findings import Finding, Goal
 from taskq.bench.meter import busy_clock, held_snapshot
-from taskq.bench.ours import Crew, Load
+from taskq.bench.ours import Crew
 from taskq.bench.stage import CAMPAIGN, Bench, Stage
 from taskq.database import Statements
 
@@ -70,7 +71,7 @@ def latency(bench: Bench) -> Iterator[Finding]:
         need = round(MAX_ONE_S / 4 * (2 * scale.held_s + 6 * scale.seconds))
         stage.seed(max(scale.tasks, need), CLAIMED)
         stage.settle()
-        load = Load(ONE_ROW.processes, ONE_ROW.clients, 1, CLAIMED)
+        load = replace(ONE_ROW, path=CLAIMED)
         with Crew(stage.database, load) as crew:
             with stage.kept():
                 yield from _latencies(bench, stage, "")
