@@ -16,9 +16,14 @@ from typing import Final
 FRESH_S: Final = 1.0
 #: Claims that are gathered are spread over the campaigns in groups of this size.
 GROUP: Final = 8
+#: Exchanges gathered into one statement at most; beyond, it takes longer without costing less each.
+MOST_GATHERED: Final = 256
+#: Campaigns drawn: enough for that many groups.
+MOST_CAMPAIGNS: Final = MOST_GATHERED // GROUP
 #: Lifetimes are told apart by the fourth part of an octave, so that few agents need a draw of
 #: their own: a campaign whose time limit is within a fifth of the lifetime may be left out.
 _STEPS_PER_OCTAVE: Final = 4
+_UNKNOWN: Final = (None, float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,9 @@ class Choice:
 
     drawn_at: float = float("-inf")
     campaigns: list[int] = field(default_factory=list)
-    #: Tasks waiting, delayed or working below the path; known once nothing can be claimed.
-    unfinished: int | None = None
+    #: Tasks waiting, delayed or working below the path, and when that was asked; known once nothing
+    #: can be claimed.
+    unfinished: tuple[int | None, float] = _UNKNOWN
 
     def fresh(self, now: float) -> bool:
         """Say whether the draw still holds."""
@@ -59,7 +65,7 @@ class Choice:
         """Take a new order."""
         self.drawn_at = now
         self.campaigns = list(campaigns)
-        self.unfinished = None
+        self.unfinished = _UNKNOWN
 
     def spread(self, claims: int) -> list[int]:
         """Return a campaign for each of so many claims; empty if there is none to try."""

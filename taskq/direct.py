@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from taskq.choice import Serving
-from taskq.database import Database, Line, SessionEnded, Statements
-from taskq.errors import TaskqError, Unavailable
-from taskq.exchanging import Asked, Exchanges, run
-from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq.database import Database, Line, Statements
+from taskq.exchanging import Asked, Exchanges, run, told_as_transport
+from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Request, Welcome
 
 LEASE_S: Final = 120.0
@@ -73,7 +72,7 @@ class DirectTransport:
             self._beat_line.close()
 
     def exchange(self, request: Request) -> Answer:
-        """Report and claim: one call for each campaign reported on, one of which claims too."""
+        """Report and claim; see `Exchanges.steps`."""
         serving = Serving(self._path, self._offers, request.lifetime_s)
         steps = self._exchanges.steps([Asked(request, serving)])
         with _connected(self._exchange_line) as statements:
@@ -86,12 +85,5 @@ class DirectTransport:
 @contextmanager
 def _connected(line: Line) -> Iterator[Statements]:
     """Give the line's connection; errors come out as a transport's."""
-    try:
-        with line.connected() as statements:
-            yield statements
-    except Unavailable as error:
-        raise TransportFailed(str(error)) from error
-    except SessionEnded as error:
-        raise SessionLost(str(error)) from error
-    except TaskqError as error:
-        raise Refused(str(error)) from error
+    with told_as_transport(), line.connected() as statements:
+        yield statements

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from taskq.choice import GROUP, Choice, Serving
-from taskq.database import Row, array
+from taskq.choice import MOST_CAMPAIGNS, Choice, Serving
+from taskq.database import Row, SessionEnded, array
+from taskq.errors import TaskqError, Unavailable
 from taskq_agent import protocol
-from taskq_agent.errors import SessionLost
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Ack, Answer, Report, Request
 
 #: Campaigns that one exchange tries before it goes away empty-handed.
 TRIES: Final = 3
-#: Choices and claims kept; what is forgotten costs a statement.
+#: Choices and claims kept. A choice that is forgotten costs a statement; a claim, should its answer
+#: get lost just then, another claim, until the next beat gives the first one's tasks back.
 _MOST_KEPT: Final = 50_000
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Query(NamedTuple):
@@ -52,14 +57,17 @@ class _Call:
     claims: list[_Pending] = field(default_factory=list)
 
     def query(self) -> Query:
+        """Return the statement; raise `Refused` if a report cannot be written as JSON."""
         claims = [one.request for one in self.claims]
+        try:
+            reports = _encode([encoded(one) for one in self.reports]) if self.reports else None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Refused(f"a report cannot be written as JSON: {error}") from error
         return Query(
             "exchange",
             {
                 "campaign": self.campaign,
-                "reports": _ENCODE([encoded(one) for one in self.reports])
-                if self.reports
-                else None,
+                "reports": reports,
                 "sessions": array([one.session for one in claims]) if claims else None,
                 "leases": array([one.lease for one in claims]) if claims else None,
                 "wants": array([one.want for one in claims]) if claims else None,
@@ -75,7 +83,7 @@ class _Pending:
     path: str
     choice: Choice | None
     tasks: list[protocol.Task] = field(default_factory=list)
-    tried: int = 0
+    aimed: bool = False
     lost: bool = False
 
 
@@ -95,6 +103,7 @@ class Exchanges:
         Each statement commits by itself. The answers are in the order of the requests; in place
         of one stands `SessionLost` if the session has ended.
         """
+        began = self._clock()
         verdicts: dict[tuple[int, int, str], str] = {}
         reports: dict[int, list[Report]] = {}
         pending: list[_Pending] = []
@@ -121,7 +130,7 @@ class Exchanges:
             if one.lost:
                 answers.append(SessionLost("the session has ended"))
             else:
-                answers.append((yield from self._answer(one, verdicts)))
+                answers.append((yield from self._answer(one, verdicts, began)))
         return answers
 
     def _choice(self, serving: Serving) -> Generator[Query, list[Row], Choice]:
@@ -140,17 +149,11 @@ class Exchanges:
                     "path": serving.path,
                     "lifetime_s": serving.lifetime_s,
                     "offers": list(serving.offers),
-                    "most": 256 // GROUP,
+                    "most": MOST_CAMPAIGNS,
                 },
             )
             choice.draw([row["campaign_id"] for row in rows], now)
-            if not rows:
-                yield from self._count(choice, serving.path)
         return choice
-
-    def _count(self, choice: Choice, path: str) -> Generator[Query, list[Row], None]:
-        (row,) = yield Query("counts", {"path": path, "depth": 0})
-        choice.unfinished = row["waiting"] + row["delayed"] + row["working"]
 
     def _aimed(self, claiming: Sequence[_Pending]) -> list[_Call]:
         """Group claims by the campaign that each tries next."""
@@ -165,11 +168,11 @@ class Exchanges:
         groups: dict[int, list[_Pending]] = {}
         for one in claiming:
             lease, campaign = self._claimed.get(one.request.session, ("", 0))
-            if one.tried == 0 and lease == one.request.lease:
+            if not one.aimed and lease == one.request.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
                 groups.setdefault(id(one.choice), []).append(one)
-            one.tried += 1
+            one.aimed = True
         for group in groups.values():
             choice = group[0].choice
             campaigns = choice.spread(len(group)) if choice is not None else []
@@ -204,16 +207,14 @@ class Exchanges:
                 one.choice.strike(call.campaign)
 
     def _answer(
-        self, one: _Pending, verdicts: dict[tuple[int, int, str], str]
+        self, one: _Pending, verdicts: dict[tuple[int, int, str], str], began: float
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.Campaign, ...] = ()
         unfinished = None
         if one.tasks:
             campaigns = yield from self._described(one.tasks[0])
         elif one.choice is not None:
-            if one.choice.unfinished is None:
-                yield from self._count(one.choice, one.path)
-            unfinished = one.choice.unfinished
+            unfinished = yield from self._unfinished(one.choice, one.path, began)
         return Answer(
             acks=tuple(
                 Ack(
@@ -229,6 +230,18 @@ class Exchanges:
             unfinished=unfinished,
         )
 
+    def _unfinished(
+        self, choice: Choice, path: str, began: float
+    ) -> Generator[Query, list[Row], int]:
+        """Return how many tasks are left. A zero is never older than the question."""
+        unfinished, counted_at = choice.unfinished
+        if unfinished is None or (unfinished == 0 and counted_at < began):
+            counted_at = self._clock()
+            (row,) = yield Query("counts", {"path": path, "depth": 0})
+            unfinished = int(row["waiting"] + row["delayed"] + row["working"])
+            choice.unfinished = (unfinished, counted_at)
+        return unfinished
+
     def _described(
         self, task: protocol.Task
     ) -> Generator[Query, list[Row], tuple[protocol.Campaign, ...]]:
@@ -239,6 +252,8 @@ class Exchanges:
             if not rows:  # removed just now; nobody misses its tasks
                 return ()
             (row,) = rows
+            if len(self._campaigns) >= _MOST_KEPT:
+                self._campaigns.clear()
             known = self._campaigns[task.campaign] = protocol.Campaign(
                 campaign=task.campaign,
                 revision=task.revision,
@@ -248,6 +263,19 @@ class Exchanges:
                 time_limit_s=row["time_limit_s"],
             )
         return (known,)
+
+
+@contextmanager
+def told_as_transport() -> Iterator[None]:
+    """Turn the errors of the queue into those of a transport."""
+    try:
+        yield
+    except Unavailable as error:
+        raise TransportFailed(str(error)) from error
+    except SessionEnded as error:
+        raise SessionLost(str(error)) from error
+    except TaskqError as error:
+        raise Refused(str(error)) from error
 
 
 def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | SessionLost]:
@@ -277,6 +305,3 @@ def encoded(report: Report) -> dict[str, Any]:
         "started": report.started if report.outcome == protocol.RELEASED else None,
     }
     return {name: value for name, value in body.items() if value is not None}
-
-
-_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode

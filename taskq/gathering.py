@@ -1,9 +1,10 @@
 """Many agents, few statements: exchanges that arrive together share one (group commit).
 
 A statement of the queue costs far more to set up than one task more or less costs in it, and one
-commit waits for the disk once, for however many tasks. So exchanges that arrive while the
-connections are busy are gathered, and go together when one is free. Nobody waits for company: an
-exchange that finds a connection free goes at once.
+commit waits for the disk once, for however many tasks. So exchanges that arrive while a statement
+is under way are gathered, and go together when it has been answered; one that finds none under way
+goes at once. Where there are many, several statements are under way, on connections of their own;
+and nobody waits for longer than 10 ms while a connection is free.
 
 The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
 memory database systems, 1984).
@@ -19,16 +20,13 @@ from typing import Final
 
 from typing_extensions import Self
 
-from taskq.choice import Serving
-from taskq.database import AsyncLine, Database, SessionEnded
-from taskq.errors import TaskqError, Unavailable
-from taskq.exchanging import Asked, Exchanges
+from taskq.choice import MOST_GATHERED, Serving
+from taskq.database import AsyncLine, Database
+from taskq.exchanging import Asked, Exchanges, told_as_transport
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import MAX_CLAIM, Answer, Request
 
 LINES: Final = 4
-#: Exchanges in one statement at most; beyond, a statement takes longer without costing less each.
-MOST: Final = 256
 #: A further connection is used for so many exchanges: two half as large cost more than one.
 WORTH_A_LINE: Final = 32
 #: ... or when the statements on their way take longer than this: one of them may hang.
@@ -48,7 +46,9 @@ class Gatherer:
     and may be repeated in the same way. What one exchange does wrong is told to that one only.
     """
 
-    def __init__(self, database: Database, *, lines: int = LINES, most: int = MOST) -> None:
+    def __init__(
+        self, database: Database, *, lines: int = LINES, most: int = MOST_GATHERED
+    ) -> None:
         """lines: connections at most, opened when first needed; most: exchanges in a statement."""
         self._free = [database.async_line() for _ in range(lines)]
         self._lines = lines
@@ -71,9 +71,12 @@ class Gatherer:
         await self.close()
 
     async def close(self) -> None:
-        """Finish what is on its way and close the connections."""
-        while self._rounds:
-            await asyncio.gather(*self._rounds)
+        """Finish what was asked and close the connections."""
+        while self._rounds or self._waiting:
+            self._go(True)
+            await asyncio.gather(*self._rounds, return_exceptions=True)
+        if self._late is not None:
+            self._late.cancel()
         for line in self._free:
             await line.close()
 
@@ -143,6 +146,10 @@ class Gatherer:
         """Exchange for some on a connection, and go on with what waits."""
         try:
             await self._answer(line, gathered)
+        except Exception as error:
+            # Whatever it is, nobody waits for an answer that will not come.
+            _fail(gathered, TransportFailed(f"the exchange failed: {error}"))
+            raise
         finally:
             self._speaking.difference_update(one.asked.request.session for one in gathered)
             self._free.append(line)
@@ -153,7 +160,7 @@ class Gatherer:
     async def _answer(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
         try:
             answers = await self._exchanged(line, [one.asked for one in gathered])
-        except Refused as error:
+        except (Refused, SessionLost) as error:
             if len(gathered) == 1:
                 _fail(gathered, error)
             else:  # one of them is at fault; the others' exchanges may be repeated
@@ -173,19 +180,14 @@ class Gatherer:
 
     async def _exchanged(self, line: AsyncLine, asked: list[Asked]) -> list[Answer | SessionLost]:
         steps = self._exchanges.steps(asked)
-        try:
-            query = next(steps)
-            while True:
-                query = steps.send(await line.rows(query.name, **query.values))
-        except StopIteration as end:
-            answers: list[Answer | SessionLost] = end.value
-            return answers
-        except Unavailable as error:
-            raise TransportFailed(str(error)) from error
-        except SessionEnded as error:
-            raise SessionLost(str(error)) from error
-        except TaskqError as error:
-            raise Refused(str(error)) from error
+        with told_as_transport():
+            try:
+                query = next(steps)
+                while True:
+                    query = steps.send(await line.rows(query.name, **query.values))
+            except StopIteration as end:
+                answers: list[Answer | SessionLost] = end.value
+                return answers
 
 
 def _fail(gathered: list[_Waiting], error: Exception) -> None:

@@ -1,1 +1,1 @@
-select taskq.fold()
+select taskq.fold(%(rest)s::interval)

@@ -1,5 +1,7 @@
 -- sort_claims(campaign, requires, sessions, leases, wants): of the claims of one call, sorts out
--- those that are not new and those of agents that do not offer what the campaign requires. A part of take(), for the rare call that has such claims; not for clients.
+-- those that are not new and those of agents that do not offer what the campaign requires. A part
+-- of take(), for calls that have such claims, and all of a campaign that requires something;
+-- not for clients.
 --
 -- refused: the sessions that have ended or never were.
 -- again: the tasks of claims that were answered before, as take() returns them.

@@ -1,4 +1,5 @@
--- unfolded(): the moves that are not in the counters yet, a row for each transaction and campaign.
+-- unfolded(): the moves that are not in the counters yet: a row for each transaction and campaign
+-- that no fold has seen, and a sum for each campaign that moved within the last twenty seconds.
 -- Together with `counter`, in one statement, they are exact; see fold(). Index: delta_xid.
 --
 -- Taken into the statement that calls it; see subtree().

@@ -1,4 +1,5 @@
--- Shares: how agents that serve many campaigns divide themselves among them.
+-- Shares: how agents that serve many campaigns divide themselves among them; sums of deltas; and
+-- what exchange() returns.
 --
 -- weight: the campaign's share of the running tasks, in relation to its neighbours'. requires: tags
 -- that an agent must offer, max_running: how many tasks may be working at a time; null: any number.

@@ -8,7 +8,7 @@ machine   what the figures depend on: cores, versions, fsync time, settings that
 scale     how large and how long
 stage     scratch databases with a campaign, seeded and upheld
 raw       the limit: pgbench on a bare table, prepared statements
-ours      clients of the queue in processes of their own, through the agent's transport
+ours      clients of the queue in processes of their own
 pooler    a PgBouncer in front of the server
 meter     a held snapshot, the time that a server process works
 turns     takes two measurements in turn

@@ -1,7 +1,7 @@
 """Clients of the queue: each reports its last tasks and claims the next in one exchange.
 
-The whole job, as an agent does it: through its transport, each report fenced and with a result,
-an attempt recorded, the counts kept.
+The whole job, as agents do it: each report fenced and with a result, an attempt recorded, the
+counts kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskq.choice import Serving
 from taskq.database import Database
 from taskq.direct import DirectTransport
 from taskq.errors import Conflict, Unavailable
-from taskq.gathering import LINES, Gatherer
+from taskq.gathering import Gatherer
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 READY_S: Final = 60.0
@@ -198,17 +198,14 @@ async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
     database = Database(dsn, prepare=not load.pooled)
     serving = Serving(load.path)
     async with AsyncExitStack() as opened:
-        shared = await opened.enter_async_context(Gatherer(database, lines=LINES))
         transport = DirectTransport(database, lease_s=LEASE_S)
+        gatherer = await opened.enter_async_context(Gatherer(database))
         clients = []
         for place in range(first, first + load.clients):
-            own = (
-                shared
-                if load.gathered
-                else await opened.enter_async_context(Gatherer(database, lines=1))
-            )
+            if not load.gathered:
+                gatherer = await opened.enter_async_context(Gatherer(database, lines=1))
             mine = transport.open(_hello(load.path)).session
-            clients.append(_Client(own, serving, mine, load, place))
+            clients.append(_Client(gatherer, serving, mine, load, place))
         transport.close(0)  # the connections; the sessions live on
         await asyncio.gather(*(client.begin() for client in clients))
         await asyncio.to_thread(ends.ready.wait, READY_S)

@@ -21,6 +21,12 @@ from taskq.model import Seed
 from taskq.seeding import SeedCount
 
 CAMPAIGN: Final = "/bench"
+GATHERED: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
+"""8 clients, one task at a time, whose exchanges go together."""
+
+APART: Final = Load(2, 4, 1, CAMPAIGN)
+"""8 clients, one task at a time, that share nothing."""
+
 TELL_S: Final = 5.0
 POLL_S: Final = 0.05
 

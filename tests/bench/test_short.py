@@ -23,6 +23,10 @@ def bench(server_dsn: str, tmp_path: Path) -> Iterator[Bench]:
         yield Bench(server, tmp_path, SHORT, lambda _: None)
 
 
+# There may be no PgBouncer, and a server tells only once a second what it has touched.
+MAY_BE_MISSING = {"pooler", "snapshot"}
+
+
 @pytest.mark.parametrize("name", cases.CASES)
 def test_case_finds_figures_and_reaches_what_no_busy_machine_can_miss(
     bench: Bench, name: str
@@ -33,6 +37,7 @@ def test_case_finds_figures_and_reaches_what_no_busy_machine_can_miss(
     for found in findings:
         assert found.case == name
         if found.ours is None:
+            assert name in MAY_BE_MISSING
             assert found.note.startswith("not measured: ")
             continue
         assert math.isfinite(found.ours)
@@ -57,7 +62,10 @@ def test_each_case_says_in_a_line_what_it_does() -> None:
 def test_an_exchange_touches_what_it_must_and_no_more(bench: Bench) -> None:
     """Two rows of tasks, one attempt, one row of counts, as many look-ups beside 100 times more."""
     found = {one.what: one for one in cases.run(bench, ["touched"])}
-    assert [one.ours for one in found.values()][:4] == [2, 1, 1, 0]
+    rewritten, recorded, counted, scans = [one.ours for one in found.values()][:4]
+    assert (rewritten, recorded, scans) == (2, 1, 0)
+    assert counted is not None
+    assert 1 <= counted <= 1.1  # one exchange in 1,024 folds, which writes one more
     many = SHORT.few * 100
     for standing in ("waiting", "finished"):
         looked_up = found[f"rows looked up by an exchange, {many:,} tasks {standing}"]

@@ -152,6 +152,21 @@ def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
     gathered(scene)
 
 
+def test_nobody_is_sent_home_by_an_old_count(
+    campaign: Campaign, database: Database, gathered: Run
+) -> None:
+    """What was seeded before the question is not finished, also if it cannot be claimed yet."""
+    members = Members(database, 2)
+
+    async def scene(gatherer: Gatherer) -> None:
+        assert (await gatherer.exchange(members.claim(0), SERVING)).unfinished == 0
+        campaign.seed([{"n": 1}])
+        answer = await gatherer.exchange(members.claim(1), SERVING)
+        assert answer.tasks or answer.unfinished == 1
+
+    gathered(scene)
+
+
 def test_session_that_has_ended_is_told_alone(
     campaign: Campaign, database: Database, gathered: Run
 ) -> None:
@@ -298,3 +313,44 @@ def test_gatherer_serves_one_agent_as_its_own_transport_does(
         ]
 
     gathered(scene)
+
+
+def test_result_that_is_no_json_is_refused_alone(
+    campaign: Campaign, database: Database, gathered: Run
+) -> None:
+    """Nor does it leave the others without an answer."""
+    campaign.seed({"n": n} for n in range(4))
+    members = Members(database, 2)
+
+    async def scene(gatherer: Gatherer) -> None:
+        claimed = await asyncio.gather(
+            *(gatherer.exchange(members.claim(n), SERVING) for n in range(2))
+        )
+        (first,), (second,) = (answer.tasks for answer in claimed)
+        wrong = Report(first.campaign, first.task, first.lease, DONE, result={"set": {1}})
+        answers = await asyncio.gather(
+            gatherer.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),
+            gatherer.exchange(Request(members.sessions[1], reports=(done(second),)), SERVING),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [Refused, Answer]
+
+    gathered(scene)
+
+
+def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) -> None:
+    """An exchange that had not been sent yet is not left hanging."""
+    campaign.seed({"n": n} for n in range(10))
+    members = Members(database, 5)
+
+    async def play() -> None:
+        gatherer = Gatherer(database, lines=1)
+        asked = [
+            asyncio.ensure_future(gatherer.exchange(members.claim(number), SERVING))
+            for number in range(5)
+        ]
+        await asyncio.sleep(0)
+        await gatherer.close()
+        assert [len((await one).tasks) for one in asked] == [1] * 5
+
+    asyncio.run(asyncio.wait_for(play(), 30))

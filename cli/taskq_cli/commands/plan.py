@@ -20,7 +20,7 @@ from taskq.bench.capacity import (
     from_bench,
 )
 from taskq.bench.scale import Scale
-from taskq.bench.stage import CAMPAIGN, Bench
+from taskq.bench.stage import CAMPAIGN, GATHERED, Bench
 from taskq.errors import NotFound, UsageError
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.output import as_record, facts, write_record
@@ -161,7 +161,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _measure(invocation: Invocation, batch: int) -> float:
-    load = ours.Load(2, 1 if batch > 1 else 4, batch, CAMPAIGN)
+    load = ours.Load(2, 1, batch, CAMPAIGN) if batch > 1 else GATHERED
     with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
         run = Bench(server, Path(folder), Scale(), lambda line: click.echo(f"  {line}", err=True))
         with run.stage() as stage:

@@ -12,11 +12,9 @@ from taskq.bench.findings import Finding, Goal, not_measured
 from taskq.bench.ours import Load
 from taskq.bench.pooler import NoPooler, pooled
 from taskq.bench.raw import LEAST_S, Raw, pgbench
-from taskq.bench.stage import CAMPAIGN, Bench
+from taskq.bench.stage import APART, CAMPAIGN, GATHERED, Bench
 from taskq.bench.turns import compare
-from taskq.errors import Unavailable
 
-ONE_ROW: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
 # More tasks a second than anybody has seen, so that enough are waiting.
 MAX_ONE_S: Final = 40_000
 MAX_BATCH_S: Final = 150_000
@@ -27,8 +25,8 @@ def one_row(bench: Bench) -> Iterator[Finding]:
 
     And 8 clients that share nothing, each with a connection, four in a process: for comparison.
     """
-    yield from _one_at_a_time(bench, ONE_ROW, 1.0)
-    yield from _one_at_a_time(bench, Load(2, 4, 1, CAMPAIGN), None)
+    yield from _one_at_a_time(bench, GATHERED, 1.0)
+    yield from _one_at_a_time(bench, APART, None)
 
 
 def connections(bench: Bench) -> Iterator[Finding]:
@@ -41,7 +39,7 @@ def through_pooler(bench: Bench) -> Iterator[Finding]:
     load = replace(_many_clients(bench), pooled=True)
     try:
         yield from _one_at_a_time(bench, load, 0.8)
-    except (NoPooler, Unavailable) as error:
+    except NoPooler as error:
         yield not_measured(f"the same, {load.total} clients of PgBouncer", str(error))
 
 
@@ -87,7 +85,7 @@ def kept_open(bench: Bench) -> Iterator[Finding]:
                 stage.database.dsn,
                 "verbs",
                 bench.folder,
-                f"--client={ONE_ROW.total}",
+                f"--client={GATHERED.total}",
                 "--jobs=2",
                 f"--time={max(LEAST_S, round(scale.seconds))}",
                 f"--protocol={protocol}",

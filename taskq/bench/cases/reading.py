@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
 
-from taskq.bench.cases.claims import MAX_ONE_S, ONE_ROW
+from taskq.bench.cases.claims import MAX_ONE_S
 from taskq.bench.findings import Finding, Goal
 from taskq.bench.meter import busy_clock, held_snapshot
 from taskq.bench.ours import Crew
-from taskq.bench.stage import CAMPAIGN, Bench, Stage
+from taskq.bench.stage import CAMPAIGN, GATHERED, Bench, Stage
 from taskq.database import Statements
 
 Ask = tuple[str, Mapping[str, Any]]
@@ -39,7 +39,7 @@ def monitor(bench: Bench) -> Iterator[Finding]:
         stage.seed(round(MAX_ONE_S / 2 * seconds))
         stage.settle()
         shares = []
-        with Crew(stage.database, ONE_ROW) as crew, line.connected() as statements:
+        with Crew(stage.database, GATHERED) as crew, line.connected() as statements:
             _ask(statements, MONITORED)  # prepares them, which a monitor does once
             clock, name = busy_clock(statements)
             end = time.monotonic() + seconds
@@ -71,7 +71,7 @@ def latency(bench: Bench) -> Iterator[Finding]:
         need = round(MAX_ONE_S / 4 * (2 * scale.held_s + 6 * scale.seconds))
         stage.seed(max(scale.tasks, need), CLAIMED)
         stage.settle()
-        load = replace(ONE_ROW, path=CLAIMED)
+        load = replace(GATHERED, path=CLAIMED)
         with Crew(stage.database, load) as crew:
             with stage.kept():
                 yield from _latencies(bench, stage, "")

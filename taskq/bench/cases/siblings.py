@@ -64,7 +64,7 @@ def listed(bench: Bench) -> Iterator[Finding]:
 def _grow(stage: Stage, first: int, last: int) -> None:
     """Add siblings to those that there are, `first`, until there are `last`."""
     stage.database.execute("siblings", folder="bench", path=CAMPAIGN, first=first + 1, last=last)
-    stage.database.execute("fold", folder="bench")
+    stage.database.execute("fold", folder="bench", rest="0")
     stage.settle()
 
 

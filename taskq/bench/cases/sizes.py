@@ -8,10 +8,9 @@ from typing import Final, TypeAlias
 from taskq.bench import ours
 from taskq.bench.findings import Finding, Goal
 from taskq.bench.ours import Load
-from taskq.bench.stage import CAMPAIGN, Bench, Stage
+from taskq.bench.stage import APART, CAMPAIGN, Bench, Stage
 from taskq.bench.turns import compare
 
-ONE_ROW: Final = Load(2, 4, 1, CAMPAIGN)
 LIFE: Final = Load(2, 1, 500, CAMPAIGN)
 AT_LEAST: Final = Goal(0.9)
 TRIAL_TASKS: Final = 10_000
@@ -59,7 +58,7 @@ def campaigns(bench: Bench) -> Iterator[Finding]:
         # A client stays with a campaign for a second, and some meet in one: each campaign holds
         # what two of them take in that time, so that claims are measured, not empty campaigns.
         a_second = need / (SPARE * bench.scale.seconds)
-        share = round(max(2 * need / count, 2 * a_second / ONE_ROW.total))
+        share = round(max(2 * need / count, 2 * a_second / APART.total))
         for path in paths:
             if path not in known:
                 stage.add(path)
@@ -80,7 +79,7 @@ def _against(bench: Bench, what: str, fill: Fill, beside: str, fill_few: Fill) -
     seconds = bench.scale.seconds
     with bench.stage() as large, bench.stage() as small:
         fill_few(small, TRIAL_TASKS)
-        need = round(SPARE * seconds * ours.rate(small.database, ONE_ROW, TRIAL_S))
+        need = round(SPARE * seconds * ours.rate(small.database, APART, TRIAL_S))
         fill(large, need)
         fill_few(small, need)
         large.settle()
@@ -88,7 +87,7 @@ def _against(bench: Bench, what: str, fill: Fill, beside: str, fill_few: Fill) -
 
         def measured(stage: Stage, fill: Fill) -> float:
             fill(stage, need)
-            return ours.rate(stage.database, ONE_ROW, seconds)
+            return ours.rate(stage.database, APART, seconds)
 
         with large.kept(), small.kept():
             compared = compare(

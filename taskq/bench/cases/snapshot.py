@@ -9,11 +9,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
-from taskq.bench.cases.claims import MAX_ONE_S, ONE_ROW
+from taskq.bench.cases.claims import MAX_ONE_S
 from taskq.bench.findings import Finding, Goal, not_measured
 from taskq.bench.meter import held_snapshot
 from taskq.bench.ours import Crew
-from taskq.bench.stage import Bench, Stage
+from taskq.bench.stage import GATHERED, Bench, Stage
 from taskq.bench.turns import ratio
 
 PARTS: Final = 4
@@ -72,7 +72,7 @@ def _run(stage: Stage, seconds: float, *, held: bool) -> _Course:
     part = seconds / PARTS
     with (
         held_snapshot(stage.database) if held else nullcontext(),
-        Crew(stage.database, ONE_ROW) as crew,
+        Crew(stage.database, GATHERED) as crew,
     ):
         first_rate, first_pages = _part(stage, crew, part)
         time.sleep((PARTS - 2) * part)

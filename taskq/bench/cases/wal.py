@@ -8,11 +8,11 @@ from typing import Final
 
 from taskq.bench.findings import Finding, Goal
 from taskq.bench.ours import Load
-from taskq.bench.stage import CAMPAIGN, Bench
+from taskq.bench.stage import APART, CAMPAIGN, Bench
 from taskq.errors import ServerUnsuitable
 
 LIVES: Final = (
-    ("one at a time", Load(2, 4, 1, CAMPAIGN)),
+    ("one at a time", APART),
     ("batches of 100", Load(2, 1, 100, CAMPAIGN)),
 )
 AIM: Final = Goal(1_200, "most")

@@ -1,0 +1,149 @@
+"""What exchanges ask of the database, step by step, with answers that a test makes up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskq.choice import GROUP, Choice, Serving
+from taskq.exchanging import TRIES, Asked, Exchanges, Query, run
+from taskq_agent.protocol import Answer, Request
+
+SERVING = Serving("/c")
+
+
+class Clock:
+    """A clock that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Queue:
+    """Answers like a queue with some campaigns, and writes down what it was asked."""
+
+    def __init__(self, waiting: dict[int, int], unfinished: int = 0) -> None:
+        self.waiting = waiting
+        self.unfinished = unfinished
+        self.asked: list[Query] = []
+
+    def __call__(self, query: Query) -> list[dict[str, Any]]:
+        self.asked.append(query)
+        if query.name == "servable":
+            return [{"campaign_id": one} for one in self.waiting]
+        if query.name == "counts":
+            return [{"waiting": self.unfinished, "delayed": 0, "working": 0}]
+        if query.name == "campaign_by_id":
+            return [{"path": "/c/x", "handler": {}, "params": {}, "time_limit_s": None}]
+        campaign = query.values["campaign"]
+        leases = query.values["leases"].strip("{}").split(",")
+        tasks = []
+        for lease in leases[: self.waiting.get(campaign, 0)]:
+            self.waiting[campaign] -= 1
+            tasks.append([lease, len(self.asked), 1, "k", {}])
+        return [{"acks": None, "tasks": tasks, "refused": None, "revision": 1}]
+
+    def named(self, name: str) -> list[Query]:
+        """Return the statements of a name."""
+        return [one for one in self.asked if one.name == name]
+
+
+def claims(*leases: str, serving: Serving = SERVING) -> list[Asked]:
+    """Return claims for one task each, of sessions numbered from 1."""
+    return [
+        Asked(Request(number, want=1, lease=lease), serving)
+        for number, lease in enumerate(leases, 1)
+    ]
+
+
+def test_order_of_campaigns_is_drawn_once_a_second() -> None:
+    """However many exchanges there are in between."""
+    clock, queue = Clock(), Queue({7: 100})
+    exchanges = Exchanges(clock)
+    for number in range(10):
+        run(exchanges.steps(claims(f"l{number}")), queue)
+        clock.now += 0.15
+    assert len(queue.named("servable")) == 2
+    assert len(queue.named("campaign_by_id")) == 1
+
+
+def test_empty_campaign_is_struck_out_and_the_next_tried() -> None:
+    """At most so many in one exchange; then the agent goes away with what is unfinished."""
+    queue = Queue(dict.fromkeys(range(1, 9), 0), unfinished=5)
+    exchanges = Exchanges(Clock())
+    (answer,) = run(exchanges.steps(claims("l")), queue)
+    assert isinstance(answer, Answer)
+    assert (answer.tasks, answer.unfinished) == ((), 5)
+    assert [one.values["campaign"] for one in queue.named("exchange")] == [1, 2, 3][:TRIES]
+    run(exchanges.steps(claims("m")), queue)
+    assert queue.named("exchange")[TRIES].values["campaign"] == 4
+
+
+def test_repeated_claim_goes_to_the_campaign_of_the_first() -> None:
+    """Only there is its lease known."""
+    clock, queue = Clock(), Queue({1: 1, 2: 1})
+    exchanges = Exchanges(clock)
+    run(exchanges.steps(claims("l")), queue)
+    clock.now += 5
+    queue.waiting = {2: 1, 1: 0}
+    run(exchanges.steps(claims("l")), queue)
+    assert [one.values["campaign"] for one in queue.named("exchange")][:2] == [1, 1]
+
+
+def test_gathered_claims_are_spread_over_campaigns_in_groups() -> None:
+    """One statement for each campaign, not one for each claim."""
+    queue = Queue({1: 100, 2: 100, 3: 100})
+    leases = [f"l{number}" for number in range(2 * GROUP)]
+    answers = run(Exchanges(Clock()).steps(claims(*leases)), queue)
+    assert all(isinstance(one, Answer) and len(one.tasks) == 1 for one in answers)
+    assert [one.values["campaign"] for one in queue.named("exchange")] == [1, 2]
+
+
+def test_a_zero_is_never_older_than_the_question() -> None:
+    """Nobody goes home because of a count that was asked for before he asked."""
+    clock, queue = Clock(), Queue({}, unfinished=0)
+    exchanges = Exchanges(clock)
+    early = exchanges.steps(claims("l"))
+    late = exchanges.steps(claims("m"))
+    query = next(early)
+    while query.name != "counts":
+        query = early.send(queue(query))
+    answered = queue(query)  # and now seeds arrive
+    queue.unfinished = 3
+    clock.now += 0.1
+    (answer,) = run(late, queue)
+    assert isinstance(answer, Answer)
+    assert answer.unfinished == 3
+    with pytest.raises(StopIteration) as ended:
+        early.send(answered)
+    assert ended.value.value[0].unfinished == 0
+    clock.now += 0.1
+    (answer,) = run(exchanges.steps(claims("n")), queue)
+    assert isinstance(answer, Answer)
+    assert answer.unfinished == 3
+
+
+def test_rounded_lifetime_is_never_longer_and_never_much_shorter() -> None:
+    """An agent gets no task that it cannot finish, and few are kept from it."""
+    for lifetime_s in (0.3, 1.0, 59.9, 3_600.0, 1e6):
+        rounded = Serving("/c", (), lifetime_s).rounded().lifetime_s
+        assert rounded is not None
+        assert 0.8 * lifetime_s < rounded <= lifetime_s
+    assert Serving("/c", (), -1.0).rounded().lifetime_s == 0
+    assert SERVING.rounded() == SERVING
+
+
+def test_spread_uses_no_more_campaigns_than_there_are() -> None:
+    """And none if none is left."""
+    choice = Choice()
+    choice.draw([4, 5], 0.0)
+    assert choice.spread(1) == [4]
+    assert set(choice.spread(100 * GROUP)) == {4, 5}
+    choice.strike(4)
+    choice.strike(4)
+    choice.strike(5)
+    assert choice.spread(3) == []
