@@ -118,6 +118,10 @@ class Statements:
             for row in rows:
                 copy.write_row(row)
 
+    def cancel(self) -> None:
+        """Break off what another thread runs here; that raises `Unavailable` there."""
+        self._connection.cancel()
+
     def copy_text(self, name: str, lines: str) -> None:
         """Send lines, in COPY's text format, to a COPY statement at once."""
         with self._connection.cursor().copy(statement(name)) as copy:

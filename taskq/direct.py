@@ -9,7 +9,7 @@ from typing import Final
 
 from taskq.choice import Serving
 from taskq.database import Database, Line, Statements
-from taskq.exchanging import Asked, Exchanges, run, told_as_transport
+from taskq.exchanging import Exchanges, asked, run, told_as_transport
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Request, Welcome
 
@@ -74,7 +74,7 @@ class DirectTransport:
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
         serving = Serving(self._path, self._offers, request.lifetime_s)
-        steps = self._exchanges.steps([Asked(request, serving)])
+        steps = self._exchanges.steps([asked(request, serving)])
         with _connected(self._exchange_line) as statements:
             (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
         if isinstance(answer, SessionLost):

@@ -9,6 +9,8 @@ reports and claims for every agent that has to do with a campaign.
 from __future__ import annotations
 
 import json
+import math
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,12 +41,33 @@ class Query(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """One exchange: the request, and what its agent serves."""
+    """One exchange: the request, what its agent serves, and its reports as JSON."""
 
     request: Request
     serving: Serving
+    reports: tuple[str, ...]
 
 
+def asked(request: Request, serving: Serving) -> Asked:
+    """Return an exchange to be done; raise `Refused` if no queue could answer it."""
+    if not 0 <= request.want <= protocol.MAX_CLAIM:
+        raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
+    if request.want and not _LEASE.fullmatch(request.lease):
+        raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
+    if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
+        raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
+    try:
+        reports = tuple(_encode(encoded(report)) for report in request.reports)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"a report cannot be written as JSON: {error}") from error
+    return Asked(request, serving, reports)
+
+
+_LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+#: By campaign, task and lease.
+Verdicts: TypeAlias = dict[tuple[int, int, str], str]
 Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
 
 
@@ -54,20 +77,16 @@ class _Call:
 
     campaign: int
     reports: list[Report] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     claims: list[_Pending] = field(default_factory=list)
 
     def query(self) -> Query:
-        """Return the statement; raise `Refused` if a report cannot be written as JSON."""
         claims = [one.request for one in self.claims]
-        try:
-            reports = _encode([encoded(one) for one in self.reports]) if self.reports else None
-        except (TypeError, ValueError, RecursionError) as error:
-            raise Refused(f"a report cannot be written as JSON: {error}") from error
         return Query(
             "exchange",
             {
                 "campaign": self.campaign,
-                "reports": reports,
+                "reports": f"[{','.join(self.texts)}]" if self.texts else None,
                 "sessions": array([one.session for one in claims]) if claims else None,
                 "leases": array([one.lease for one in claims]) if claims else None,
                 "wants": array([one.want for one in claims]) if claims else None,
@@ -97,19 +116,22 @@ class Exchanges:
         # Where the last claim of a session went: asked again, it must go to the same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
-    def steps(self, asked: Sequence[Asked]) -> Steps:
+    def steps(self, exchanges: Sequence[Asked], verdicts: Verdicts | None = None) -> Steps:
         """Exchange for some sessions, each of them once.
 
         Each statement commits by itself. The answers are in the order of the requests; in place
-        of one stands `SessionLost` if the session has ended.
+        of one stands `SessionLost` if the session has ended. verdicts: of reports, as far as an
+        earlier try has got, which then stand; this one's are added.
         """
         began = self._clock()
-        verdicts: dict[tuple[int, int, str], str] = {}
-        reports: dict[int, list[Report]] = {}
+        verdicts = {} if verdicts is None else verdicts
+        reports: dict[int, _Call] = {}
         pending: list[_Pending] = []
-        for request, serving in asked:
-            for report in request.reports:
-                reports.setdefault(report.campaign, []).append(report)
+        for request, serving, texts in exchanges:
+            for report, text in zip(request.reports, texts, strict=True):
+                call = reports.setdefault(report.campaign, _Call(report.campaign))
+                call.reports.append(report)
+                call.texts.append(text)
             choice = (yield from self._choice(serving)) if request.want else None
             pending.append(_Pending(request, serving.path, choice))
 
@@ -117,13 +139,14 @@ class Exchanges:
         for _ in range(TRIES):
             calls = self._aimed(claiming)
             for call in calls:
-                call.reports = reports.pop(call.campaign, [])
+                reported = reports.pop(call.campaign, call)
+                call.reports, call.texts = reported.reports, reported.texts
                 yield from self._run(call, verdicts)
             claiming = [one for one in claiming if not (one.tasks or one.lost)]
             if not calls or not claiming:
                 break
-        for campaign, rest in reports.items():
-            yield from self._run(_Call(campaign, rest), verdicts)
+        for rest in reports.values():
+            yield from self._run(rest, verdicts)
 
         answers: list[Answer | SessionLost] = []
         for one in pending:
@@ -167,7 +190,7 @@ class Exchanges:
             self._claimed.clear()
         groups: dict[int, list[_Pending]] = {}
         for one in claiming:
-            lease, campaign = self._claimed.get(one.request.session, ("", 0))
+            lease, campaign = self._claimed.get(one.request.session, (None, 0))
             if not one.aimed and lease == one.request.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
@@ -180,9 +203,7 @@ class Exchanges:
                 aim(one, campaign)
         return list(calls.values())
 
-    def _run(
-        self, call: _Call, verdicts: dict[tuple[int, int, str], str]
-    ) -> Generator[Query, list[Row], None]:
+    def _run(self, call: _Call, verdicts: Verdicts) -> Generator[Query, list[Row], None]:
         (row,) = yield call.query()
         for report, verdict in zip(call.reports, row["acks"] or (), strict=True):
             # Of two reports on one attempt the first counts.
@@ -207,7 +228,7 @@ class Exchanges:
                 one.choice.strike(call.campaign)
 
     def _answer(
-        self, one: _Pending, verdicts: dict[tuple[int, int, str], str], began: float
+        self, one: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.Campaign, ...] = ()
         unfinished = None

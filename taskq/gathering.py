@@ -13,6 +13,7 @@ memory database systems, 1984).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,9 +23,11 @@ from typing_extensions import Self
 
 from taskq.choice import MOST_GATHERED, Serving
 from taskq.database import AsyncLine, Database
-from taskq.exchanging import Asked, Exchanges, told_as_transport
+from taskq.exchanging import Asked, Exchanges, Verdicts, asked, told_as_transport
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import MAX_CLAIM, Answer, Request
+
+log = logging.getLogger(__name__)
 
 LINES: Final = 4
 #: A further connection is used for so many exchanges: two half as large cost more than one.
@@ -74,7 +77,8 @@ class Gatherer:
         """Finish what was asked and close the connections."""
         while self._rounds or self._waiting:
             self._go(True)
-            await asyncio.gather(*self._rounds, return_exceptions=True)
+            if self._rounds:
+                await asyncio.wait(self._rounds)  # which does not cancel them if it is cancelled
         if self._late is not None:
             self._late.cancel()
         for line in self._free:
@@ -86,10 +90,11 @@ class Gatherer:
         Raise `SessionLost` if the session has ended, `TransportFailed` if the database does not
         answer (repeat it), `Refused` if there is no point in repeating.
         """
+        exchange = asked(request, serving)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append(_Waiting(Asked(request, serving), answer))
-        if len(self._waiting) == 1 and self._late is None:
+        self._waiting.append(_Waiting(exchange, answer))
+        if len(self._waiting) == 1:
             # After all that is ready to run now: exchanges that arrive together go together.
             loop.call_soon(self._go, False)
         return await answer
@@ -145,10 +150,10 @@ class Gatherer:
     async def _round(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
         """Exchange for some on a connection, and go on with what waits."""
         try:
-            await self._answer(line, gathered)
-        except Exception as error:
+            await self._answer(line, gathered, {})
+        except BaseException as error:
             # Whatever it is, nobody waits for an answer that will not come.
-            _fail(gathered, TransportFailed(f"the exchange failed: {error}"))
+            _fail(gathered, TransportFailed(f"the exchange was broken off: {error!r}"))
             raise
         finally:
             self._speaking.difference_update(one.asked.request.session for one in gathered)
@@ -157,18 +162,23 @@ class Gatherer:
                 # After those who have just been answered have said what they want next.
                 asyncio.get_running_loop().call_soon(self._go, False)
 
-    async def _answer(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
+    async def _answer(self, line: AsyncLine, gathered: list[_Waiting], verdicts: Verdicts) -> None:
         try:
-            answers = await self._exchanged(line, [one.asked for one in gathered])
-        except (Refused, SessionLost) as error:
-            if len(gathered) == 1:
-                _fail(gathered, error)
-            else:  # one of them is at fault; the others' exchanges may be repeated
-                for one in gathered:
-                    await self._answer(line, [one])
-            return
+            answers = await self._exchanged(line, [one.asked for one in gathered], verdicts)
         except TransportFailed as error:
             _fail(gathered, error)
+            return
+        except Exception as error:
+            if len(gathered) == 1:
+                known = isinstance(error, (Refused, SessionLost))
+                _fail(gathered, error if known else Refused(f"a defect of the queue: {error!r}"))
+                if not known:
+                    log.exception("an exchange failed")
+                return
+            # One of them is at fault; the others' may be repeated, and keep their verdicts.
+            for one in gathered:
+                if not one.answer.done():
+                    await self._answer(line, [one], verdicts)
             return
         for one, answer in zip(gathered, answers, strict=True):
             if one.answer.done():
@@ -178,8 +188,10 @@ class Gatherer:
             else:
                 one.answer.set_result(answer)
 
-    async def _exchanged(self, line: AsyncLine, asked: list[Asked]) -> list[Answer | SessionLost]:
-        steps = self._exchanges.steps(asked)
+    async def _exchanged(
+        self, line: AsyncLine, exchanges: list[Asked], verdicts: Verdicts
+    ) -> list[Answer | SessionLost]:
+        steps = self._exchanges.steps(exchanges, verdicts)
         with told_as_transport():
             try:
                 query = next(steps)

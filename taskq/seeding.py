@@ -14,11 +14,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout  # not the built-in one before 3.11
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from taskq.database import Database
-from taskq.errors import InvalidTask
+from taskq.database import Database, Statements
+from taskq.errors import InvalidTask, TaskqError
 from taskq.model import Seed
 from taskq.sources.records import BadLine
 
@@ -28,6 +30,8 @@ CHUNK_CHARS: Final = 4_000_000
 #: whenever the other thread has an answer of the database, and seeding takes a third longer.
 POLITE_EVERY: Final = 100
 POLITE_S: Final = 1e-6
+#: How long an interrupted seeding waits for the chunk on its way.
+GRACE_S: Final = 5.0
 
 Seedable: TypeAlias = Seed | Mapping[str, Any] | BadLine
 Encoded: TypeAlias = tuple[str, str, int]
@@ -62,35 +66,46 @@ def seed(
 ) -> SeedCount:
     """Seed a campaign; see `Campaign.seed`."""
     count, ahead = SeedCount(), SeedCount()
-    chunks = _chunks(_encoded(records, ahead, on_bad), ahead)
+    sender = _Sender(database, campaign)
     sending: Future[int] | None = None
     sent: _Chunk | None = None
 
-    def arrive() -> None:
+    def arrive(timeout_s: float | None = None) -> None:
         """Wait for the chunk on its way, and count it."""
         nonlocal sending
         if sending is None or sent is None:
             return
-        arriving, sending = sending, None
-        count.added += arriving.result()
+        try:
+            count.added += sending.result(timeout_s)
+        except Exception:
+            sending = None
+            raise
+        sending = None
         count.read, count.bad = sent.read, sent.bad
         count.known = count.read - count.added - count.bad
         if on_progress is not None:
             on_progress(count)
 
-    with ThreadPoolExecutor(1, "taskq-seed") as sender:
+    with ThreadPoolExecutor(1, "taskq-seed") as thread:
         try:
-            try:
-                for chunk in chunks:
-                    arrive()
-                    sending, sent = sender.submit(_send, database, campaign, chunk), chunk
-            finally:
+            for chunk in _chunks(_encoded(records, ahead, on_bad), ahead):
                 arrive()
+                sending, sent = thread.submit(sender.send, chunk), chunk
+            arrive()
         except InvalidTask as error:
+            arrive()
             raise InvalidTask(
                 f"{error} (tasks added so far: {count.added}; "
                 "seeding again goes on from there and adds none twice)"
             ) from error
+        except BaseException:
+            # Reading broke off. What is on its way may arrive, but must not keep anybody.
+            try:
+                with suppress(TaskqError, TimeoutError, FutureTimeout):
+                    arrive(GRACE_S)
+            finally:
+                sender.cancel()
+            raise
     count.read, count.bad = ahead.read, ahead.bad
     count.known = count.read - count.added - count.bad
     return count
@@ -132,17 +147,35 @@ def _encoded(
         on_bad(bad)
 
 
-def _send(database: Database, campaign: int, chunk: _Chunk) -> int:
-    """Take a chunk into the campaign; return how many tasks that added."""
-    tasks = chunk.tasks
-    with database.transaction() as statements:
-        above = statements.value("seed_begin", campaign=campaign)
-        for row in statements.rows("seed_known", campaign=campaign, keys=json.dumps([*tasks])):
-            del tasks[row["key"]]
-        if tasks:
-            statements.copy_text("seed_copy", _lines(campaign, tasks.values()))
-            statements.value("seed_end", campaign=campaign, above=above)
-    return len(tasks)
+class _Sender:
+    """Takes chunks into a campaign, one after the other, in a thread of its own."""
+
+    def __init__(self, database: Database, campaign: int) -> None:
+        self._database = database
+        self._campaign = campaign
+        self._running: Statements | None = None
+
+    def send(self, chunk: _Chunk) -> int:
+        """Take a chunk into the campaign; return how many tasks that added."""
+        tasks, campaign = chunk.tasks, self._campaign
+        with self._database.transaction() as statements:
+            self._running = statements
+            try:
+                above = statements.value("seed_begin", campaign=campaign)
+                keys = json.dumps([*tasks])
+                for row in statements.rows("seed_known", campaign=campaign, keys=keys):
+                    del tasks[row["key"]]
+                if tasks:
+                    statements.copy_text("seed_copy", _lines(campaign, tasks.values()))
+                    statements.value("seed_end", campaign=campaign, above=above)
+            finally:
+                self._running = None
+        return len(tasks)
+
+    def cancel(self) -> None:
+        """Break off the chunk on its way, if there is one: none of it is added."""
+        if self._running is not None:
+            self._running.cancel()
 
 
 def _lines(campaign: int, tasks: Iterable[Encoded]) -> str:

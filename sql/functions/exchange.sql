@@ -3,7 +3,7 @@
 --
 -- Parameters and results: see settle() and take(). Null stands for no reports, for no claims.
 -- All of it happens, or nothing. It may be repeated with the same arguments and then changes
--- nothing more.
+-- nothing more. Error TQ400: arrays of unlike length, or with a null in them.
 --
 -- The settings leave one plan for each statement, whatever the statistics say of a table whose
 -- rows change status all the time, and plan it once for each connection.
@@ -44,7 +44,9 @@ declare
     v_claimed integer := 0;
 begin
     if p_reports is not null then
-        if jsonb_array_length(p_reports) = 1 and p_reports -> 0 ->> 'outcome' = 'done'
+        -- Null and false are one thing here: what comes after null in a condition is still done.
+        if coalesce(
+               jsonb_array_length(p_reports) = 1 and p_reports -> 0 ->> 'outcome' = 'done', false)
            and taskq.settle_one(p_campaign, p_reports -> 0)
         then
             acks := '{accepted}';
@@ -64,6 +66,15 @@ begin
     end if;
 
     if p_wants is not null then
+        if (cardinality(p_sessions) = cardinality(p_wants)
+            and cardinality(p_leases) = cardinality(p_wants)
+            and array_position(p_sessions, null) is null
+            and array_position(p_leases, null) is null
+            and array_position(p_wants, null) is null) is not true
+        then
+            raise exception 'a claim needs a session, a lease and how much it wants'
+                using errcode = 'TQ400';
+        end if;
         if p_wants = '{1}' then
             v_taken := taskq.take_one(p_campaign, p_sessions[1], p_leases[1]);
             tasks := v_taken.tasks;

@@ -22,7 +22,7 @@ declare
     v_ordinary boolean;
 begin
     select array_agg((r.report ->> 'task')::bigint), array_agg((r.report ->> 'lease')::uuid),
-           bool_and(r.report ->> 'outcome' = 'done')
+           bool_and(coalesce(r.report ->> 'outcome', '') = 'done')
       into v_tasks, v_leases, v_ordinary
       from jsonb_array_elements(p_reports) as r (report);
     if v_ordinary is not true then

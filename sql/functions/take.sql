@@ -47,8 +47,8 @@ create or replace function taskq.take(
 language plpgsql
 as $$
 declare
-    v_now constant timestamptz := clock_timestamp();
-    v_now_us constant bigint := extract(epoch from v_now) * 1000000;
+    v_now timestamptz := clock_timestamp();
+    v_now_us bigint := extract(epoch from v_now) * 1000000;
     v_setting text := 'taskq.position_' || p_campaign;
     -- -priority and task_id of the last claim, and until when it may be used (microseconds).
     v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
@@ -118,6 +118,9 @@ begin
     end if;
     if v_limit is not null then
         v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
+        -- It may have waited for others, which is no walk, and nothing was claimed meanwhile.
+        v_now := clock_timestamp();
+        v_now_us := extract(epoch from v_now) * 1000000;
     end if;
 
     loop

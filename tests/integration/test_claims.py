@@ -317,3 +317,34 @@ def test_exchange_with_nothing_to_say_changes_nothing(
     answer = agent.exchange()
     assert (answer["acks"], answer["tasks"], answer["refused"]) == (None, None, None)
     assert value(backstage, "select count(*) from taskq.delta") == before
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ("{%s}", "{NULL}", [1]),
+        ("{NULL}", "{00000000-0000-7000-8000-000000000001}", [1]),
+        ("{%s}", "{00000000-0000-7000-8000-000000000001}", [None]),
+        ("{%s}", "{}", [1]),
+        ("{%s}", None, [1]),
+        (
+            "{%s}",
+            "{00000000-0000-7000-8000-000000000001,00000000-0000-7000-8000-000000000002}",
+            [1, 1],
+        ),
+    ],
+)
+def test_claim_without_a_lease_or_a_session_is_refused(
+    claim: tuple[str, str | None, list[int | None]],
+    campaign: Campaign,
+    hire: Hire,
+    backstage: Backstage,
+) -> None:
+    """A task that worked under nothing could neither end nor expire."""
+    campaign.seed({"n": n} for n in range(3))
+    sessions, *rest = claim
+    sessions = sessions.replace("%s", str(hire().session))
+    with pytest.raises(psycopg.Error) as raised:
+        backstage.execute(SEVERAL, [campaign.campaign_id, sessions, *rest])
+    assert raised.value.sqlstate == "TQ400"
+    assert campaign.status().waiting == 3

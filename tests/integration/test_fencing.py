@@ -15,7 +15,15 @@ from taskq import Campaign, Client, Seed
 from taskq.errors import UsageError
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses, value
+from tests.backstage import (
+    Backstage,
+    assert_counts_are_true,
+    expire,
+    silence,
+    statuses,
+    task_row,
+    value,
+)
 from tests.fixtures.queues import Hire
 
 OUTCOMES = [DONE, FAILED, RELEASED]
@@ -275,3 +283,18 @@ def test_sql_verbs_refuse_an_ended_session_and_an_absent_campaign(
     with pytest.raises(psycopg.Error, match="no campaign /none") as absent:
         backstage.execute("select taskq.claim('/none', %s, %s)", [agent.session, lease])
     assert absent.value.sqlstate == "TQ404"
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_report_without_an_outcome_ends_nothing(
+    others: int, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Neither alone nor beside one that says how its attempt ended."""
+    campaign.seed({"n": n} for n in range(2))
+    agent = hire()
+    mute, *rest = agent.claim(1 + others)
+    reports = [{"task": mute.task, "lease": mute.lease}, *(report_of(one, "done") for one in rest)]
+    assert agent.exchange(reports)["acks"] == ["superseded", *["accepted"] * others]
+    assert task_row(backstage, mute.task)["status"] == "working"
+    assert_counts_are_true(backstage)
+    assert agent.done(mute) == "accepted"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -293,4 +294,20 @@ def test_single_task_is_submitted_once(campaign: Campaign, backstage: Backstage)
     with pytest.raises(InvalidTask, match="JSON"):
         campaign.submit({"n": float("nan")})
     assert campaign.status().waiting == 2
+    assert_counts_are_true(backstage)
+
+
+def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
+    campaign: Campaign, backstage: Backstage, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on its way is broken off after a while, and none of it is added."""
+    monkeypatch.setattr("taskq.seeding.GRACE_S", 0.2)
+    with psycopg.connect(dsn) as other:
+        other.execute("select taskq.seed_begin(%s)", [campaign.campaign_id])
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            campaign.seed(interrupted(numbered(CHUNK + 100), CHUNK + 50, KeyboardInterrupt()))
+        assert time.monotonic() - began < 10
+    assert campaign.status().total == 0
+    assert campaign.seed(numbered(3)).added == 3
     assert_counts_are_true(backstage)

@@ -20,6 +20,7 @@ class Clock:
         self.now = 100.0
 
     def __call__(self) -> float:
+        """Return the time."""
         return self.now
 
 
@@ -32,6 +33,7 @@ class Queue:
         self.asked: list[Query] = []
 
     def __call__(self, query: Query) -> list[dict[str, Any]]:
+        """Answer a statement."""
         self.asked.append(query)
         if query.name == "servable":
             return [{"campaign_id": one} for one in self.waiting]
@@ -55,7 +57,7 @@ class Queue:
 def claims(*leases: str, serving: Serving = SERVING) -> list[Asked]:
     """Return claims for one task each, of sessions numbered from 1."""
     return [
-        Asked(Request(number, want=1, lease=lease), serving)
+        Asked(Request(number, want=1, lease=lease), serving, ())
         for number, lease in enumerate(leases, 1)
     ]
 
