@@ -30,7 +30,7 @@ TRIES: Final = 3
 #: get lost just then, another claim, until the next beat gives the first one's tasks back.
 _MOST_KEPT: Final = 50_000
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
 
 class Query(NamedTuple):

@@ -20,9 +20,12 @@ PRIORITY_RANGE: Final = (-32_767, 32_767)
 # An escaped NUL in JSON text, unless its backslash is itself escaped.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
-# Made once: `json.dumps` with these options would make one for each call.
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_encode_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+# Made once: `json.dumps` with these options would make one for each call. What contains itself is
+# noticed without looking for it, by the depth.
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
+_encode_canonical = json.JSONEncoder(
+    check_circular=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+).encode
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}")
 

@@ -11,15 +11,17 @@ class Scale:
     """The sizes of all cases.
 
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
-    and the large history; few: the small backlog. pairs: runs with and without a held snapshot,
-    each held_s long. lookups: `ls` for each number of siblings.
+    and the large history; few: the small backlog. seeds: of a seeding; lives: tasks whose bytes
+    are counted. pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for
+    each number of siblings.
     """
 
     seconds: float = 5.0
     rounds: int = 5
     tasks: int = 10_000_000
     few: int = 10_000
-    seeds: int = 100_000
+    seeds: int = 300_000
+    lives: int = 100_000
     connections: int = 256
     campaigns: int = 1_000
     held_s: float = 60.0
@@ -34,6 +36,7 @@ SHORT: Final = Scale(
     tasks=2_000,
     few=100,
     seeds=500,
+    lives=500,
     connections=4,
     campaigns=8,
     held_s=1.2,

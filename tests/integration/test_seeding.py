@@ -311,3 +311,12 @@ def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
     assert campaign.status().total == 0
     assert campaign.seed(numbered(3)).added == 3
     assert_counts_are_true(backstage)
+
+
+def test_payload_that_contains_itself_is_no_task(campaign: Campaign) -> None:
+    """It is told, and nothing is added."""
+    payload: dict[str, object] = {}
+    payload["self"] = payload
+    with pytest.raises(InvalidTask, match="nested too deep"):
+        campaign.seed([payload])
+    assert campaign.status().total == 0

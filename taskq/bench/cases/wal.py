@@ -23,7 +23,7 @@ def life(bench: Bench) -> Iterator[Finding]:
 
     Right after a checkpoint, so that whole pages that the log has to hold are in the figure.
     """
-    tasks = bench.scale.seeds
+    tasks = bench.scale.lives
     for how, load in LIVES:
         with bench.stage() as stage:
             with suppress(ServerUnsuitable):  # not everybody may; then there are fewer such pages
