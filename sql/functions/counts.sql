@@ -80,7 +80,13 @@ begin
                    f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                    f.losses
               from fresh f
-              join taskq.campaign c on c.campaign_id = f.campaign_id
+             cross join lateral (
+                 -- Servers before 17 would rather go through all campaigns.
+                 select c.campaign_id, c.lineage
+                   from taskq.campaign c
+                  where c.campaign_id = f.campaign_id
+                 offset 0
+             ) c
              where v_top = any (c.lineage)
              union all
             -- At depth null it also counts as a child of the one above it.
