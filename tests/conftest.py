@@ -6,6 +6,8 @@ of pytest-xdist; the process that began the run stops and removes it.
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,10 @@ settings.register_profile("soak", max_examples=2_000, stateful_step_count=80, de
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose where the server of this run lives."""
+    # A shell that starts a job in the background has it ignore Ctrl-C, and so all that it starts;
+    # what tests interrupt must hear of it.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = getattr(config, "workerinput", {}).get("server_home")
     config.stash[HOME] = Path(given) if given else make_home()
 
