@@ -18,12 +18,20 @@ demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 test: .venv/test ## Run the test suite
 	$(BIN)/pytest -n $(JOBS)
 
+.PHONY: test-proxy
+test-proxy: .venv/test ## Test gateways behind HAProxy, which must be installed (Debian: haproxy)
+	$(BIN)/pytest tests/proxy
+
 .PHONY: lint
 lint: .venv/test ## Check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: agent
+agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worker nodes
+	$(BIN)/python -m taskq.agent_file dist/taskq-agent.pyz
 
 .PHONY: bench
 bench: .venv/base ## Measure claims, seeding and reading beside the limit of the server (hours, quiet machine)
@@ -49,7 +57,7 @@ clean: ## Remove the virtual environment and what tools left behind
 	    sys.version.split()[0] + "; set PYTHON=python3.12, say") if sys.version_info < (3, 10) else 0'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[gateway]'
 	@touch $@
 
 .venv/demo: .venv/base
@@ -57,5 +65,5 @@ clean: ## Remove the virtual environment and what tools left behind
 	@touch $@
 
 .venv/test: .venv/base
-	$(BIN)/python -m pip install --quiet --editable '.[docking,lint,parquet,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[docking,gateway,lint,parquet,storage,test]'
 	@touch $@

@@ -21,6 +21,7 @@ MAX_HANDLER_BYTES: Final = 65_536
 MAX_SECONDS: Final = 31_536_000  # a year
 MAX_WEIGHT: Final = 1_000
 MAX_RUNNING: Final = 1_000_000
+ON_DISCONNECT: Final = ("continue", "stop")
 
 _KEYS: Final = (
     "path",
@@ -30,6 +31,7 @@ _KEYS: Final = (
     "handler",
     "retry",
     "limits",
+    "on_disconnect",
     "params",
 )
 
@@ -137,6 +139,8 @@ class CampaignSpec:
     weight        share of the running tasks of agents that serve other campaigns too, in
                   relation to theirs; above 0, at most 1000
     requires      tags that an agent must offer; see `taskq.tags`
+    on_disconnect what an agent cut off from the queue does with running tasks when others may have
+                  got them: "continue", so that the result counts if nobody has, or "stop"
     """
 
     path: str
@@ -147,6 +151,7 @@ class CampaignSpec:
     max_running: int | None = None
     weight: float = 1.0
     requires: tuple[str, ...] = ()
+    on_disconnect: str = "continue"
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -168,6 +173,11 @@ class CampaignSpec:
         _check_running(self.max_running)
         _check_weight(self.weight)
         object.__setattr__(self, "requires", check_requires(self.requires))
+        if self.on_disconnect not in ON_DISCONNECT:
+            raise InvalidCampaign(
+                f"on_disconnect must be one of {', '.join(ON_DISCONNECT)}, "
+                f"not {self.on_disconnect!r:.80}"
+            )
         check_params(self.params)
 
     def to_json(self) -> dict[str, Any]:
@@ -180,6 +190,7 @@ class CampaignSpec:
             "weight": self.weight,
             "requires": list(self.requires),
             "limits": {"time_limit_s": self.time_limit_s, "max_running": self.max_running},
+            "on_disconnect": self.on_disconnect,
             "params": dict(self.params),
         }
 
@@ -200,6 +211,7 @@ class CampaignSpec:
             max_running=limits.get("max_running"),
             weight=table.get("weight", 1.0),
             requires=table.get("requires", ()),
+            on_disconnect=table.get("on_disconnect", "continue"),
             params=table.get("params", {}),
         )
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from taskq import seeding
+from taskq.blob_store import BlobStore
+from taskq.blobs import open_blobs
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
 from taskq.errors import Conflict, InvalidCampaign, NotFound
+from taskq.large_results import is_reference, resolved
 from taskq.model import Seed
 from taskq.seeding import Seedable, SeedCount
 from taskq.sources.records import BadLine
 from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
 from taskq_agent.handlers.checks import check_handler
+from taskq_agent.protocol import Input
 
 PAGE: Final = 1_000
 MOVE_CHUNK: Final = 5_000
@@ -46,12 +51,41 @@ class Campaign:
             max_running=row["max_running"],
             weight=row["weight"],
             requires=tuple(row["requires"]),
+            on_disconnect=row["on_disconnect"],
             params=row["params"],
         )
 
     def change(self, spec: CampaignSpec) -> None:
         """Change the campaign to a spec; agents take it up with the next task they claim."""
         self._database.value("change_campaign", path=self.path, spec=spec_body(spec))
+
+    def add_input(
+        self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None
+    ) -> Input:
+        """Store a file of at most 1 GiB and give it to all tasks of this campaign, by a name.
+
+        They find it as docs/handlers.md says; agents take it up with the next task they claim. An
+        input of that name is replaced. It is this campaign's only: those below do not inherit it.
+
+        name: by default the file's own. blobs: where to store it; by default as `open_blobs` says.
+        """
+        path = Path(path)
+        store = open_blobs(self._database) if blobs is None else blobs
+        digest, size = store.put(path)
+        name = path.name if name is None else name
+        self._database.value("add_input", path=self.path, input=name, digest=digest, size=size)
+        return Input(digest, size)
+
+    def inputs(self) -> dict[str, Input]:
+        """Return the inputs of this campaign by name, in the order of names."""
+        row = self._database.row("campaign", path=self.path)
+        if row is None:
+            raise NotFound(f"no campaign {self.path}")
+        return {name: Input(**it) for name, it in sorted(row["inputs"].items())}
+
+    def remove_input(self, name: str) -> None:
+        """Take an input away; tasks that are working keep it. Raise `NotFound` if there is none."""
+        self._database.value("remove_input", path=self.path, input=name)
 
     def status(self) -> Status:
         """Return the counts of the campaign and all below it, exact and without counting."""
@@ -157,9 +191,17 @@ class Campaign:
             self._database.rows("remove_campaign", path=node.path)
         return removed
 
-    def results(self) -> Iterator[Result]:
-        """Iterate over the accepted results of this campaign, ordered by task, page by page."""
-        return (Result(**row) for row in self._pages("results"))
+    def results(self, *, raw: bool = False, blobs: BlobStore | None = None) -> Iterator[Result]:
+        """Iterate over the accepted results of this campaign, ordered by task, page by page.
+
+        Large ones are fetched, one at a time; raw: leave the references that stand for them.
+        blobs: where they are; by default as `open_blobs` says. Raise `NotFound` if one is missing.
+        """
+        for row in self._pages("results"):
+            if is_reference(row["result"]) and not raw:
+                blobs = blobs or open_blobs(self._database)
+                row["result"] = resolved(row["result"], blobs)
+            yield Result(**row)
 
     def failures(self) -> Iterator[Failure]:
         """Iterate over the failed tasks of this campaign, ordered by task, page by page."""
@@ -255,6 +297,7 @@ def spec_body(spec: CampaignSpec) -> str:
         "max_running": spec.max_running,
         "weight": spec.weight,
         "requires": list(spec.requires),
+        "on_disconnect": spec.on_disconnect,
         **spec.retry.to_json(),
     }
     return json.dumps(body)

@@ -23,7 +23,6 @@ MOST_CAMPAIGNS: Final = MOST_GATHERED // GROUP
 #: Lifetimes are told apart by the fourth part of an octave, so that few agents need a draw of
 #: their own: a campaign whose time limit is within a fifth of the lifetime may be left out.
 _STEPS_PER_OCTAVE: Final = 4
-_UNKNOWN: Final = (None, float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,6 @@ class Choice:
 
     drawn_at: float = float("-inf")
     campaigns: list[int] = field(default_factory=list)
-    #: Tasks waiting, delayed or working below the path, and when that was asked; known once nothing
-    #: can be claimed.
-    unfinished: tuple[int | None, float] = _UNKNOWN
 
     def fresh(self, now: float) -> bool:
         """Say whether the draw still holds."""
@@ -65,7 +61,6 @@ class Choice:
         """Take a new order."""
         self.drawn_at = now
         self.campaigns = list(campaigns)
-        self.unfinished = _UNKNOWN
 
     def spread(self, claims: int) -> list[int]:
         """Return a campaign for each of so many claims; empty if there is none to try."""

@@ -13,6 +13,7 @@ from taskq.campaigns import Campaign, spec_body
 from taskq.database import Database
 from taskq.errors import Conflict, NotFound
 from taskq.model import check_path
+from taskq.tokens import Tokens
 from taskq.views import Agent
 
 
@@ -43,10 +44,14 @@ def connect(dsn: str | None = None) -> Client:
 
 
 class Client:
-    """A connection to a queue; use it as a context manager, or call `close`. Thread-safe."""
+    """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
+
+    tokens: those that sites and managers show at a gateway.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.tokens = Tokens(database)
 
     def __enter__(self) -> Self:
         return self
@@ -92,3 +97,15 @@ class Client:
         """Return the agents that serve a campaign, above or below it, longest silent first."""
         rows = self.database.rows("agents", path=check_path(path), limit=limit)
         return [Agent(**row) for row in rows]
+
+    def drain_agents(
+        self, path: str = "/", *, site: str | None = None, name: str | None = None
+    ) -> int:
+        """Tell agents to claim no more and to leave; return how many were not told before.
+
+        Those that serve a campaign or one below it; only of a site, only of a name. They hear of it
+        with the answer to their next beat, and finish what they have in hand. Raise `NotFound` if
+        there is no such campaign.
+        """
+        values = {"path": check_path(path), "site": site, "agent": name}
+        return int(self.database.value("drain_sessions", **values))

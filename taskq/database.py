@@ -23,7 +23,16 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from typing_extensions import LiteralString, Self
 
-from taskq.errors import Conflict, NotFound, ServerUnsuitable, TaskqError, Unavailable, UsageError
+from taskq.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerUnsuitable,
+    TaskqError,
+    Unauthorized,
+    Unavailable,
+    UsageError,
+)
 
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
@@ -39,6 +48,8 @@ class SessionEnded(TaskqError):
 
 _BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
     "TQ400": UsageError,
+    "TQ401": Unauthorized,
+    "TQ403": Forbidden,
     "TQ404": NotFound,
     "TQ409": Conflict,
     "TQ410": SessionEnded,
@@ -225,6 +236,7 @@ class Database:
         self.server: Final = server if server is not None else described(dsn)
         if prepare is None:
             prepare = os.environ.get("TASKQ_PREPARE", "on") != "off"
+        self._prepare = prepare
         self._address = _Address(
             psycopg.conninfo.make_conninfo(**_DEFAULTS | psycopg.conninfo.conninfo_to_dict(dsn)),
             self.server,
@@ -256,6 +268,10 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+
+    def anonymous(self) -> Database:
+        """Return the same server, opened, under a name that may be told to strangers."""
+        return Database(self.dsn, server="the database", prepare=self._prepare).open()
 
     @contextmanager
     def connection(self) -> Iterator[Statements]:

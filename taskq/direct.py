@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from taskq import beats
+from taskq.blob_store import BlobStore
+from taskq.blobs import open_blobs
 from taskq.choice import Serving
 from taskq.database import Database, Line, Statements
 from taskq.exchanging import Exchanges, asked, run, told_as_transport
 from taskq_agent.errors import SessionLost
-from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Request, Welcome
+from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
 
 LEASE_S: Final = 120.0
 
@@ -19,8 +21,15 @@ LEASE_S: Final = 120.0
 class DirectTransport:
     """Speaks with the queue in the database. Beats use a connection of their own."""
 
-    def __init__(self, database: Database, *, lease_s: float = LEASE_S) -> None:
-        """lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s."""
+    def __init__(
+        self, database: Database, *, lease_s: float = LEASE_S, blobs: BlobStore | None = None
+    ) -> None:
+        """Note where the queue is; nothing is opened yet.
+
+        lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
+        blobs: by default those of `open_blobs`.
+        """
+        self._blobs = open_blobs(database) if blobs is None else blobs
         self._exchange_line = database.line()
         self._beat_line = database.line()
         self._lease_s = lease_s
@@ -49,18 +58,12 @@ class DirectTransport:
 
     def beat(self, beat: Beat) -> BeatAnswer:
         """Keep the session alive."""
-        held = json.dumps([[one.campaign, one.task, one.lease] for one in beat.held])
         with _connected(self._beat_line) as statements:
-            rows = statements.rows(
-                "heartbeat",
-                session=beat.session,
-                held=held,
-                pending=list(beat.pending),
-                drawn=beat.drawn or None,
-            )
-        return BeatAnswer(
-            tuple(Held(row["campaign_id"], row["task_id"], row["lease_id"]) for row in rows)
-        )
+            row = statements.row("beat", beats=f"[{beats.encoded(beat)}]")
+        answer = beats.outcome(row)
+        if isinstance(answer, SessionLost):
+            raise answer
+        return answer
 
     def close(self, session: int) -> None:
         """End the session and the connections."""
@@ -80,6 +83,19 @@ class DirectTransport:
         if isinstance(answer, SessionLost):
             raise answer
         return answer
+
+    def break_off(self, request: Request) -> None:
+        """Do nothing: the database keeps no claim waiting."""
+
+    def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
+        """Yield a blob from an offset to its end."""
+        with told_as_transport():
+            yield from self._blobs.read(digest, offset)
+
+    def write_blob(self, digest: str, data: bytes) -> None:
+        """Store a blob."""
+        with told_as_transport():
+            self._blobs.put_verified(digest, data)
 
 
 @contextmanager

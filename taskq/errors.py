@@ -7,6 +7,8 @@
     │   └── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
     ├── NotFound              fix the name: no such campaign, task or file
     ├── Conflict              look again: the thing is not in the state that the call needs
+    ├── Unauthorized          get another token: this one is unknown, expired or revoked
+    ├── Forbidden             ask for more: the token does not allow this
     ├── SchemaError           run `taskq db migrate`, or use the other release
     │   ├── SchemaMissing
     │   ├── SchemaOlder
@@ -57,6 +59,18 @@ class Conflict(TaskqError):
     """The thing exists, but not in a state that allows the call."""
 
     exit_code = 3
+
+
+class Unauthorized(TaskqError):
+    """The token is unknown, expired or revoked."""
+
+    exit_code = 77
+
+
+class Forbidden(TaskqError):
+    """The token is valid, but not for this."""
+
+    exit_code = 77
 
 
 class SchemaError(TaskqError):

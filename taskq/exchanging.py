@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from taskq.choice import MOST_CAMPAIGNS, Choice, Serving
+from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Row, SessionEnded, array
 from taskq.errors import TaskqError, Unavailable
 from taskq_agent import protocol
@@ -29,6 +29,7 @@ TRIES: Final = 3
 #: Choices and claims kept. A choice that is forgotten costs a statement; a claim, should its answer
 #: get lost just then, another claim, until the next beat gives the first one's tasks back.
 _MOST_KEPT: Final = 50_000
+_NEVER: Final = float("-inf")
 
 _encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
@@ -40,16 +41,34 @@ class Query(NamedTuple):
     values: dict[str, Any]
 
 
+class Fence(NamedTuple):
+    """What an attempt is known by."""
+
+    campaign: int
+    task: int
+    lease: str
+
+
 class Asked(NamedTuple):
-    """One exchange: the request, what its agent serves, and its reports as JSON."""
+    """One exchange: who claims how much, under which lease id, of what; and what it reports.
 
-    request: Request
+    reports: as `settle` takes them, in the order of `fences`.
+    """
+
+    session: int
+    want: int
+    lease: str
     serving: Serving
-    reports: tuple[str, ...]
+    fences: Sequence[Fence]
+    reports: Sequence[str]
 
 
-def asked(request: Request, serving: Serving) -> Asked:
-    """Return an exchange to be done; raise `Refused` if no queue could answer it."""
+def asked(request: Request, serving: Serving, *, fenced: bool = False) -> Asked:
+    """Return an exchange to be done; raise `Refused` if no queue could answer it.
+
+    fenced: whether the session may report only on attempts of its own and of sessions that were
+    opened with the same token; any other is then `unknown`.
+    """
     if not 0 <= request.want <= protocol.MAX_CLAIM:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):
@@ -57,17 +76,19 @@ def asked(request: Request, serving: Serving) -> Asked:
     if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
         raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
     try:
-        reports = tuple(_encode(encoded(report)) for report in request.reports)
+        session = request.session if fenced else None
+        reports = tuple(_encode(encoded(report, session)) for report in request.reports)
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
-    return Asked(request, serving, reports)
+    fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
+    return Asked(request.session, request.want, request.lease, serving, fences, reports)
 
 
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-#: By campaign, task and lease.
-Verdicts: TypeAlias = dict[tuple[int, int, str], str]
+#: By session too: two may report on one attempt, with unlike rights.
+Verdicts: TypeAlias = dict[tuple[int, Fence], str]
 Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
 
 
@@ -76,17 +97,17 @@ class _Call:
     """What one `exchange` statement is about: one campaign, reports on it, claims in it."""
 
     campaign: int
-    reports: list[Report] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    fences: list[tuple[int, Fence]] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     claims: list[_Pending] = field(default_factory=list)
 
     def query(self) -> Query:
-        claims = [one.request for one in self.claims]
+        claims = [one.asked for one in self.claims]
         return Query(
             "exchange",
             {
                 "campaign": self.campaign,
-                "reports": f"[{','.join(self.texts)}]" if self.texts else None,
+                "reports": f"[{','.join(self.reports)}]" if self.reports else None,
                 "sessions": array([one.session for one in claims]) if claims else None,
                 "leases": array([one.lease for one in claims]) if claims else None,
                 "wants": array([one.want for one in claims]) if claims else None,
@@ -94,12 +115,19 @@ class _Call:
         )
 
 
+def _call(calls: dict[int, _Call], campaign: int) -> _Call:
+    """Return the call that is about a campaign, a new one if there is none yet."""
+    call = calls.get(campaign)
+    if call is None:
+        call = calls[campaign] = _Call(campaign)
+    return call
+
+
 @dataclass(slots=True)
 class _Pending:
     """An exchange on its way: what it has got so far."""
 
-    request: Request
-    path: str
+    asked: Asked
     choice: Choice | None
     tasks: list[protocol.Task] = field(default_factory=list)
     aimed: bool = False
@@ -113,6 +141,8 @@ class Exchanges:
         self._clock = clock
         self._campaigns: dict[int, protocol.Campaign] = {}
         self._choices: dict[Serving, Choice] = {}
+        # Tasks left at and below a path, and when that was asked.
+        self._counts: dict[str, tuple[int, float]] = {}
         # Where the last claim of a session went: asked again, it must go to the same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
@@ -127,20 +157,21 @@ class Exchanges:
         verdicts = {} if verdicts is None else verdicts
         reports: dict[int, _Call] = {}
         pending: list[_Pending] = []
-        for request, serving, texts in exchanges:
-            for report, text in zip(request.reports, texts, strict=True):
-                call = reports.setdefault(report.campaign, _Call(report.campaign))
+        choices = yield from self._chosen(exchanges)
+        for one_asked in exchanges:
+            for fence, report in zip(one_asked.fences, one_asked.reports, strict=True):
+                call = _call(reports, fence.campaign)
+                call.fences.append((one_asked.session, fence))
                 call.reports.append(report)
-                call.texts.append(text)
-            choice = (yield from self._choice(serving)) if request.want else None
-            pending.append(_Pending(request, serving.path, choice))
+            choice = choices[one_asked.serving] if one_asked.want else None
+            pending.append(_Pending(one_asked, choice))
 
         claiming = [one for one in pending if one.choice is not None]
         for _ in range(TRIES):
             calls = self._aimed(claiming)
             for call in calls:
                 reported = reports.pop(call.campaign, call)
-                call.reports, call.texts = reported.reports, reported.texts
+                call.fences, call.reports = reported.fences, reported.reports
                 yield from self._run(call, verdicts)
             claiming = [one for one in claiming if not (one.tasks or one.lost)]
             if not calls or not claiming:
@@ -155,6 +186,20 @@ class Exchanges:
             else:
                 answers.append((yield from self._answer(one, verdicts, began)))
         return answers
+
+    def forget(self, serving: Serving) -> None:
+        """Draw anew what can be claimed: there is something, where there was nothing."""
+        self._choices.pop(serving.rounded(), None)
+
+    def _chosen(
+        self, exchanges: Sequence[Asked]
+    ) -> Generator[Query, list[Row], dict[Serving, Choice]]:
+        """Return the choice of each serving that something is claimed in."""
+        choices: dict[Serving, Choice] = {}
+        for one in exchanges:
+            if one.want and one.serving not in choices:
+                choices[one.serving] = yield from self._choice(one.serving)
+        return choices
 
     def _choice(self, serving: Serving) -> Generator[Query, list[Row], Choice]:
         """Return the campaigns to claim in, as they were within the last second."""
@@ -183,15 +228,15 @@ class Exchanges:
         calls: dict[int, _Call] = {}
 
         def aim(one: _Pending, campaign: int) -> None:
-            self._claimed[one.request.session] = (one.request.lease, campaign)
-            calls.setdefault(campaign, _Call(campaign)).claims.append(one)
+            self._claimed[one.asked.session] = (one.asked.lease, campaign)
+            _call(calls, campaign).claims.append(one)
 
         if len(self._claimed) >= _MOST_KEPT:
             self._claimed.clear()
         groups: dict[int, list[_Pending]] = {}
         for one in claiming:
-            lease, campaign = self._claimed.get(one.request.session, (None, 0))
-            if not one.aimed and lease == one.request.lease:
+            lease, campaign = self._claimed.get(one.asked.session, (None, 0))
+            if not one.aimed and lease == one.asked.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
                 groups.setdefault(id(one.choice), []).append(one)
@@ -205,10 +250,10 @@ class Exchanges:
 
     def _run(self, call: _Call, verdicts: Verdicts) -> Generator[Query, list[Row], None]:
         (row,) = yield call.query()
-        for report, verdict in zip(call.reports, row["acks"] or (), strict=True):
+        for fence, verdict in zip(call.fences, row["acks"] or (), strict=True):
             # Of two reports on one attempt the first counts.
-            verdicts.setdefault((call.campaign, report.task, report.lease), verdict)
-        by_lease = {one.request.lease: one for one in call.claims}
+            verdicts.setdefault(fence, verdict)
+        by_lease = {one.asked.lease: one for one in call.claims}
         for lease, task, attempt, key, payload in row["tasks"] or ():
             by_lease[lease].tasks.append(
                 protocol.Task(
@@ -223,7 +268,7 @@ class Exchanges:
             )
         refused = set(row["refused"] or ())
         for one in call.claims:
-            one.lost = one.request.session in refused
+            one.lost = one.asked.session in refused
             if one.choice is not None and not one.tasks and not one.lost:
                 one.choice.strike(call.campaign)
 
@@ -235,32 +280,24 @@ class Exchanges:
         if one.tasks:
             campaigns = yield from self._described(one.tasks[0])
         elif one.choice is not None:
-            unfinished = yield from self._unfinished(one.choice, one.path, began)
-        return Answer(
-            acks=tuple(
-                Ack(
-                    report.campaign,
-                    report.task,
-                    report.lease,
-                    verdicts[report.campaign, report.task, report.lease],
-                )
-                for report in one.request.reports
-            ),
-            tasks=tuple(one.tasks),
-            campaigns=campaigns,
-            unfinished=unfinished,
-        )
+            unfinished = yield from self._unfinished(one.asked.serving.path, began)
+        session = one.asked.session
+        acks = [Ack(*fence, verdicts[session, fence]) for fence in one.asked.fences]
+        return Answer(tuple(acks), tuple(one.tasks), campaigns, unfinished)
 
-    def _unfinished(
-        self, choice: Choice, path: str, began: float
-    ) -> Generator[Query, list[Row], int]:
-        """Return how many tasks are left. A zero is never older than the question."""
-        unfinished, counted_at = choice.unfinished
-        if unfinished is None or (unfinished == 0 and counted_at < began):
+    def _unfinished(self, path: str, began: float) -> Generator[Query, list[Row], int]:
+        """Return how many tasks are left. A zero is never older than the question.
+
+        Those that ask together share one count, and all within a second while it is not zero.
+        """
+        unfinished, counted_at = self._counts.get(path, (0, _NEVER))
+        if counted_at < (began - FRESH_S if unfinished else began):
+            if len(self._counts) >= _MOST_KEPT:
+                self._counts.clear()
             counted_at = self._clock()
             (row,) = yield Query("counts", {"path": path, "depth": 0})
             unfinished = int(row["waiting"] + row["delayed"] + row["working"])
-            choice.unfinished = (unfinished, counted_at)
+            self._counts[path] = (unfinished, counted_at)
         return unfinished
 
     def _described(
@@ -282,6 +319,11 @@ class Exchanges:
                 handler=row["handler"] or {},
                 params=row["params"],
                 time_limit_s=row["time_limit_s"],
+                inputs={
+                    name: protocol.Input(one["digest"], one["size"])
+                    for name, one in row["inputs"].items()
+                },
+                on_disconnect=row["on_disconnect"],
             )
         return (known,)
 
@@ -310,8 +352,11 @@ def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | Sessio
         return answers
 
 
-def encoded(report: Report) -> dict[str, Any]:
-    """Return a report as the server-side functions take it, without what goes without saying."""
+def encoded(report: Report, session: int | None = None) -> dict[str, Any]:
+    """Return a report as the server-side functions take it, without what goes without saying.
+
+    session: by whose rights it is measured; None: by nobody's.
+    """
     body = {
         "task": report.task,
         "lease": report.lease,
@@ -324,5 +369,6 @@ def encoded(report: Report) -> dict[str, Any]:
         "phases": report.phases or None,
         "retry": report.retry if report.outcome == protocol.FAILED else None,
         "started": report.started if report.outcome == protocol.RELEASED else None,
+        "session": session,
     }
     return {name: value for name, value in body.items() if value is not None}

@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final
 
@@ -37,9 +39,27 @@ PATIENCE_S: Final = 0.01
 
 
 @dataclass(slots=True)
-class _Waiting:
+class Submitted:
+    """An exchange on its way. tell: takes the answer or an error, once; None when that is over."""
+
     asked: Asked
-    answer: asyncio.Future[Answer]
+    tell: Callable[[Answer | Exception], None] | None
+
+    def give_up(self) -> None:
+        """Tell nobody; what has not begun is left."""
+        self.tell = None
+
+    def settle(self, outcome: Answer | Exception) -> None:
+        """Tell how it ended, unless that is known or nobody waits for it any more."""
+        # Let go of it first: who is told most often refers to this, and a circle of thousands a
+        # second is work for the collector of garbage.
+        tell, self.tell = self.tell, None
+        if tell is not None:
+            try:
+                tell(outcome)
+            except Exception:
+                # The others who share the statement must not suffer from it.
+                log.exception("an answer could not be told")
 
 
 class Gatherer:
@@ -57,7 +77,7 @@ class Gatherer:
         self._lines = lines
         self._most = most
         self._exchanges = Exchanges()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Submitted] = deque()
         self._speaking: set[int] = set()
         self._rounds: set[asyncio.Task[None]] = set()
         self._late: asyncio.TimerHandle | None = None
@@ -90,14 +110,34 @@ class Gatherer:
         Raise `SessionLost` if the session has ended, `TransportFailed` if the database does not
         answer (repeat it), `Refused` if there is no point in repeating.
         """
-        exchange = asked(request, serving)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append(_Waiting(exchange, answer))
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        submitted = self.submit(asked(request, serving), partial(settle, answer))
+        try:
+            return await answer
+        finally:
+            submitted.give_up()
+
+    def forget(self, serving: Serving) -> None:
+        """Look anew what can be claimed in a serving, at the next claim."""
+        self._exchanges.forget(serving)
+
+    @property
+    def waiting(self) -> int:
+        """How many exchanges wait for a statement."""
+        return len(self._waiting)
+
+    def submit(self, exchange: Asked, tell: Callable[[Answer | Exception], None]) -> Submitted:
+        """Report and claim; `tell` gets what `exchange` returns or raises.
+
+        It is called from the round that answers many: futures would cost a twentieth of all that
+        a gateway does.
+        """
+        submitted = Submitted(exchange, tell)
+        self._waiting.append(submitted)
         if len(self._waiting) == 1:
             # After all that is ready to run now: exchanges that arrive together go together.
-            loop.call_soon(self._go, False)
-        return await answer
+            asyncio.get_running_loop().call_soon(self._go, False)
+        return submitted
 
     def _go(self, late: bool) -> None:
         """Put what waits on free connections, as many of them as are worth it."""
@@ -121,33 +161,33 @@ class Gatherer:
         if self._waiting and self._free and self._late is None:
             self._late = loop.call_later(PATIENCE_S, self._go, True)
 
-    def _gathered(self, most: int) -> list[_Waiting]:
+    def _gathered(self, most: int) -> list[Submitted]:
         """Take what goes into one statement: not too many tasks, and each session once.
 
         Nor a session that is on its way already: of two copies of a claim under way at the same
         time, neither would find what the other takes.
         """
-        gathered: list[_Waiting] = []
-        later: list[_Waiting] = []
+        gathered: list[Submitted] = []
+        later: list[Submitted] = []
         want = 0
         while self._waiting and len(gathered) < most:
             first = self._waiting.popleft()
-            request = first.asked.request
-            if first.answer.done():  # given up meanwhile; what it claims would be nobody's
+            session = first.asked.session
+            if first.tell is None:  # given up meanwhile; what it claims would be nobody's
                 continue
-            if request.session in self._speaking:
+            if session in self._speaking:
                 later.append(first)
                 continue
-            want += request.want
+            want += first.asked.want
             if gathered and want > MAX_CLAIM:
                 later.append(first)
                 break
-            self._speaking.add(request.session)
+            self._speaking.add(session)
             gathered.append(first)
         self._waiting.extendleft(reversed(later))
         return gathered
 
-    async def _round(self, line: AsyncLine, gathered: list[_Waiting]) -> None:
+    async def _round(self, line: AsyncLine, gathered: list[Submitted]) -> None:
         """Exchange for some on a connection, and go on with what waits."""
         try:
             await self._answer(line, gathered, {})
@@ -156,13 +196,13 @@ class Gatherer:
             _fail(gathered, TransportFailed(f"the exchange was broken off: {error!r}"))
             raise
         finally:
-            self._speaking.difference_update(one.asked.request.session for one in gathered)
+            self._speaking.difference_update(one.asked.session for one in gathered)
             self._free.append(line)
             if self._waiting:
                 # After those who have just been answered have said what they want next.
                 asyncio.get_running_loop().call_soon(self._go, False)
 
-    async def _answer(self, line: AsyncLine, gathered: list[_Waiting], verdicts: Verdicts) -> None:
+    async def _answer(self, line: AsyncLine, gathered: list[Submitted], verdicts: Verdicts) -> None:
         try:
             answers = await self._exchanged(line, [one.asked for one in gathered], verdicts)
         except TransportFailed as error:
@@ -177,16 +217,11 @@ class Gatherer:
                 return
             # One of them is at fault; the others' may be repeated, and keep their verdicts.
             for one in gathered:
-                if not one.answer.done():
+                if one.tell is not None:
                     await self._answer(line, [one], verdicts)
             return
         for one, answer in zip(gathered, answers, strict=True):
-            if one.answer.done():
-                continue
-            if isinstance(answer, SessionLost):
-                one.answer.set_exception(answer)
-            else:
-                one.answer.set_result(answer)
+            one.settle(answer)
 
     async def _exchanged(
         self, line: AsyncLine, exchanges: list[Asked], verdicts: Verdicts
@@ -202,7 +237,16 @@ class Gatherer:
                 return answers
 
 
-def _fail(gathered: list[_Waiting], error: Exception) -> None:
+def settle(answer: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
+    """Give an outcome to a future, if it still waits for one."""
+    if answer.done():
+        return
+    if isinstance(outcome, Exception):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
+def _fail(gathered: list[Submitted], error: Exception) -> None:
     for one in gathered:
-        if not one.answer.done():
-            one.answer.set_exception(error)
+        one.settle(error)

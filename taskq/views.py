@@ -135,7 +135,8 @@ class Attempt:
 class Agent:
     """An open session. silent_s: since its last beat. working: attempts in its hands.
 
-    offers: the tags of what its node has.
+    offers: the tags of what its node has. draining: whether it shall leave when what it has in hand
+    has ended. token: the name of the one that opened it; None: opened beside the database.
     """
 
     session_id: int
@@ -150,3 +151,5 @@ class Agent:
     opened_at: datetime
     silent_s: float
     working: int
+    draining: bool
+    token: str | None

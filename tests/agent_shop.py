@@ -118,6 +118,7 @@ class MemoryTransport:
     def __init__(self, queue: MemoryQueue) -> None:
         self.open = queue.open
         self.close = queue.close
+        self.break_off = queue.break_off
         self._queue = queue
 
     def exchange(self, request: Request) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from taskq_agent import events as ev
 from taskq_agent.core import AgentCore
-from taskq_agent.errors import TransportError
+from taskq_agent.errors import Refused, TransportError
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, Beat, Campaign, Held, Hello, LeaseIds, Report, Request, Task
 from taskq_agent.reports import fence, parsed
@@ -35,7 +35,7 @@ class World:
 
     air: the call that waits to be delivered. running: the tasks in the slots. spool: the
     reports that were not forgotten. reported: all that ever were in it. said: what a log at
-    the level INFO shows.
+    the level INFO shows. broken_off: the exchanges that were.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class World:
         self.spool: dict[Held, Report] = {fence(report): report for report in inherited}
         self.reported: list[Report] = []
         self.said: list[str] = []
+        self.broken_off: list[Request] = []
         self.exit: ev.Exit | None = None
         self._failed: ev.Call | None = None
         keys = itertools.count(1)
@@ -89,8 +90,7 @@ class World:
             event = self._outcome(call)
         except TransportError as error:
             event = ev.CallFailed(error)
-        self._failed = call if isinstance(event, ev.CallFailed) else None
-        self.feed(event)
+        self._conclude(call, event)
 
     def deliver_all(self) -> None:
         """Deliver calls until none is left in the air."""
@@ -100,8 +100,8 @@ class World:
     def fail(self, error: TransportError) -> None:
         """Let the call in the air fail."""
         assert self.air is not None, "no call is in the air"
-        self._failed, self.air = self.air, None
-        self.feed(ev.CallFailed(error))
+        call, self.air = self.air, None
+        self._conclude(call, ev.CallFailed(error))
 
     def end(self, slot: int, ended: Ended | None = None) -> None:
         """Let the task in a slot end, by default well."""
@@ -126,9 +126,24 @@ class World:
         assert isinstance(self.air, ev.SendExchange), self.air
         return self.air.request
 
+    def is_broken_off(self) -> bool:
+        """Tell whether the exchange in the air is one that was broken off."""
+        return isinstance(self.air, ev.SendExchange) and self.air.request in self.broken_off
+
+    def reports_something_new(self) -> bool:
+        """Tell whether the call in the air reports, and not just that a report was refused."""
+        return isinstance(self.air, ev.SendExchange) and any(
+            report.error_class != "report-refused" for report in self.air.request.reports
+        )
+
     def held(self) -> set[Held]:
         """Return the attempts in the slots."""
         return {fence(task) for task, _ in self.running.values()}
+
+    def _conclude(self, call: ev.Call, event: ev.Event) -> None:
+        unanswered = isinstance(event, ev.CallFailed) and not isinstance(event.error, Refused)
+        self._failed = call if unanswered else None
+        self.feed(event)
 
     def _outcome(self, call: ev.Call) -> ev.Event:
         if isinstance(call, ev.OpenSession):
@@ -141,6 +156,10 @@ class World:
     def _perform(self, action: ev.Action) -> None:
         if isinstance(action, (ev.OpenSession, ev.SendExchange, ev.CloseSession)):
             self._send(action)
+        elif isinstance(action, ev.BreakOff):
+            assert isinstance(self.air, ev.SendExchange), "only what is in the air is broken off"
+            assert self.air.request == action.request
+            self.broken_off.append(action.request)
         elif isinstance(action, (ev.StartTask, ev.StopTask)):
             self._instruct(action)
         elif isinstance(action, ev.SpoolReport):
@@ -161,7 +180,7 @@ class World:
         assert self.air is None, "one call at most is in the air"
         failed, self._failed, beat = self._failed, None, self.core.beat()
         if isinstance(failed, ev.SendExchange) and beat is not None:
-            same = beat.session == failed.request.session
+            same = beat.session == failed.request.session and failed.request.wait_s == 0
             assert call == failed or not same, "what failed is repeated as it is"
         self.air = call
 

@@ -72,7 +72,7 @@ class MemoryQueue:
         self.beats: list[Beat] = []
         self.verdicts: Counter[str] = Counter()
         self.given_away: list[Held] = []
-        self._heartbeat_s = heartbeat_s
+        self.heartbeat_s = heartbeat_s
         self._waiting = deque(self.tasks)
         self._working: dict[str, list[Entry]] = {}
         self._lock = threading.Lock()
@@ -86,6 +86,9 @@ class MemoryQueue:
     def exchange(self, request: Request) -> Answer:
         """Report and claim."""
         return self._amid_trouble("exchange", lambda: self._exchange(request))
+
+    def break_off(self, request: Request) -> None:
+        """Do nothing: claims do not wait here."""
 
     def beat(self, beat: Beat) -> BeatAnswer:
         """Keep the session alive."""
@@ -114,6 +117,14 @@ class MemoryQueue:
         with self._lock:
             self._end(session)
 
+    def add(self, payload: Mapping[str, Any]) -> int:
+        """Add a task; return its number."""
+        with self._lock:
+            number = len(self.tasks) + 1
+            self.tasks[number] = Entry(number, payload)
+            self._waiting.append(number)
+            return number
+
     def cancel(self, task: int) -> None:
         """Make a task final, whoever works on it."""
         with self._lock:
@@ -139,7 +150,7 @@ class MemoryQueue:
             session = len(self.sessions) + 1
             self.sessions[hello.key] = session
             self.opened.add(session)
-        return Welcome(self.sessions[hello.key], self._heartbeat_s, 4 * self._heartbeat_s)
+        return Welcome(self.sessions[hello.key], self.heartbeat_s, 4 * self.heartbeat_s)
 
     def _exchange(self, request: Request) -> Answer:
         self.requests.append(request)

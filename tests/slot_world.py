@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from taskq_agent.handlers import Ended, RunnerSettings, make_runner
-from taskq_agent.protocol import Campaign, Task
+from taskq_agent.protocol import Campaign, Input, Task
+from taskq_agent.transport import Blobs
 from tests.support import wait_until
 
 PAYLOADS = Path(__file__).parent / "payloads"
@@ -22,7 +23,9 @@ _VARIABLE = "SLOT_WORLD"
 class SlotWorld:
     """Runs tasks one after the other."""
 
-    def __init__(self, folder: Path, *, grace_s: float, keep_scratch: bool) -> None:
+    def __init__(
+        self, folder: Path, *, grace_s: float, keep_scratch: bool, blobs: Blobs | None = None
+    ) -> None:
         self.scratch = folder / "scratch"
         self._keep = keep_scratch
         self._name = uuid.uuid4().hex
@@ -34,7 +37,10 @@ class SlotWorld:
                 python_path=(str(PAYLOADS),),
                 grace_s=grace_s,
                 keep_scratch=keep_scratch,
+                cache_dir=folder / "cache",
+                patience_s=4.0,
             ),
+            blobs,
         )
         self._revision = 0
         self._last: tuple[Any, ...] = ()
@@ -46,11 +52,12 @@ class SlotWorld:
         *,
         params: Mapping[str, Any] | None = None,
         limit_s: float | None = None,
+        inputs: Mapping[str, Input] | None = None,
         key: str = "key",
         attempt: int = 1,
     ) -> Ended:
-        """Run one task; a handler or parameters other than before make a new revision."""
-        campaign = (dict(handler), dict(params or {}), limit_s)
+        """Run one task; a campaign other than before makes a new revision."""
+        campaign = (dict(handler), dict(params or {}), limit_s, dict(inputs or {}))
         if campaign != self._last:
             self._last = campaign
             self._revision += 1
@@ -91,10 +98,14 @@ class SlotWorld:
 
 @contextmanager
 def slot_in(
-    folder: Path, *, grace_s: float = 5.0, keep_scratch: bool = False
+    folder: Path,
+    *,
+    grace_s: float = 5.0,
+    keep_scratch: bool = False,
+    blobs: Blobs | None = None,
 ) -> Iterator[SlotWorld]:
     """Provide a slot, and close it."""
-    world = SlotWorld(folder, grace_s=grace_s, keep_scratch=keep_scratch)
+    world = SlotWorld(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs)
     try:
         yield world
     finally:

@@ -1,10 +1,11 @@
 """The worker-node agent: standard library only, Python 3.9 and later.
 
-Payload code imports its three exceptions from here to say how an attempt ended.
+Payload code imports from here: three exceptions to say how an attempt ended, and `input_path`.
 """
 
 from __future__ import annotations
 
 from taskq_agent.errors import FailForGood, HandlerError, NodeBroken, Retry
+from taskq_agent.payload import input_path
 
-__all__ = ["FailForGood", "HandlerError", "NodeBroken", "Retry"]
+__all__ = ["FailForGood", "HandlerError", "NodeBroken", "Retry", "input_path"]

@@ -1,23 +1,17 @@
-"""The command `taskq-agent`: run a payload by hand, without a queue, to debug its code."""
+"""The command `taskq-agent`: work for a queue behind gateways, or run a payload by hand."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import asdict
-from importlib import metadata
-from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Optional, Sequence
 
-from taskq_agent.handlers import Ended, RunnerSettings, check_handler, make_runner
-from taskq_agent.protocol import DONE, PROTOCOL, Campaign, Task
+from taskq_agent import run_command, try_command
+from taskq_agent.protocol import PROTOCOL
+from taskq_agent.release import release
 
 _INTERRUPTED = 130
-_STOP_AGAIN_S = 0.1
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -33,109 +27,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="taskq-agent", description=__doc__)
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-
-    attempt = actions.add_parser(
-        "try",
-        help="run one payload by a handler and print how it ended",
-        description="Run one payload by a handler, exactly as an agent does, and print as JSON "
-        "how it ended. Exit code: 0 done, 75 failed but may be tried again, 65 failed for good, "
-        "69 this machine cannot do such tasks. JSON is given as a file's name or in place.",
-    )
-    attempt.set_defaults(action=_try, parser=attempt)
-    attempt.add_argument("--handler", required=True, type=_json_object, metavar="JSON")
-    attempt.add_argument("--payload", default={}, type=_json_object, metavar="JSON")
-    attempt.add_argument(
-        "--params", default={}, type=_json_object, metavar="JSON", help="the campaign's parameters"
-    )
-    attempt.add_argument(
-        "--path",
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="search Python callables here first; may be repeated",
-    )
-    attempt.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help="default: none")
-    attempt.add_argument(
-        "--grace",
-        type=_seconds,
-        default=5.0,
-        metavar="SECONDS",
-        help="between SIGTERM and SIGKILL at the time limit; default: 5",
-    )
-    attempt.add_argument("--scratch", type=Path, metavar="FOLDER", help="make scratch folders here")
-    attempt.add_argument(
-        "--keep-scratch", action="store_true", help="leave the scratch folder for inspection"
-    )
-
+    run_command.add_to(actions)
+    try_command.add_to(actions)
     version = actions.add_parser("version", help="print the release and the protocol's number")
     version.set_defaults(action=_version)
     return parser
 
 
-def _json_object(text: str) -> Dict[str, Any]:
-    """Return the JSON object in `text`, or in the file that it names."""
-    try:
-        value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_bytes())
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text}: not a JSON object")
-    return value
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text}: must be above 0")
-    return seconds
-
-
-def _try(options: argparse.Namespace) -> int:
-    try:
-        check_handler(options.handler, options.params)
-    except ValueError as error:
-        options.parser.error(str(error))
-    settings = RunnerSettings(
-        scratch_root=options.scratch,
-        python_path=tuple(options.path),
-        grace_s=options.grace,
-        keep_scratch=options.keep_scratch,
-    )
-    campaign = Campaign(1, 1, "/try", options.handler, options.params, options.time_limit)
-    task = Task(1, 1, 1, "try", 1, "", options.payload)
-    runner = make_runner(0, settings)
-    # in a thread, as in an agent: Ctrl-C must not strike in the midst of starting a process
-    with ThreadPoolExecutor(1) as pool:
-        attempt = pool.submit(runner.run, task, campaign)
-        try:
-            ended = attempt.result()
-        except KeyboardInterrupt:
-            while not attempt.done():
-                runner.stop()
-                wait([attempt], timeout=_STOP_AGAIN_S)
-            raise
-        finally:
-            pool.submit(runner.close).result()
-    sys.stdout.write(json.dumps(asdict(ended), indent=2) + "\n")
-    return _exit_code(ended)
-
-
-def _exit_code(ended: Ended) -> int:
-    if ended.outcome == DONE:
-        return os.EX_OK
-    if ended.node_broken:
-        return os.EX_UNAVAILABLE
-    return os.EX_TEMPFAIL if ended.retry else os.EX_DATAERR
-
-
 def _version(_: argparse.Namespace) -> int:
-    try:
-        release = metadata.version("taskq")
-    except metadata.PackageNotFoundError:
-        release = "(not installed)"
-    sys.stdout.write(f"taskq-agent {release}, protocol {PROTOCOL}\n")
+    sys.stdout.write(f"taskq-agent {release() or '(not installed)'}, protocol {PROTOCOL}\n")
     return os.EX_OK
 
 

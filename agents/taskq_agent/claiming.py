@@ -32,8 +32,9 @@ class Claiming:
         self._pace = Pace(settings.ahead_s)
         self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
         self._attempts = 0
-        self._nothing_left = False
+        self._unfinished: Optional[int] = None
         self._shortest_limit_s = math.inf
+        self._uniform = uniform
 
     def lifetime_s(self, now: float) -> Optional[float]:
         """Return for how long a task may still run; None: as long as it likes."""
@@ -55,20 +56,42 @@ class Claiming:
             want = min(want, self._settings.max_tasks - self._attempts - hand.tasks())
         return max(want, 0)
 
-    def claimed(self, answer: Answer, kept: int, now: float) -> None:
-        """Learn from the answer to a claim, of which `kept` tasks were taken in."""
+    def wait_s(self, hand: Hand, now: float) -> float:
+        """Return for how long the queue may keep the claim that is made now.
+
+        With empty hands only, as one call at a time is in the air and reports must not wait.
+        Random, so that agents that asked together do not return together.
+        """
+        longest_s = self._settings.longest_wait_s
+        if not hand.is_empty():
+            return 0.0
+        left_s = self.stop_at - now
+        if self._shortest_limit_s < math.inf:
+            left_s -= self._shortest_limit_s
+        return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
+
+    def hold_off(self, until: float) -> None:
+        """Claim nothing before then."""
+        self.claim_at = max(self.claim_at, until)
+
+    def claimed(self, answer: Answer, kept: int, now: float, *, held_up: bool = False) -> None:
+        """Learn from the answer to a claim, of which `kept` tasks were taken in.
+
+        held_up: the queue has kept it for as long as it may, so that it is asked again at once.
+        """
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
-        self._nothing_left = not answer.tasks and answer.unfinished == 0
-        if kept:
+        self._unfinished = None if answer.tasks else answer.unfinished
+        if kept or held_up:
             self._polls.reset()
-        else:
+        if not kept:
             self.claim_at = now + self._polls.draw()
 
     def attempted(self, run_s: float, *, done: bool) -> None:
         """Learn from an attempt that ran."""
         self._attempts += 1
+        self._unfinished = None  # it may have been the last
         if done:
             self._pace.learn(run_s)
 
@@ -83,7 +106,7 @@ class Claiming:
         settings, left_s = self._settings, self.stop_at - now
         if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
             return f"it has made {settings.max_tasks} attempts"
-        if settings.until_empty and self._nothing_left:
+        if settings.until_empty and self._unfinished == 0:
             return "nothing is left to do"
         if left_s < self._shortest_limit_s < math.inf:
             return "no task can end in the time that is left"

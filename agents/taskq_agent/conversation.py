@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Callable, Optional
 
+from taskq_agent.errors import TransportError, TransportFailed
 from taskq_agent.events import Call, SendExchange
 from taskq_agent.pacing import Backoff
-from taskq_agent.protocol import Request
+from taskq_agent.protocol import Request, Welcome
 
 _FIRST_REPEAT_S = 0.5
 _LAST_REPEAT_S = 30.0
@@ -16,7 +18,8 @@ class Conversation:
     """Which session is open, which call is under way, and when it may be made again.
 
     A call is in the air from `sent` to `answered`, `failed` or `dropped`. One that failed stays
-    the current call, and is to be sent again as it is.
+    the current call, and is to be sent again as it is. expires_at: when the session must have
+    expired if nothing more is heard of the queue.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
@@ -24,7 +27,11 @@ class Conversation:
         self.call: Optional[Call] = None
         self.in_air = False
         self.failing_since: Optional[float] = None
+        self.expires_at = math.inf
+        self._lease_s = math.inf
+        self._sent_at = 0.0
         self._not_before = 0.0
+        self._uniform = uniform
         self._repeats = Backoff(_FIRST_REPEAT_S, _LAST_REPEAT_S, uniform)
 
     def is_ready(self, now: float) -> bool:
@@ -41,10 +48,44 @@ class Conversation:
             return self.call.request
         return None
 
-    def sent(self, call: Call) -> None:
+    def held_up(self) -> Optional[Request]:
+        """Return the current claim if it is one that the queue may keep waiting."""
+        claim = self.claim()
+        return claim if claim is not None and claim.wait_s > 0 else None
+
+    def give_up_waiting(self) -> Optional[Request]:
+        """Drop a claim that the queue may keep waiting; return it if it is in the air instead."""
+        claim = self.held_up()
+        if claim is not None and not self.in_air:
+            self.dropped()
+            return None
+        return claim
+
+    def was_held_up(self, now: float) -> bool:
+        """Tell whether the queue has kept the claim in the air for most of the time it may."""
+        claim = self.held_up()
+        return claim is not None and now - self._sent_at >= claim.wait_s / 2
+
+    def opened(self, welcome: Welcome, now: float) -> None:
+        """Note the session that is open now."""
+        self.session = welcome.session
+        self._lease_s = welcome.lease_s
+        self.heard(now)
+
+    def heard(self, now: float) -> None:
+        """Note that the queue has answered, be it a call or a beat."""
+        self.expires_at = now + self._lease_s
+
+    def is_waiting(self) -> bool:
+        """Tell whether the queue keeps a claim until it has tasks; it takes that for a beat."""
+        claim = self.claim()
+        return self.in_air and claim is not None and claim.wait_s > 0
+
+    def sent(self, call: Call, now: float) -> None:
         """Note that the call is in the air."""
         self.call = call
         self.in_air = True
+        self._sent_at = now
 
     def answered(self, now: float) -> Optional[float]:
         """Note that the call was answered; return how long the queue had been away, if it was."""
@@ -52,15 +93,23 @@ class Conversation:
         if isinstance(self.call, SendExchange):
             self._repeats.reset()
         self.dropped()
+        self.heard(now)
         self.failing_since = None
         return None if failing_since is None else now - failing_since
 
-    def failed(self, now: float) -> None:
-        """Note that no answer came: the same call is to be made again, after a while."""
+    def failed(self, now: float, error: TransportError) -> None:
+        """Note that no answer came: the same call is to be made again, after a while.
+
+        If the queue itself has said after which while, it knows better than we do.
+        """
+        retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
         self.in_air = False
         if self.failing_since is None:
             self.failing_since = now
-        self._not_before = now + self._repeats.draw()
+        if retry_after_s is None:
+            self._not_before = now + self._repeats.draw()
+        else:
+            self._not_before = now + retry_after_s + self._uniform() * _FIRST_REPEAT_S
 
     def hasten(self, now: float) -> None:
         """Try again at once what is waiting to be repeated: there may be little time left."""

@@ -6,12 +6,16 @@ without threads, processes or a network. What it keeps to:
 * One call at most is in the air. One that failed is repeated as it is, under the same lease id
   and with the same reports, until it is answered. So there is never a lease that the agent
   does not know of, and a report never counts twice.
-* A report is kept until it has its verdict. All verdicts are final.
+* A report is kept until it has its verdict. All verdicts are final. One that the queue refuses
+  does not keep the others back.
 * Beats name what is in hand *and* the claim in the air. The claim leaves the beat in the same
   step in which its tasks enter it.
 * An order to stop is bound to a lease. What it does not find in hand it does not touch.
 * A lost session is replaced by another. What is in hand goes on: from here nobody can tell
-  whose outage it was, and the fence decides what counts.
+  whose outage it was, and the fence decides what counts; unless the campaign says that its
+  tasks are not to run when the session must have expired.
+* A claim is kept waiting by the queue only while nothing is in hand, and is broken off when the
+  agent leaves.
 """
 
 from __future__ import annotations
@@ -23,20 +27,22 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from taskq_agent import events as ev
 from taskq_agent.claiming import Claiming
 from taskq_agent.conversation import Conversation
+from taskq_agent.delivery import Delivery
 from taskq_agent.errors import Refused, SessionLost, TransportError
-from taskq_agent.hand import Hand, Queued, Running
+from taskq_agent.hand import Hand
 from taskq_agent.journal import Journal, Tally
 from taskq_agent.leaving import Leaving
-from taskq_agent.protocol import DONE, Answer, Beat, Hello, Report, Request, Task
-from taskq_agent.reports import ended_report, fence, line, unstarted_report
+from taskq_agent.outbox import Outbox
+from taskq_agent.protocol import Beat, Hello, Orders, Report, Request
 from taskq_agent.settings import AgentSettings
+from taskq_agent.work import Work
 
 EXIT_NODE_BROKEN = 69  # EX_UNAVAILABLE
 EXIT_AGENT_BROKEN = 70  # EX_SOFTWARE
 EXIT_UNDELIVERED = 75  # EX_TEMPFAIL
 EXIT_REFUSED = 77  # EX_NOPERM
 
-_TELL_AGAIN_S = 1.0
+_LONGEST_HOLD_S = 3_600.0
 
 
 class AgentCore:
@@ -64,18 +70,21 @@ class AgentCore:
         self._queue = Conversation(uniform)
         self._journal = Journal(now)
         self._claiming = Claiming(settings, now, uniform)
+        self._out = Outbox()
+        self._work = Work(self._hand, self._claiming, self._journal, self._out)
+        self._delivery = Delivery(self._hand, self._journal, self._out)
         self._newest_lease = ""
         self._leaving: Optional[Leaving] = None
         self._exited = False
         self._now = now
-        self._out: List[ev.Action] = []
         self._take: Dict[type, Callable[[Any], None]] = {
             ev.Opened: self._opened,
             ev.AnswerArrived: self._answered,
             ev.Closed: self._closed,
             ev.CallFailed: self._call_failed,
             ev.BeatFailed: self._beat_failed,
-            ev.StopOrdered: self._stop_ordered,
+            ev.Heard: self._heard,
+            ev.StopOrdered: lambda event: self._work.take_back(event.held),
             ev.TaskEnded: self._task_ended,
             ev.TermSignal: self._terminated,
             ev.Broken: self._broken,
@@ -88,15 +97,14 @@ class AgentCore:
         A Tick is wanted at `due()`, and every second besides. After Exit nothing more happens.
         """
         self._now = now
-        self._out = []
         if not self._exited:
             self._take[type(event)](event)
             self._advance()
-        return self._out
+        return self._out.emptied()
 
     def beat(self) -> Optional[Beat]:
-        """Return what a beat says at this moment; None while there is no session."""
-        if self._queue.session is None:
+        """Return what a beat says at this moment; None if there is none to be sent."""
+        if self._queue.session is None or self._queue.is_waiting():
             return None
         claim = self._queue.claim()
         return Beat(
@@ -122,46 +130,27 @@ class AgentCore:
 
     def undelivered(self) -> int:
         """Return how many reports have no verdict."""
-        return len(self._hand.reports)
+        return self._delivery.undelivered()
 
     # Events
 
     def _opened(self, event: ev.Opened) -> None:
         self._call_answered()
-        self._queue.session = event.welcome.session
-        self._do(ev.StartBeats(event.welcome))
+        self._queue.opened(event.welcome, self._now)
+        self._out.add(ev.StartBeats(event.welcome))
         text = "session %d is open: serving %s with %d slots"
         settings = self._settings
-        self._say(logging.INFO, text, self._queue.session, settings.campaign, settings.slots)
+        self._out.say(logging.INFO, text, self._queue.session, settings.campaign, settings.slots)
 
     def _answered(self, event: ev.AnswerArrived) -> None:
-        claim = self._queue.claim()
+        claim, held_up = self._queue.claim(), self._queue.was_held_up(self._now)
         self._call_answered()
-        settled = []
-        for ack in event.answer.acks:
-            if self._hand.reports.pop(fence(ack), None) is not None:
-                settled.append(fence(ack))
-                self._journal.settled(ack)
-        if settled:
-            self._do(ev.ForgetReports(tuple(settled)))
+        self._delivery.answered(event.answer.acks)
         if claim is not None:
-            self._take_in(claim, event.answer)
-
-    def _take_in(self, claim: Request, answer: Answer) -> None:
-        campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
-        kept = 0
-        for task in answer.tasks:
-            campaign, held = campaigns.get(task.campaign), fence(task)
-            if campaign is None or task.lease != claim.lease or held in self._hand.queue:
-                self._say(logging.WARNING, "task %s is not what was asked for: left", task.key)
-            elif self._leaving is not None or not self._claiming.fits(campaign, self._now):
-                self._hand_back(task)
-            else:
-                self._hand.queue[held] = Queued(task, campaign, self._now)
-                kept += 1
-        self._claiming.claimed(answer, kept, self._now)
-        if kept:
-            self._say(logging.DEBUG, "claimed %d tasks", kept)
+            leaving = self._leaving is not None
+            kept = self._work.take_in(claim, event.answer, self._now, leaving=leaving)
+            self._claiming.claimed(event.answer, kept, self._now, held_up=held_up)
+        self._obey(event.answer.orders)
 
     def _closed(self, _: ev.Closed) -> None:
         self._queue.dropped()
@@ -173,17 +162,22 @@ class AgentCore:
             self._closed(ev.Closed())
         elif isinstance(event.error, Refused):
             queue.dropped()
-            self._refused(event.error)
+            if isinstance(call, ev.SendExchange) and call.request.reports:
+                self._delivery.refused(call.request, event.error)
+            else:
+                self._refused(event.error)
         elif isinstance(call, ev.SendExchange) and call.request.session != queue.session:
             queue.dropped()  # it asked within a session that a beat has found to be lost
+        elif self._leaving is not None and queue.held_up() is not None:
+            queue.dropped()  # broken off; the end of the session gives back what it may get
         elif isinstance(event.error, SessionLost):
             queue.dropped()
             self._lose_session()
         else:
             first = queue.failing_since is None
-            queue.failed(self._now)
+            queue.failed(self._now, event.error)
             level = logging.WARNING if first else logging.DEBUG
-            self._say(level, "no answer from the queue, trying on: %s", event.error)
+            self._out.say(level, "no answer from the queue, trying on: %s", event.error)
 
     def _beat_failed(self, event: ev.BeatFailed) -> None:
         if event.session != self._queue.session:
@@ -193,29 +187,28 @@ class AgentCore:
         else:
             self._refused(event.error)
 
-    def _stop_ordered(self, event: ev.StopOrdered) -> None:
-        if self._hand.queue.pop(event.held, None) is not None:
-            self._say(logging.DEBUG, "task %d was taken back", event.held.task)
-        for running in self._hand.running.values():
-            if running.held == event.held and not running.void:
-                running.void = True
-                self._say(logging.INFO, "task %s was taken back: stopping it", running.key)
+    def _heard(self, event: ev.Heard) -> None:
+        if event.session == self._queue.session:
+            self._queue.heard(self._now)
+            self._obey(event.orders)
+
+    def _obey(self, orders: Orders) -> None:
+        if orders.claim_after_s is not None:
+            hold_s = min(max(orders.claim_after_s, 0.0), _LONGEST_HOLD_S)
+            self._claiming.hold_off(self._now + hold_s)
+        if orders.drain and self._leaving is None:
+            self._leave("it was told to drain", 0, patience_s=math.inf)
 
     def _task_ended(self, event: ev.TaskEnded) -> None:
-        running, ended = self._hand.running.pop(event.slot), event.ended
-        self._hand.idle.append(event.slot)
-        if not ended.node_broken:
-            self._claiming.attempted(self._now - running.since, done=ended.outcome == DONE)
-        if not running.void:
-            stopped = running.told_at is not None
-            report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
-            self._report(report)
-            self._do(self._journal.ended(running, report, self._now))
-        if ended.node_broken:
-            self._leave(f"this node is broken: {ended.error}", EXIT_NODE_BROKEN, grace=True)
+        self._work.ended(event, self._now)
+        if event.ended.node_broken:
+            reason, grace_s = f"this node is broken: {event.ended.error}", self._settings.grace_s
+            self._leave(reason, EXIT_NODE_BROKEN, patience_s=grace_s)
 
     def _terminated(self, _: ev.TermSignal) -> None:
-        self._leave("it was told to", 0, grace=self._leaving is None)
+        grace_s = self._settings.grace_s
+        again = self._leaving is not None and self._leaving.stop_at <= self._now + grace_s
+        self._leave("it was told to", 0, patience_s=0.0 if again else grace_s)
 
     def _broken(self, event: ev.Broken) -> None:
         self._leave(event.what, EXIT_AGENT_BROKEN)
@@ -223,19 +216,22 @@ class AgentCore:
     # What follows from any event
 
     def _advance(self) -> None:
+        if self._now >= self._queue.expires_at:
+            self._work.stop_unheard()
         if self._leaving is None:
             self._consider_leaving()
         if self._leaving is None:
             if self._claiming.is_stale(self._hand, self._now):
-                self._hand_back_queue()
-            self._start_tasks()
-        self._tell_to_stop()
+                self._work.hand_back_queue()
+            self._work.begin(self._now)
+        all_stop = self._leaving is not None and self._now >= self._leaving.stop_at
+        self._work.tell_to_stop(self._now, all_stop=all_stop)
         if self._leaving is not None and self._leaving.falls_quiet(
             len(self._hand.running), self._now
         ):
             self._queue.hasten(self._now)
         self._communicate()
-        self._out += self._journal.summary(self._hand, self._now)
+        self._out.add(*self._journal.summary(self._hand, self._now))
         self._consider_exit()
 
     def _consider_leaving(self) -> None:
@@ -246,40 +242,20 @@ class AgentCore:
             if reason is not None:
                 self._leave(reason, 0)
 
-    def _leave(self, reason: str, code: int, *, grace: bool = False, mute: bool = False) -> None:
-        stop_at = self._now + (self._settings.grace_s if grace else 0.0)
-        stop_at = min(stop_at, self._claiming.stop_at)
+    def _leave(
+        self, reason: str, code: int, *, patience_s: float = 0.0, mute: bool = False
+    ) -> None:
+        stop_at = min(self._now + patience_s, self._claiming.stop_at)
         if self._leaving is None:
             self._leaving = Leaving(self._settings, reason, code, stop_at, mute=mute)
-            self._hand_back_queue()
+            self._work.hand_back_queue()
             self._queue.hasten(self._now)
+            self._give_up_waiting()
         else:
             self._leaving.hasten(reason, code, stop_at, mute=mute)
         level = logging.ERROR if code else logging.INFO
         text = "the agent leaves, because %s; still running: %d"
-        self._say(level, text, reason, len(self._hand.running))
-
-    def _start_tasks(self) -> None:
-        hand = self._hand
-        while hand.idle and hand.queue:
-            held = next(iter(hand.queue))
-            queued = hand.queue.pop(held)
-            if not self._claiming.fits(queued.campaign, self._now):
-                self._hand_back(queued.task)
-                continue
-            slot, wait_s = hand.idle.pop(), self._now - queued.since
-            hand.running[slot] = Running(held, queued.task.key, self._now, wait_s)
-            self._do(ev.StartTask(slot, queued.task, queued.campaign))
-
-    def _tell_to_stop(self) -> None:
-        """Tell again now and then: the first word may have come before the payload was there."""
-        all_stop = self._leaving is not None and self._now >= self._leaving.stop_at
-        for slot, running in self._hand.running.items():
-            if (all_stop or running.void) and (
-                running.told_at is None or self._now - running.told_at >= _TELL_AGAIN_S
-            ):
-                running.told_at = self._now
-                self._do(ev.StopTask(slot))
+        self._out.say(level, text, reason, len(self._hand.running))
 
     def _communicate(self) -> None:
         queue, leaving = self._queue, self._leaving
@@ -291,68 +267,61 @@ class AgentCore:
         if queue.is_ready(self._now):
             call = queue.call or self._next_call()
             if call is not None:
-                queue.sent(call)
-                self._do(call)
+                queue.sent(call, self._now)
+                self._out.add(call)
 
     def _next_call(self) -> Optional[ev.Call]:
         session, leaving, hand = self._queue.session, self._leaving, self._hand
-        reports = hand.first_reports()
+        reports = self._delivery.next_reports()
         if leaving is not None and not reports:
             if session is None or leaving.quiet_at is None:
                 return None
             return ev.CloseSession(session)
         if session is None:
             return ev.OpenSession(self._draw_hello())
-        want = 0 if leaving is not None else self._claiming.want(hand, self._now)
+        want = 0
+        if leaving is None and not self._delivery.is_searching():
+            want = self._claiming.want(hand, self._now)
         if not reports and (want == 0 or hand.free() <= 0):
             return None
         if want:
             self._newest_lease = self._draw_lease()
         lease = self._newest_lease if want else ""
         lifetime_s = self._claiming.lifetime_s(self._now)
-        return ev.SendExchange(Request(session, reports, want, lease, lifetime_s))
+        wait_s = self._claiming.wait_s(hand, self._now) if want else 0.0
+        until_empty = self._settings.until_empty
+        return ev.SendExchange(
+            Request(session, reports, want, lease, lifetime_s, wait_s, until_empty)
+        )
 
     def _consider_exit(self) -> None:
         leaving, queue = self._leaving, self._queue
         if leaving is None or leaving.quiet_at is None:
             return
-        undelivered = self.undelivered()
-        all_said = queue.session is None and queue.call is None and not undelivered
+        all_said = queue.session is None and queue.call is None and not self._hand.reports
         if all_said or leaving.is_over(self._now):
-            code = leaving.code or (EXIT_UNDELIVERED if undelivered else 0)
+            code = leaving.code or (EXIT_UNDELIVERED if self.undelivered() else 0)
             self._exited = True
-            self._do(ev.Exit(code, leaving.reason))
+            self._out.add(ev.Exit(code, leaving.reason))
 
     # Steps that several of these share
-
-    def _do(self, action: ev.Action) -> None:
-        self._out.append(action)
-
-    def _say(self, level: int, text: str, *args: object) -> None:
-        self._out.append(ev.Say(level, text, args))
 
     def _call_answered(self) -> None:
         away_s = self._queue.answered(self._now)
         if away_s is not None:
-            self._say(logging.INFO, "the queue answers again after %.1f s", away_s)
+            self._out.say(logging.INFO, "the queue answers again after %.1f s", away_s)
 
     def _lose_session(self) -> None:
+        self._give_up_waiting()
         self._queue.lost_session(self._now)
-        self._say(logging.WARNING, "the session was lost: opening another")
+        self._out.say(logging.WARNING, "the session was lost: opening another")
+        self._work.stop_unheard()
+
+    def _give_up_waiting(self) -> None:
+        """Do not let the queue keep a claim that is of no use any more."""
+        claim = self._queue.give_up_waiting()
+        if claim is not None:
+            self._out.add(ev.BreakOff(claim))
 
     def _refused(self, error: TransportError) -> None:
         self._leave(f"the queue refuses to serve it: {error}", EXIT_REFUSED, mute=True)
-
-    def _hand_back_queue(self) -> None:
-        for queued in self._hand.queue.values():
-            self._hand_back(queued.task)
-        self._hand.queue.clear()
-
-    def _hand_back(self, task: Task) -> None:
-        self._journal.handed_back()
-        self._report(unstarted_report(fence(task)))
-
-    def _report(self, report: Report) -> None:
-        held, text = fence(report), line(report)
-        self._hand.reports[held] = (report, len(text))
-        self._do(ev.SpoolReport(held, text))

@@ -21,7 +21,7 @@ from taskq_agent.events import (
     TaskEnded,
 )
 from taskq_agent.handlers.base import Runner
-from taskq_agent.protocol import Campaign, Task
+from taskq_agent.protocol import Campaign, Request, Task
 from taskq_agent.transport import Transport
 from taskq_agent.watchdog import Watchdog
 
@@ -49,6 +49,10 @@ class Caller:
         self._watchdog.came_round()
         self._busy = True
         self._calls.put(call)
+
+    def break_off(self, request: Request) -> None:
+        """Let the call that makes this request end soon, if it may be kept waiting."""
+        self._transport.break_off(request)
 
     def is_hung(self, now: float) -> bool:
         """Tell whether the call in the air has been there for too long; see `Watchdog`."""

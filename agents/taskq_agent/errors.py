@@ -12,6 +12,8 @@ TransportError        raised by a transport
 
 from __future__ import annotations
 
+from typing import Optional
+
 
 class HandlerError(Exception):
     """Payload code says how its attempt ended."""
@@ -34,7 +36,14 @@ class TransportError(Exception):
 
 
 class TransportFailed(TransportError):
-    """No answer came; the same request may be repeated and then gets the same answer."""
+    """No answer came; the same request may be repeated and then gets the same answer.
+
+    retry_after_s: the queue asks not to hear of it again for so long; None: it did not say.
+    """
+
+    def __init__(self, text: str, retry_after_s: Optional[float] = None) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
 
 
 class SessionLost(TransportError):

@@ -7,7 +7,7 @@ from typing import Any, Tuple, Union
 
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import Answer, Campaign, Held, Hello, Request, Task, Welcome
+from taskq_agent.protocol import Answer, Campaign, Held, Hello, Orders, Request, Task, Welcome
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,14 @@ class BeatFailed:
 
     session: int
     error: TransportError
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A beat of this session was answered, with these orders."""
+
+    session: int
+    orders: Orders
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ Event = Union[
     Closed,
     CallFailed,
     BeatFailed,
+    Heard,
     StopOrdered,
     TaskEnded,
     TermSignal,
@@ -109,6 +118,13 @@ class CloseSession:
     """Call `close`; answer with Closed or CallFailed."""
 
     session: int
+
+
+@dataclass(frozen=True)
+class BreakOff:
+    """Let this exchange, which is in the air and may be kept waiting there, end soon."""
+
+    request: Request
 
 
 Call = Union[OpenSession, SendExchange, CloseSession]
@@ -173,6 +189,7 @@ Action = Union[
     OpenSession,
     SendExchange,
     CloseSession,
+    BreakOff,
     StartBeats,
     StartTask,
     StopTask,

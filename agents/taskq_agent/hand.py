@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from taskq_agent.protocol import MAX_RESULT_BYTES, Campaign, Held, Report, Task
+from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, Campaign, Held, Report, Task
 from taskq_agent.reports import fence
 
+_TELL_AGAIN_S = 1.0
 _MAX_REPORTS = 1_000
 _MAX_REPORT_BYTES = 16 * MAX_RESULT_BYTES
 
@@ -20,20 +21,28 @@ class Queued:
     campaign: Campaign
     since: float
 
+    @property
+    def stops_unheard(self) -> bool:
+        """Whether it is not to run when nothing is heard of the queue."""
+        return self.campaign.on_disconnect == STOP
+
 
 @dataclass
 class Running:
     """A task in a slot.
 
-    void: its lease is gone; nobody wants to hear how it ends. told_at: when it was last told
-    to stop.
+    stops_unheard: as for `Queued`. void: its lease is gone;
+    nobody wants to hear how it ends. unwanted: it is to stop and goes back. told_at: when it was
+    last told to stop.
     """
 
     held: Held
     key: str
     since: float
     wait_s: float
+    stops_unheard: bool = False
     void: bool = False
+    unwanted: bool = False
     told_at: Optional[float] = None
 
 
@@ -41,7 +50,7 @@ class Hand:
     """The attempts of an agent, each in exactly one of `queue`, `running` and `reports`.
 
     reports: all without a verdict, oldest first, with the length of their lines. Those of an
-    earlier process come first; they are not held by this one's session.
+    earlier process, `inherited`, come first; they are not held by this one's session.
     """
 
     def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]] = ()) -> None:
@@ -51,8 +60,8 @@ class Hand:
             fence(report): (report, size) for report, size in inherited
         }
         self.idle: List[int] = list(reversed(range(slots)))
+        self.inherited = frozenset(self.reports)
         self._slots = slots
-        self._inherited = frozenset(self.reports)
 
     def free(self) -> int:
         """Return how many slots have nothing to do and nothing waiting for them."""
@@ -66,6 +75,30 @@ class Hand:
         """Tell whether nothing is left to run or to deliver."""
         return not (self.running or self.queue or self.reports)
 
+    def to_be_stopped(self, now: float, *, all_stop: bool) -> List[int]:
+        """Return the slots that are to be told to stop now.
+
+        They are told again now and then: the first word may have come before the payload was
+        there.
+        """
+        slots = []
+        for slot, running in self.running.items():
+            if (all_stop or running.void or running.unwanted) and (
+                running.told_at is None or now - running.told_at >= _TELL_AGAIN_S
+            ):
+                running.told_at = now
+                slots.append(slot)
+        return slots
+
+    def unheard(self) -> Tuple[List[Task], List[Running]]:
+        """Give up what is not to run while nothing is heard; return it, not begun and begun."""
+        queued = [held for held, it in self.queue.items() if it.stops_unheard]
+        unbegun = [self.queue.pop(held).task for held in queued]
+        begun = [it for it in self.running.values() if it.stops_unheard and not it.unwanted]
+        for running in begun:
+            running.unwanted = True
+        return unbegun, begun
+
     def held(self) -> Tuple[Held, ...]:
         """Return the fences of all attempts that the session is to keep.
 
@@ -75,7 +108,7 @@ class Hand:
         return (
             *self.queue,
             *(running.held for running in self.running.values() if not running.void),
-            *(held for held in self.reports if held not in self._inherited),
+            *(held for held in self.reports if held not in self.inherited),
         )
 
     def first_reports(self) -> Tuple[Report, ...]:

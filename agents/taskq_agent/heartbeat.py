@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Callable, Optional
 
-from taskq_agent.errors import Refused, SessionLost, TransportError
-from taskq_agent.events import BeatFailed, Broken, Event, StopOrdered
+from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
+from taskq_agent.events import BeatFailed, Broken, Event, Heard, StopOrdered
 from taskq_agent.protocol import Beat, Welcome
 from taskq_agent.transport import Transport
 from taskq_agent.watchdog import LOOK_S, Watchdog
@@ -23,8 +23,8 @@ _LONGEST_RETRY_S = 5.0
 class Heartbeat:
     """Beats for the newest session, at once and then in its rhythm.
 
-    snapshot: returns what to say, quickly. post: takes events; must not wait. look: called at
-    least every `LOOK_S` seconds while no beat is in the air.
+    snapshot: returns what to say, quickly, or None for nothing this time. post: takes events;
+    must not wait. look: called at least every `LOOK_S` seconds while no beat is in the air.
     """
 
     task = "a beat"
@@ -92,10 +92,11 @@ class Heartbeat:
     def _beat(self) -> None:
         with self._changed:
             heartbeat_s, self._due = self._heartbeat_s, math.inf
+        begun = time.monotonic()
         beat = self._snapshot()
         if beat is None:
-            return  # the session was lost; `keep` will come with another
-        begun = time.monotonic()
+            self._plan(begun + heartbeat_s)
+            return
         try:
             answer = self._transport.beat(beat)
         except (SessionLost, Refused) as error:
@@ -104,10 +105,13 @@ class Heartbeat:
         except TransportError as error:
             log.log(logging.DEBUG if self._failing else logging.WARNING, "a beat failed: %s", error)
             self._failing = True
-            retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S)
-            self._plan(time.monotonic() + retry_s * (0.5 + 0.5 * self._uniform()))
+            retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * (0.5 + 0.5 * self._uniform())
+            if isinstance(error, TransportFailed) and error.retry_after_s is not None:
+                retry_s += min(error.retry_after_s, heartbeat_s)  # the session must not expire
+            self._plan(time.monotonic() + retry_s)
             return
         self._failing = False
+        self._post(Heard(beat.session, answer.orders))
         for held in answer.stop:
             self._post(StopOrdered(held))
         self._plan(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))

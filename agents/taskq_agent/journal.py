@@ -8,7 +8,7 @@ from typing import List
 
 from taskq_agent.events import Say
 from taskq_agent.hand import Hand, Running
-from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, Ack, Report
+from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, Ack, Report
 
 _NOTABLE_RUN_S = 10.0
 _BETWEEN_FAILURES_S = 10.0
@@ -40,23 +40,27 @@ class Journal:
         if ack.verdict not in (ACCEPTED, DUPLICATE):
             self.tally.superseded += 1
 
+    def dropped(self) -> None:
+        """Count a report that nobody will hear of."""
+        self.tally.superseded += 1
+
+    def replaced(self, report: Report) -> None:
+        """Count an attempt as failed after all, since the queue would not take its report."""
+        self._count(report.outcome, -1)
+        self._count(FAILED)
+
     def handed_back(self) -> None:
         """Count a task that goes back without having begun."""
-        self.tally.released += 1
+        self._count(RELEASED)
 
     def ended(self, running: Running, report: Report, now: float) -> Say:
         """Count an attempt that ran; return a line that is loud for long runs and failures."""
         took_s = now - running.since
         level = logging.INFO if took_s >= _NOTABLE_RUN_S else logging.DEBUG
-        if report.outcome == DONE:
-            self.tally.done += 1
-        elif report.outcome == FAILED:
-            self.tally.failed += 1
-            if now >= self._failure_at:
-                self._failure_at = now + _BETWEEN_FAILURES_S
-                level = logging.INFO
-        else:
-            self.tally.released += 1
+        self._count(report.outcome)
+        if report.outcome == FAILED and now >= self._failure_at:
+            self._failure_at = now + _BETWEEN_FAILURES_S
+            level = logging.INFO
         text, args = "task %s: %s after %.1f s", (running.key, report.outcome, took_s)
         if report.error_class is None:
             return Say(level, text, args)
@@ -74,3 +78,11 @@ class Journal:
         text = "%d done, %d failed, %d handed back; %d running, %d to report"
         counts = (tally.done, tally.failed, tally.released, len(hand.running), len(hand.reports))
         return [Say(logging.INFO, text, counts)]
+
+    def _count(self, outcome: str, by: int = 1) -> None:
+        if outcome == DONE:
+            self.tally.done += by
+        elif outcome == FAILED:
+            self.tally.failed += by
+        else:
+            self.tally.released += by

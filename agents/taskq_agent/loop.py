@@ -228,6 +228,7 @@ def _deeds(
         ev.OpenSession: caller.call,
         ev.SendExchange: caller.call,
         ev.CloseSession: caller.call,
+        ev.BreakOff: lambda action: caller.break_off(action.request),
         ev.StartBeats: lambda action: beats.keep(action.welcome),
         ev.StartTask: lambda action: slots[action.slot].start(action.task, action.campaign),
         ev.StopTask: lambda action: slots[action.slot].stop(),

@@ -27,6 +27,9 @@ DUPLICATE = "duplicate"
 SUPERSEDED = "superseded"
 UNKNOWN = "unknown"
 
+CONTINUE = "continue"
+STOP = "stop"
+
 MAX_RESULT_BYTES = 262_144
 MAX_TAIL_BYTES = 8_192
 MAX_ERROR_CHARS = 2_000
@@ -55,17 +58,31 @@ class Hello:
 class Welcome:
     """The session that was opened, and its rhythm.
 
-    The session expires `lease_s` seconds after the last beat that arrived.
+    The session expires `lease_s` seconds after the last beat that arrived. token: the credential of
+    the session, where there is a gateway; a secret.
     """
 
     session: int
     heartbeat_s: float
     lease_s: float
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that all tasks of a campaign share. digest: its SHA-256, in hex; size: in bytes."""
+
+    digest: str
+    size: int
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What the tasks of one campaign share. A change raises `revision`."""
+    """What the tasks of one campaign share. A change raises `revision`.
+
+    inputs: shared files by name. on_disconnect: what an agent does with running tasks when its
+    session must have expired unheard: `continue` (the fence decides) or `stop`.
+    """
 
     campaign: int
     revision: int
@@ -73,6 +90,8 @@ class Campaign:
     handler: Mapping[str, Any]
     params: Mapping[str, Any]
     time_limit_s: Optional[float]
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    on_disconnect: str = CONTINUE
 
 
 @dataclass(frozen=True)
@@ -136,7 +155,9 @@ class Request:
     """One exchange: report ended attempts, claim up to `want` tasks under the id `lease`.
 
     lifetime_s: seconds that this agent will still live; no task is given whose time limit
-    is longer. None: no limit.
+    is longer. None: no limit. wait_s: for how long the answer may be kept back while there is
+    nothing to claim; a gateway does that, and takes it for a beat; a database does not.
+    until_empty: not if nothing is left unfinished either.
     """
 
     session: int
@@ -144,6 +165,26 @@ class Request:
     want: int = 0
     lease: str = ""
     lifetime_s: Optional[float] = None
+    wait_s: float = 0.0
+    until_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the queue wants of an agent, beside the answer.
+
+    drain: claim no more, and leave when what is in hand has ended. elsewhere: this gateway is
+    going away, use another. gateways: the addresses of all gateways; empty: no news.
+    claim_after_s: claim no more for so many seconds.
+    """
+
+    drain: bool = False
+    elsewhere: bool = False
+    gateways: Tuple[str, ...] = ()
+    claim_after_s: Optional[float] = None
+
+
+NO_ORDERS = Orders()
 
 
 @dataclass(frozen=True)
@@ -159,6 +200,7 @@ class Answer:
     tasks: Tuple[Task, ...] = ()
     campaigns: Tuple[Campaign, ...] = ()
     unfinished: Optional[int] = None
+    orders: Orders = NO_ORDERS
 
 
 @dataclass(frozen=True)
@@ -183,6 +225,7 @@ class BeatAnswer:
     """Attempts whose lease is void: the agent stops working on them."""
 
     stop: Tuple[Held, ...] = ()
+    orders: Orders = NO_ORDERS
 
 
 def new_lease(now_ns: Optional[int] = None) -> str:

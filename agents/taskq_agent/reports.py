@@ -42,6 +42,7 @@ def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> R
         outcome=RELEASED if ended.node_broken else outcome,
         result=ended.result,
         retry=ended.retry,
+        started=ended.started,
         error_class=_storable(ended.error_class),
         error=_storable(ended.error),
         exit_code=ended.exit_code,
@@ -53,6 +54,19 @@ def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> R
 def unstarted_report(held: Held) -> Report:
     """Return the report that hands back a task that nobody has begun."""
     return Report(held.campaign, held.task, held.lease, RELEASED, started=False)
+
+
+def refused_report(held: Held, error: str) -> Report:
+    """Return the report that goes in place of one that the queue refuses; it has the reason."""
+    return Report(
+        campaign=held.campaign,
+        task=held.task,
+        lease=held.lease,
+        outcome=FAILED,
+        retry=False,
+        error_class="report-refused",
+        error=_storable(error),
+    )
 
 
 def line(report: Report) -> bytes:

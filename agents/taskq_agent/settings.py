@@ -48,6 +48,11 @@ class AgentSettings:
     """How much work to claim ahead of free slots, while tasks take less than half of it.
     0: never claim ahead."""
 
+    longest_wait_s: float = 0.0
+    """For how long a claim may be kept waiting where nothing is to be had: only over a transport
+    whose queue does, which takes `taskq_agent.http_transport.LONGEST_WAIT_S` at most. 0: ask
+    again now and then."""
+
     grace_s: float = 20.0
     """After SIGTERM: how long running tasks may go on in order to end by themselves."""
 
@@ -75,7 +80,7 @@ class AgentSettings:
         if self.max_seconds is not None:
             _check_seconds("max_seconds", self.max_seconds, above_zero=True)
         _check_seconds("watchdog_s", self.watchdog_s, above_zero=True)
-        for name in ("ahead_s", "grace_s", "stop_s", "farewell_s"):
+        for name in ("ahead_s", "longest_wait_s", "grace_s", "stop_s", "farewell_s"):
             _check_seconds(name, getattr(self, name))
 
 

@@ -32,6 +32,8 @@ def agent_options(command: Command) -> Command:
             python_path=kwargs.pop("python_path"),
             grace_s=kwargs.pop("payload_grace_s"),
             keep_scratch=kwargs.pop("keep_scratch"),
+            cache_dir=kwargs.pop("cache_dir"),
+            cache_bytes=round(kwargs.pop("cache_gb") * 1e9),
         )
         said["release"] = VERSION
         said["offers"] = check_offers(said["offers"])
@@ -127,6 +129,22 @@ _OPTIONS: Final = (
         help="Make the tasks' folders here. [default: the system's for temporary files]",
     ),
     click.option("--keep-scratch", is_flag=True, help="Leave the tasks' folders, to look at them."),
+    click.option(
+        "--cache",
+        "cache_dir",
+        type=_FOLDER,
+        metavar="FOLDER",
+        help="Keep the inputs of campaigns here, for all agents of this machine. "
+        "[default: taskq-inputs-UID in $XDG_CACHE_HOME or among temporary files]",
+    ),
+    click.option(
+        "--cache-gb",
+        type=click.FloatRange(min=0),
+        default=RunnerSettings.cache_bytes / 1e9,
+        show_default=True,
+        metavar="GB",
+        help="Beyond this, remove inputs there that nobody uses, oldest first.",
+    ),
     _seconds(
         "--grace",
         "grace_s",

@@ -16,6 +16,7 @@ SECTIONS: Final[Sections] = {
         "ls": "tree:ls",
         "tree": "tree:tree",
         "seed": "seed:seed",
+        "input": "input:inputs",
         "status": "status:status",
         "watch": "watch:watch",
     },
@@ -31,6 +32,8 @@ SECTIONS: Final[Sections] = {
     "Agents": {
         "agents": "agents:agents",
         "agent": "agent:agent",
+        "gateway": "gateway:gateway",
+        "token": "token:token",
         "keeper": "keeper:keeper",
     },
     "Server": {

@@ -104,6 +104,12 @@ _OUTPUT: Final = click.option(
     help="How to write what is asked for. [default: table]",
 )
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+blobs_option: Final = click.option(
+    "--blobs",
+    metavar="URL",
+    help="Where inputs and large results are stored, alike for all who use the queue: a folder, or "
+    "a URL that fsspec knows, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",
+)
 limit_option: Final = click.option(
     "--limit",
     type=click.IntRange(min=1),

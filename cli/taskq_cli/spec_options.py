@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from taskq import CampaignSpec, Handler
+from taskq.campaign import ON_DISCONNECT
 from taskq.errors import UsageError
 from taskq.sources.values import number_or_text
 
@@ -33,6 +34,7 @@ class SpecOptions:
     max_running: str | None
     weight: float | None
     require: tuple[str, ...]
+    on_disconnect: str | None
     param: tuple[str, ...]
 
     def said(self) -> bool:
@@ -55,6 +57,7 @@ class SpecOptions:
             max_running=self._max_running(spec.max_running),
             weight=spec.weight if self.weight is None else self.weight,
             requires=tuple(filter(None, self.require)) if self.require else spec.requires,
+            on_disconnect=self.on_disconnect or spec.on_disconnect,
             params={**spec.params, **dict(map(_param, self.param))},
         )
 
@@ -183,6 +186,12 @@ _OPTIONS: Final = (
         metavar="TAG",
         help="Go only to agents that offer this: NAME, NAME=VALUE or NAME>=NUMBER, as 'mem>=16'. "
         "May be repeated; those given replace all before, '' leaves none.",
+    ),
+    click.option(
+        "--on-disconnect",
+        type=click.Choice(ON_DISCONNECT),
+        help="What an agent that cannot reach the queue does with running tasks when others may "
+        "have got them. [default: continue]",
     ),
     click.option(
         "--param",

@@ -39,6 +39,7 @@ begin
            max_running = case when p_spec ? 'max_running'
                               then (p_spec ->> 'max_running')::integer
                               else c.max_running end,
+           on_disconnect = coalesce(p_spec ->> 'on_disconnect', c.on_disconnect),
            revision = c.revision + 1
      where c.path = p_path
  returning c.revision into v_revision;

@@ -19,11 +19,7 @@
 -- campaign that has its share already keeps a hundredth of it as desire: it comes last, but it comes
 -- when no other gives tasks.
 --
--- Volatile, by random(). Reads no task; for what it costs see counts().
--- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
---
--- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
--- do that faster than one by one), all else is joined by hash.
+-- Volatile, by random(). Reads no task; for what it costs see standing().
 create or replace function taskq.servable(
     p_path text,
     p_lifetime_s double precision,
@@ -34,50 +30,17 @@ returns table (campaign_id bigint)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set enable_mergejoin = off
 set jit = off
 as $$
-declare
-    v_top constant bigint := taskq.campaign_id(p_path);
-    v_closed bigint[];
 begin
-    if taskq.state_of(v_top) <> 'open' then
-        return;
-    end if;
-
-    select c.paused || c.cancelled into v_closed from taskq.closed(p_path) c;
+    perform taskq.campaign_id(p_path);
     return query
-        with eligible as materialized (
-            select c.campaign_id, c.weight, c.max_running
-              from taskq.subtree(p_path) c
-             where c.status = 'open'
-               and c.handler is not null
-               and (p_lifetime_s is null or c.time_limit_s is null
-                    or c.time_limit_s <= p_lifetime_s)
-               and (cardinality(c.requires) = 0 or taskq.offered(c.requires, p_offers))
-               and (c.lineage && v_closed) is not true
-        ), fresh as (
-            select d.campaign_id, taskq.total(d.waiting) as waiting,
-                   taskq.total(d.working) as working
-              from taskq.unfolded() d
-             group by d.campaign_id
-        ), standing as (
-            select e.campaign_id, e.weight, n.working + coalesce(f.working, 0) as working
-              from eligible e
-              join taskq.counter n on n.campaign_id = e.campaign_id
-              left join fresh f on f.campaign_id = e.campaign_id
-             where n.campaign_id = any (array(select e.campaign_id from eligible e))
-               and n.waiting + coalesce(f.waiting, 0) > 0
-               and (e.max_running is null
-                    or n.working + coalesce(f.working, 0) < e.max_running)
-        ), share as (
+        with share as (
             select s.campaign_id, s.working, taskq.total(s.working) over () as all_working,
                    s.weight / sum(s.weight) over () as share
-              from standing s
+              from taskq.standing(p_path) s
+             where s.room > 0
+               and taskq.suits(s.time_limit_s, s.requires, p_lifetime_s, p_offers)
         )
         select s.campaign_id
           from share s

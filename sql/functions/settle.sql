@@ -2,12 +2,14 @@
 -- settings and records the moves; not for clients.
 --
 -- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
---     optional result, retry, started, error_class, error, exit_code, tail, phases.
+--     optional result, retry, started, error_class, error, exit_code, tail, phases, session.
+--     session: whose word it is, where that limits what it may be about, see may_report(); a
+--     gateway sets it. settle_one() and settle_done() know only the session that claimed.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
 --     accepted     the attempt ends as reported;
 --     duplicate    this very attempt was reported so before;
 --     superseded   the lease is no longer the task's: expired, released, cancelled, handed on;
---     unknown      no such task.
+--     unknown      no such task, or none that the session may report on.
 -- ended: how many are working no more; the others: what to add to the counts.
 --
 -- Locks: the rows of the fenced tasks, in the order of task_id. Index: task_pkey.
@@ -57,31 +59,40 @@ begin
     end if;
 
     with held as materialized (
-        select r.*, t.attempt, t.session_id, t.claimed_at,
-               r.outcome = 'released' and not coalesce(r.started, true) as unstarted
+        select h.*, h.outcome = 'released' and not coalesce(h.started, true) as unstarted
           from (
-              select distinct on (r.task, r.lease) r.*
-                from rows from (
-                         jsonb_to_recordset(p_reports) as (
-                             task bigint, lease uuid, outcome taskq.attempt_outcome,
-                             retry boolean, started boolean, error_class text, error text,
-                             exit_code integer, result jsonb, phases jsonb, tail text)
-                     ) with ordinality as r (
-                         task, lease, outcome, retry, started, error_class, error, exit_code,
-                         result, phases, tail, ord)
-               where r.ord <> all (v_accepted)
+              -- The first of those who may say something, not the first who says something.
+              select distinct on (r.task, r.lease) r.*, t.attempt, t.session_id, t.claimed_at
+                from (
+                    select r.*
+                      from rows from (
+                               jsonb_to_recordset(p_reports) as (
+                                   task bigint, lease uuid, session bigint,
+                                   outcome taskq.attempt_outcome, retry boolean,
+                                   started boolean, error_class text, error text,
+                                   exit_code integer, result jsonb, phases jsonb, tail text)
+                           ) with ordinality as r (
+                               task, lease, session, outcome, retry, started, error_class,
+                               error, exit_code, result, phases, tail, ord)
+                     where r.ord <> all (v_accepted)
+                     order by r.task, r.lease, r.ord
+                    offset 0
+                ) r
+                cross join lateral (
+                    select t.attempt, t.session_id, t.claimed_at
+                      from taskq.task t
+                     where t.campaign_id = p_campaign
+                       and t.task_id = r.task
+                       and t.lease_id = r.lease
+                       and t.status::text = 'working'
+                       and (r.session is null
+                            or r.session = t.session_id
+                            or taskq.may_report(r.session, t.session_id))
+                       for no key update
+                ) t
                order by r.task, r.lease, r.ord
-          ) r
-          cross join lateral (
-              select t.attempt, t.session_id, t.claimed_at
-                from taskq.task t
-               where t.campaign_id = p_campaign
-                 and t.task_id = r.task
-                 and t.lease_id = r.lease
-                 and t.status::text = 'working'
-                 for no key update
-          ) t
-         where r.outcome in ('done', 'failed', 'released')
+          ) h
+         where h.outcome in ('done', 'failed', 'released')
     ), recorded as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
@@ -161,6 +172,17 @@ begin
     select array_agg(
                case
                    when r.ord = any (v_accepted) then 'accepted'
+                   when not taskq.may_report(r.session, coalesce(
+                            (select a.session_id
+                               from taskq.attempt a
+                              where a.campaign_id = p_campaign
+                                and a.task_id = r.task
+                                and a.lease_id = r.lease
+                              limit 1),
+                            (select t.session_id
+                               from taskq.task t
+                              where t.campaign_id = p_campaign
+                                and t.task_id = r.task))) then 'unknown'
                    when exists (
                        select from taskq.attempt a
                         where a.campaign_id = p_campaign
@@ -177,7 +199,7 @@ begin
       into acks
       from rows from (
                jsonb_to_recordset(p_reports) as (
-                   task bigint, lease uuid, outcome taskq.attempt_outcome)
-           ) with ordinality as r (task, lease, outcome, ord);
+                   task bigint, lease uuid, session bigint, outcome taskq.attempt_outcome)
+           ) with ordinality as r (task, lease, session, outcome, ord);
 end
 $$;

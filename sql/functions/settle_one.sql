@@ -15,6 +15,7 @@ begin
          where t.campaign_id = p_campaign
            and t.task_id = (p_report ->> 'task')::bigint
            and t.lease_id = (p_report ->> 'lease')::uuid
+           and t.session_id = coalesce((p_report ->> 'session')::bigint, t.session_id)
            and t.status::text = 'working'
      returning t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at
     )

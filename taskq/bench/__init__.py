@@ -9,8 +9,14 @@ scale     how large and how long
 stage     scratch databases with a campaign, seeded and upheld
 raw       the limit: pgbench on a bare table, prepared statements
 ours      clients of the queue in processes of their own
+herd      agents in thousands, in processes of their own
+gateways  gateways in processes of their own
+wan       a network that takes its time
 pooler    a PgBouncer in front of the server
+loop      waits for many sockets
 meter     a held snapshot, the time that a server process works
+processes CPU time and memory of processes
+latencies latencies as counts
 turns     takes two measurements in turn
 findings  what a case finds, and whether the goal is reached
 cases     the cases

@@ -13,7 +13,8 @@ class Scale:
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
     and the large history; few: the small backlog. seeds: of a seeding; lives: tasks whose bytes
     are counted. pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for
-    each number of siblings.
+    each number of siblings. agents...: of gateways; exchange_every_s: of each of `agents_all`, and
+    its heartbeats. input_...: agents on nodes that fetch one of so many bytes.
     """
 
     seconds: float = 5.0
@@ -28,6 +29,16 @@ class Scale:
     pairs: int = 5
     siblings: tuple[int, ...] = (1, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
     lookups: int = 10_000
+    agents: int = 512
+    agents_few: int = 64
+    agents_all: int = 20_000
+    agents_arriving: int = 10_000
+    agents_far: int = 1_000
+    agents_far_database: int = 2_000
+    exchange_every_s: float = 30.0
+    input_agents: int = 100
+    input_nodes: int = 10
+    input_bytes: int = 20_000_000
 
 
 SHORT: Final = Scale(
@@ -43,5 +54,15 @@ SHORT: Final = Scale(
     pairs=1,
     siblings=(1, 8),
     lookups=20,
+    agents=16,
+    agents_few=8,
+    agents_all=40,
+    agents_arriving=40,
+    agents_far=16,
+    agents_far_database=16,
+    exchange_every_s=1.0,
+    input_agents=8,
+    input_nodes=2,
+    input_bytes=1_500_000,
 )
 """Seconds long, to see that everything works; its times mean nothing."""

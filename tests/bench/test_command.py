@@ -34,6 +34,19 @@ def test_list_names_every_case(command: CommandLine) -> None:
     assert [one["case"] for one in command.json("bench", "--list")] == list(cases.CASES)
 
 
+def test_a_group_stands_for_its_cases() -> None:
+    """In their order, each once, whatever else is named."""
+    gateway = [name for name in cases.CASES if name.startswith("gateway-")]
+    assert cases.chosen(["gateway"]) == gateway
+    assert cases.chosen(["wal", gateway[1], "gateway"]) == [
+        "wal",
+        gateway[1],
+        gateway[0],
+        *gateway[2:],
+    ]
+    assert cases.chosen([]) == list(cases.CASES)
+
+
 @pytest.mark.parametrize("options", [("--plot", "plot.jpg"), ("--json", "absent/bench.json")])
 def test_files_that_cannot_be_written_are_refused_first(
     command: CommandLine, tmp_path: Path, options: tuple[str, str]

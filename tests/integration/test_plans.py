@@ -71,6 +71,29 @@ class Load:
         self._agent.exchange(again)
         self._exchange(self._agent, again, "duplicate")
 
+    def report_for_another(self) -> None:
+        """Report what another session of the same token has, and what one of another token has."""
+        heir, stranger = self._hire(), self._hire()
+        sessions = [self._agent.session, heir.session, stranger.session]
+        self._backstage.execute(
+            "update taskq.session"
+            "   set token_id = 1 + (session_id = %s)::integer,"
+            "       token_hash = sha256(key::text::bytea)"
+            " where session_id = any (%s)",
+            [stranger.session, sessions],
+        )
+        report = report_of(next(self._tasks), "done")
+        self._exchange(stranger, [report | {"session": stranger.session}], "unknown")
+        self._exchange(heir, [report | {"session": heir.session}], "accepted")
+
+    def identify(self) -> None:
+        """Look up the tokens of a session and of nobody."""
+        hashes = self._backstage.execute(
+            "select array[sha256(''), coalesce(max(token_hash), '')] as hashes from taskq.session"
+        ).fetchone()
+        assert hashes is not None
+        self._say("identify", **hashes)
+
     def repeat_claim(self) -> None:
         """Ask again for a claim."""
         agent = self._hire()
@@ -191,6 +214,10 @@ VERBS = {
     "report released": Verb(lambda load: load.exchange("released"), CLAIM),
     "report 100": Verb(lambda load: load.exchange("done", 100), CLAIM, rows=100, pages=4_000),
     "report again": Verb(Load.repeat_report, CLAIM | {"attempt by attempt_pkey"}),
+    "report for another": Verb(
+        Load.report_for_another, CLAIM | {"attempt by attempt_pkey"}, pages=200
+    ),
+    "identify": Verb(Load.identify, set(), pages=20),
     "claim again": Verb(Load.repeat_claim, CLAIM),
     "beat": Verb(Load.beat, {"task by task_pkey", "task by task_working"}),
     "leave": Verb(Load.leave, {"task by task_pkey", "task by task_working"}),

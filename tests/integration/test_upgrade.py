@@ -35,6 +35,7 @@ def test_first_schema_is_brought_up_to_date_with_what_it_holds(empty_dsn: str, d
         spec = queue.campaign("/old").spec()
         assert (spec.weight, spec.requires, spec.max_running) == (1.0, (), None)
         assert queue.campaign("/old").status().done == 7
-        assert [agent.offers for agent in queue.agents()] == [[]]
+        (agent,) = queue.agents()
+        assert (agent.offers, agent.draining, agent.token) == ([], False, None)
     finally:
         database.close()

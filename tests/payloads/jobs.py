@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from taskq_agent import FailForGood, NodeBroken, Retry
+from taskq_agent import FailForGood, NodeBroken, Retry, input_path
 
 Values = dict[str, Any]
 
@@ -48,6 +49,16 @@ def places(_: Values, __: Values) -> Values:
     return {"cwd": str(Path.cwd()), "temporary": name, "environment": wanted}
 
 
+def read_input(payload: Values, _: Values) -> Values:
+    """Say what an input holds, and what all are called."""
+    names = list(json.loads(os.environ["TASKQ_INPUTS"]))
+    return {"text": input_path(payload["name"]).read_text(), "names": names}
+
+
+def large(payload: Values, _: Values) -> Values:
+    return {"x": "\u00e4" * payload["length"]}
+
+
 def nothing(_: Values, __: Values) -> None:
     pass
 
@@ -67,7 +78,8 @@ def answer(payload: Values, _: Values) -> Any:
         "list": [1],
         "nan": {"x": float("nan")},
         "set": {"x": {1}},
-        "large": {"x": "y" * 300_000},
+        "huge": {"x": "y" * (payload["what"] == "huge") * 64 * 2**20},
+        "reserved": {"taskq_blob": {"digest": "0" * 64, "size": 1}},
         "nul": {"x": "a\0b"},
         "surrogate": {"x": "\ud800"},
         "escaped": {"x": "\\u0000"},

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,9 +17,9 @@ from hypothesis.stateful import (
 )
 
 from taskq_agent import events as ev
-from taskq_agent.errors import SessionLost
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, Beat, Held
+from taskq_agent.protocol import CONTINUE, DONE, FAILED, RELEASED, STOP, Beat, Held, Orders
 from taskq_agent.reports import fence
 from tests.agent_world import World, queue_of
 from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
@@ -47,6 +49,8 @@ class AnyOrder(RuleBasedStateMachine):
         max_seconds=st.none() | st.integers(60, 600),
         time_limit_s=st.none() | st.integers(1, 100),
         uniform=st.floats(0, 1),
+        longest_wait_s=st.sampled_from([0.0, 0.0, 50.0]),
+        on_disconnect=st.sampled_from([CONTINUE, CONTINUE, STOP]),
     )
     def begin(
         self,
@@ -58,25 +62,56 @@ class AnyOrder(RuleBasedStateMachine):
         max_seconds: int | None,
         time_limit_s: int | None,
         uniform: float,
+        longest_wait_s: float,
+        on_disconnect: str,
     ) -> None:
         self.max_tasks = max_tasks
         self.beats: list[Beat] = []
         self.orders: list[Held] = []
         self.void: set[Held] = set()
         self.ended: list[Held] = []
+        queue = queue_of(count, time_limit_s=time_limit_s)
+        queue.campaign = replace(queue.campaign, on_disconnect=on_disconnect)
         self.world = World(
-            queue_of(count, time_limit_s=time_limit_s),
+            queue,
             uniform=uniform,
             slots=slots,
             max_tasks=max_tasks,
             until_empty=until_empty,
             max_seconds=max_seconds,
+            longest_wait_s=longest_wait_s,
         )
 
     @precondition(lambda self: self.world.air is not None)
     @rule(trouble=st.sampled_from([None, None, None, REQUEST_LOST, ANSWER_LOST, TWICE]))
     def call_is_delivered(self, trouble: str | None) -> None:
         self.world.deliver(trouble)
+
+    @precondition(lambda self: self.world.air is not None)
+    @rule(retry_after_s=st.sampled_from([0.0, 5.0, 100.0]))
+    def queue_is_busy(self, retry_after_s: float) -> None:
+        self.world.fail(TransportFailed("busy", retry_after_s))
+
+    @precondition(lambda self: self.world.reports_something_new())
+    @rule()
+    def reports_are_refused(self) -> None:
+        """But not that they were refused, so that none is dropped."""
+        self.world.fail(Refused("it cannot be stored"))
+
+    @precondition(lambda self: self.world.is_broken_off())
+    @rule(trouble=st.sampled_from([REQUEST_LOST, ANSWER_LOST]))
+    def wait_is_broken_off(self, trouble: str) -> None:
+        self.world.deliver(trouble)
+
+    @precondition(lambda self: self.world.core.beat() is not None)
+    @rule(orders=st.builds(Orders, claim_after_s=st.sampled_from([None, None, 0.0, 9.0])))
+    def beat_is_answered(self, orders: Orders) -> None:
+        self.world.feed(ev.Heard(self.world.beat().session, orders))
+
+    @precondition(lambda self: self.world.core.beat() is not None)
+    @rule()
+    def order_to_drain_comes(self) -> None:
+        self.world.feed(ev.Heard(self.world.beat().session, Orders(drain=True)))
 
     @precondition(lambda self: self.world.running and self.world.exit is None)
     @rule(data=st.data(), ended=st.sampled_from(ENDS))
@@ -181,7 +216,7 @@ class AnyOrder(RuleBasedStateMachine):
             if world.exit is not None:
                 break
             if world.air is not None:
-                world.deliver()
+                world.deliver(REQUEST_LOST if world.is_broken_off() else None)
             elif world.told_to_stop and world.running:
                 self.end(next(iter(world.running)), ENDS[1])
             else:

@@ -100,9 +100,9 @@ def test_result_is_taken_from_file_then_output(
     assert (ended.outcome, ended.result) == (DONE, result)
 
 
-LARGE_FILE = """
+HUGE_FILE = """
 printf '{"x":"' > "$TASKQ_RESULT"
-head -c 270000 /dev/zero | tr '\\0' y >> "$TASKQ_RESULT"
+head -c 67108864 /dev/zero | tr '\\0' y >> "$TASKQ_RESULT"
 echo '"}' >> "$TASKQ_RESULT"
 """
 
@@ -112,6 +112,7 @@ echo '"}' >> "$TASKQ_RESULT"
     [
         ("echo 'no json' > $TASKQ_RESULT", "not JSON"),
         ("echo '[1]' > $TASKQ_RESULT", "must be a JSON object, not list"),
+        ("echo null > $TASKQ_RESULT; echo '{\"a\": 2}'", "must be a JSON object, not NoneType"),
         ("echo '{\"x\": NaN}' > $TASKQ_RESULT", "not JSON compliant"),
         ("echo '{\"x\": 1e999}' > $TASKQ_RESULT", "not JSON compliant"),
         ('echo \'{"x": "\\u0000"}\' > $TASKQ_RESULT', "NUL"),
@@ -120,10 +121,11 @@ echo '"}' >> "$TASKQ_RESULT"
         ("mkfifo $TASKQ_RESULT", "not a regular file"),
         ("mkdir $TASKQ_RESULT", "not a regular file"),
         ("ln -s /dev/zero $TASKQ_RESULT", "not a regular file"),
-        ("head -c 2000000 /dev/zero > $TASKQ_RESULT", "more than"),
+        ("truncate -s 134217729 $TASKQ_RESULT", "more than"),
+        ("echo '{\"taskq_blob\": 1}'", "taskq's own"),
         ("echo '{\"x\": Infinity}'", "not JSON compliant"),
         ("printf '{\"x\": \"'; head -c 300000 /dev/zero | tr '\\0' y; echo '\"}'", "more than"),
-        (LARGE_FILE, "270008 bytes; 262144 at most"),
+        (HUGE_FILE, "67108872 bytes; 67108864 at most"),
     ],
 )
 def test_bad_result_fails_for_good_with_the_reason(slot: SlotWorld, script: str, text: str) -> None:
@@ -267,6 +269,7 @@ def test_payload_learns_its_task_but_no_secret(
     scratch = result["TASKQ_SCRATCH"]
     assert {name: result[name] for name in result if name.startswith("TASKQ_")} == {
         "TASKQ_CAMPAIGN": "/tests",
+        "TASKQ_INPUTS": "{}",
         "TASKQ_TASK": "7",
         "TASKQ_KEY": "k",
         "TASKQ_ATTEMPT": "2",

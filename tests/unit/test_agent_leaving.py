@@ -148,13 +148,13 @@ def test_broken_agent_leaves_with_an_error() -> None:
 @pytest.mark.parametrize("by", ["call", "beat"])
 def test_refused_agent_leaves_without_another_word(by: str) -> None:
     """An agent without the right to be here does not knock again."""
-    world = world_of(2, slots=1, ahead_s=0)
+    world = world_of(1, slots=2, ahead_s=0)
     if by == "call":
-        world.end(0)
         world.fail(Refused("no right to /test"))
     else:
+        world.deliver()
         world.feed(ev.BeatFailed(1, Refused("no right to /test")))
-        world.end(0)
+    world.end(0)
     assert world.air is None
     assert world.exit == ev.Exit(77, "the queue refuses to serve it: no right to /test")
     assert len(world.spool) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from taskq.choice import GROUP, Choice, Serving
 from taskq.exchanging import TRIES, Asked, Exchanges, Query, run
-from taskq_agent.protocol import Answer, Request
+from taskq_agent.protocol import Answer
 
 SERVING = Serving("/c")
 
@@ -40,7 +40,8 @@ class Queue:
         if query.name == "counts":
             return [{"waiting": self.unfinished, "delayed": 0, "working": 0}]
         if query.name == "campaign_by_id":
-            return [{"path": "/c/x", "handler": {}, "params": {}, "time_limit_s": None}]
+            row = {"path": "/c/x", "handler": {}, "params": {}, "time_limit_s": None}
+            return [row | {"inputs": {}, "on_disconnect": "continue"}]
         campaign = query.values["campaign"]
         leases = query.values["leases"].strip("{}").split(",")
         tasks = []
@@ -56,10 +57,7 @@ class Queue:
 
 def claims(*leases: str, serving: Serving = SERVING) -> list[Asked]:
     """Return claims for one task each, of sessions numbered from 1."""
-    return [
-        Asked(Request(number, want=1, lease=lease), serving, ())
-        for number, lease in enumerate(leases, 1)
-    ]
+    return [Asked(number, 1, lease, serving, (), ()) for number, lease in enumerate(leases, 1)]
 
 
 def test_order_of_campaigns_is_drawn_once_a_second() -> None:

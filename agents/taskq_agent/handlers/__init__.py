@@ -10,20 +10,23 @@ What a handler is in a campaign, and what each kind promises to payload code, is
 from __future__ import annotations
 
 import signal
+from typing import Optional
 
 from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.handlers.slot import SlotRunner
+from taskq_agent.transport import Blobs
 
 __all__ = ["Ended", "Runner", "RunnerSettings", "check_handler", "make_runner"]
 
 
-def make_runner(slot: int, settings: RunnerSettings) -> Runner:
+def make_runner(slot: int, settings: RunnerSettings, blobs: Optional[Blobs] = None) -> Runner:
     """Return the runner of a slot; OSError if this machine can start no process.
 
-    Call it in the main thread.
+    blobs: where inputs come from and large results go to: the transport of the agent. Call it in
+    the main thread.
     """
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         # inherited from some launchers; the kernel would throw our children's exit codes away
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return SlotRunner(slot, settings)
+    return SlotRunner(slot, settings, blobs)

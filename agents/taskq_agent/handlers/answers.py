@@ -1,18 +1,21 @@
 """What a resident child says about a task, as one JSON object on one line.
 
     {"id": 1, "result": {...}}
+    {"id": 1, "result_file": true}
     {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | "node-broken"}
 
 `id` repeats that of the task: a line too many would else be taken for the result of the next
-task. `error_class` and `verdict` may be left out; the verdict is then `retry`.
+task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
+task; a large one must come so. `error_class` and `verdict` may be left out; the verdict is then
+`retry`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping
 
-from taskq_agent.handlers import results
-from taskq_agent.handlers.base import Ended, broken, done, failed
+from taskq_agent.handlers import environment, results
+from taskq_agent.handlers.base import Ended, broken, failed
 from taskq_agent.handlers.output import clean
 
 RETRY = "retry"
@@ -26,16 +29,20 @@ class BadAnswer(Exception):
     """The child does not keep to the protocol; nothing it says from here on can be trusted."""
 
 
-def ended(answer: Mapping[str, Any], question_id: int) -> Ended:
-    """Return what an answer says; BadAnswer if it says nothing that is understood."""
+def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
+    """Return what an answer says; BadAnswer if it says nothing that is understood.
+
+    folder: the scratch folder of the task.
+    """
     if answer.get("id") != question_id:
         raise BadAnswer(f"answered with id {answer.get('id')!r} to a task with id {question_id}")
     if "result" in answer:
+        return results.ended(answer["result"])
+    if answer.get("result_file") is True:
         try:
-            results.encoded(answer["result"])
-        except results.BadResult as error:
+            return results.ended(results.from_file(f"{folder}/{environment.RESULT_FILE}"))
+        except (results.BadResult, FileNotFoundError) as error:
             return failed("bad-result", str(error), retry=False)
-        return done(answer["result"])
     if "error" not in answer:
         raise BadAnswer(f"answered with neither result nor error, but {sorted(answer)!r}")
     error_class = clean(str(answer.get("error_class") or "error"))[:_MAX_CLASS_CHARS]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
 
 from taskq_agent.handlers.output import clean
+from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, Campaign, Task
 
 
@@ -21,12 +22,18 @@ class RunnerSettings:
     python_path: folders put in front of `sys.path` of the children that run Python callables.
     grace_s: seconds between SIGTERM and SIGKILL for a payload that has to stop.
     keep_scratch: leave the folders of the tasks behind, for debugging.
+    cache_dir: folder for the shared inputs of campaigns; None: `inputs.default_cache`.
+    cache_bytes: what it may hold, see `inputs.InputCache`.
+    patience_s: seconds for which an input or a large result is tried again whose transfer breaks.
     """
 
     scratch_root: Optional[Path] = None
     python_path: Tuple[str, ...] = ()
     grace_s: float = 5.0
     keep_scratch: bool = False
+    cache_dir: Optional[Path] = None
+    cache_bytes: int = CACHE_BYTES
+    patience_s: float = 300.0
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,11 @@ class Ended:
 
     tail: the end of what the payload wrote, at most `MAX_TAIL_BYTES` of UTF-8, without NUL
     and terminal escapes; None if it wrote nothing.
-    phases: `run_s`, and `prepare_s` if this attempt had to prepare.
+    phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that.
     node_broken: the fault is this machine's or this agent's: it should take no more tasks.
+    started: whether the handler had begun, if the task is handed back.
+    large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; what a runner returns has
+    none any more.
     """
 
     outcome: str
@@ -48,6 +58,8 @@ class Ended:
     tail: Optional[str] = None
     phases: Mapping[str, float] = field(default_factory=dict)
     node_broken: bool = False
+    started: bool = True
+    large: Optional[bytes] = None
 
 
 class Runner(Protocol):

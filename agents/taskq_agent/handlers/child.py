@@ -15,11 +15,13 @@ import sys
 import tempfile
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
 from taskq_agent.errors import FailForGood, HandlerError, NodeBroken
 from taskq_agent.handlers import answers, results
-from taskq_agent.protocol import MAX_ERROR_CHARS
+from taskq_agent.protocol import MAX_ERROR_CHARS, MAX_RESULT_BYTES
+from taskq_agent.transport import MAX_BLOB_BYTES
 
 Function = Callable[..., Any]
 
@@ -82,7 +84,12 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any]) -> str:
     try:
         os.chdir(question["folder"])
         result = function(question["payload"], shared)
-        return f'{{"id":{number},"result":{results.encoded({} if result is None else result)}}}'
+        text = results.encoded({} if result is None else result, MAX_BLOB_BYTES)
+        data = text.encode()
+        if len(data) <= MAX_RESULT_BYTES:
+            return f'{{"id":{number},"result":{text}}}'
+        Path(question["env"]["TASKQ_RESULT"]).write_bytes(data)
+        return f'{{"id":{number},"result_file":true}}'
     except results.BadResult as error:
         return _refusal(error, answers.FAIL, "bad-result", number=number)
     except HandlerError as error:

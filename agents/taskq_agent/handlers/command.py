@@ -3,7 +3,8 @@
 Its arguments may hold placeholders, see `placeholders`; its working folder is the scratch
 folder, its exit code speaks as in `exits`. The result is, in this order:
 
-- the JSON object in the file that `$TASKQ_RESULT` names, if there is one;
+- the JSON object in the file that `$TASKQ_RESULT` names, if there is one: the only way for one
+  of more than `MAX_RESULT_BYTES`;
 - the last line of standard output, if that is a JSON object;
 - `{"stdout": text}` with the last `MAX_STDOUT_BYTES` of standard output, for commands that
   print a number or a name;
@@ -14,14 +15,12 @@ In the kept tail, standard output and standard error are mixed roughly as they c
 
 from __future__ import annotations
 
-import os
-import stat
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional
 
 from taskq_agent.handlers import environment, exits, placeholders, results
-from taskq_agent.handlers.base import AttemptOver, Ended, done, failed, timed
+from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.group import Group
 from taskq_agent.handlers.output import Tail, clean
 from taskq_agent.handlers.watch import Watch
@@ -29,17 +28,18 @@ from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Campaign, Tas
 
 MAX_STDOUT_BYTES = 1_024
 
-_MAX_FILE_BYTES = 4 * MAX_RESULT_BYTES  # it may be indented
-
 
 class CommandKind:
     """Runs tasks as commands."""
 
-    def __init__(self, campaign: Campaign, watch: Watch, grace_s: float) -> None:
+    def __init__(
+        self, campaign: Campaign, inputs: Mapping[str, str], watch: Watch, grace_s: float
+    ) -> None:
         self._campaign = campaign
+        self._inputs = inputs
         self._watch = watch
         self._grace_s = grace_s
-        self._env = environment.of_campaign(campaign)
+        self._env = environment.of_campaign(campaign, inputs)
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
@@ -48,6 +48,7 @@ class CommandKind:
             argv = placeholders.fill(
                 self._campaign.handler["argv"],
                 params=self._campaign.params,
+                inputs=self._inputs,
                 payload=task.payload,
                 task=values,
             )
@@ -89,39 +90,13 @@ class CommandKind:
 
 def _success(folder: str, stdout: Tail) -> Ended:
     try:
-        text = _result_file(f"{folder}/{environment.RESULT_FILE}")
-        result = _from_stdout(stdout.bytes().strip()) if text is None else _from_file(text)
-        results.encoded(result)
+        try:
+            result = results.from_file(f"{folder}/{environment.RESULT_FILE}")
+        except FileNotFoundError:
+            result = _from_stdout(stdout.bytes().strip())
     except results.BadResult as error:
         return failed("bad-result", str(error), retry=False)
-    return done(result)
-
-
-def _result_file(path: str) -> Optional[bytes]:
-    """Return what the command wrote to its result file; None if there is none."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would hold us up
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise results.BadResult(f"the result file cannot be read: {error}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise results.BadResult("the result file is not a regular file")
-        with open(fd, "rb", closefd=False) as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
-    finally:
-        os.close(fd)
-    if len(text) > _MAX_FILE_BYTES:
-        raise results.BadResult(f"the result file has more than {_MAX_FILE_BYTES} bytes")
-    return text
-
-
-def _from_file(text: bytes) -> Any:
-    try:
-        return results.parsed(text)
-    except ValueError as error:
-        raise results.BadResult(f"the result file is not JSON: {error}") from None
+    return results.ended(result)
 
 
 def _from_stdout(text: bytes) -> Mapping[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Mapping
 
 from taskq_agent.protocol import Campaign, Task
 
@@ -15,10 +16,14 @@ RESULT_FILE = "taskq-result.json"
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
 
 
-def of_campaign(campaign: Campaign) -> Dict[str, str]:
-    """Return what all children that serve a campaign have in common: our own, less secrets."""
+def of_campaign(campaign: Campaign, inputs: Mapping[str, str]) -> Dict[str, str]:
+    """Return what all children that serve a campaign have in common: our own, less secrets.
+
+    inputs: the paths of the campaign's inputs by name.
+    """
     own = {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
     own["TASKQ_CAMPAIGN"] = campaign.path
+    own["TASKQ_INPUTS"] = json.dumps(inputs)
     if "PYTHONPATH" in own:  # relative to where the agent was started, which is elsewhere
         paths = filter(None, own["PYTHONPATH"].split(os.pathsep))
         own["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)

@@ -1,6 +1,7 @@
 """Argument lists with placeholders: `{name}` becomes a value, never more than one argument.
 
-`{name}` is a field of the payload, `{params.name}` a parameter of the campaign,
+`{name}` is a field of the payload, `{params.name}` a parameter of the campaign, `{inputs.name}`
+the path of one of its inputs,
 `{task.key}` and `{task.attempt}` belong to the task, `{scratch}` is its folder. `{{` and `}}`
 stand for braces. A string is put in as it is, any other value as JSON; null is no value.
 """
@@ -16,6 +17,7 @@ TASK_NAMES = frozenset({"task.key", "task.attempt", "scratch"})
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PARAMS = "params."
+_INPUTS = "inputs."
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -36,10 +38,12 @@ def check(argv: Sequence[str], params: Mapping[str, Any], *, per_task: bool) -> 
                         f"{{{name}}} in argument {argument!r}: the campaign's parameters have no "
                         f"value for {name[len(_PARAMS) :]!r}"
                     )
+            elif name.startswith(_INPUTS):
+                continue  # they come and go
             elif not per_task:
                 raise ValueError(
                     f"{{{name}}} in argument {argument!r}: this argument is the same for all "
-                    "tasks, so only {params.name} can stand in it"
+                    "tasks, so only {params.name} and {inputs.name} can stand in it"
                 )
             elif name.startswith("task.") and name not in TASK_NAMES:
                 raise ValueError(
@@ -52,6 +56,7 @@ def fill(
     argv: Sequence[str],
     *,
     params: Mapping[str, Any],
+    inputs: Mapping[str, str] = _NOTHING,
     payload: Mapping[str, Any] = _NOTHING,
     task: Mapping[str, Any] = _NOTHING,
 ) -> List[str]:
@@ -66,6 +71,8 @@ def fill(
             return match[0][0]
         if name.startswith(_PARAMS):
             found, place = params.get(name[len(_PARAMS) :]), "the campaign's parameters"
+        elif name.startswith(_INPUTS):
+            found, place = inputs.get(name[len(_INPUTS) :]), "the campaign's inputs"
         elif name in TASK_NAMES:
             found, place = task.get(name), "the task"
         else:

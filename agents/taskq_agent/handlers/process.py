@@ -3,7 +3,7 @@
 It is started once per slot and speaks lines of JSON: it reads them from its standard input and
 writes one line, and nothing else, to its standard output for each task. First comes
 
-    {"prepare": <parameters of the campaign>, "campaign": "/path"}
+    {"prepare": <parameters of the campaign>, "campaign": "/path", "inputs": {"name": "/file"}}
 
 which is not answered, then for one task after the other
 
@@ -13,8 +13,8 @@ which is not answered, then for one task after the other
 with an answer as described in `answers`. The end of its input tells it to exit. Standard error
 is kept as output. If it exits instead of answering, its exit code counts as that of a command
 does; if it writes anything else, the attempt fails with the class `bad-answer`. In both cases
-the next task gets a new process. Its arguments may name parameters of the campaign,
-`{params.name}`, and nothing of a task.
+the next task gets a new process. Its arguments may name parameters and inputs of the campaign,
+`{params.name}` and `{inputs.name}`, and nothing of a task.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ class ProcessKind(ResidentKind):
     """Runs tasks in a process of some other program."""
 
     def _argv(self) -> List[str]:
-        return placeholders.fill(self._campaign.handler["argv"], params=self._campaign.params)
+        return placeholders.fill(
+            self._campaign.handler["argv"], params=self._campaign.params, inputs=self._inputs
+        )
 
     def _prepare(self, child: Channel) -> None:
-        child.tell({"prepare": self._campaign.params, "campaign": self._campaign.path})
+        campaign = self._campaign
+        child.tell({"prepare": campaign.params, "campaign": campaign.path, "inputs": self._inputs})
 
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
         about = {

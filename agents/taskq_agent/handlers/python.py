@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 import taskq_agent
 from taskq_agent.handlers import answers, environment, exits
@@ -41,12 +41,14 @@ class PythonKind(ResidentKind):
     def __init__(
         self,
         campaign: Campaign,
+        inputs: Mapping[str, str],
         folder: str,
         watch: Watch,
         grace_s: float,
+        *,
         python_path: Sequence[str],
     ) -> None:
-        super().__init__(campaign, folder, watch, grace_s)
+        super().__init__(campaign, inputs, folder, watch, grace_s)
         self._python_path = [str(Path(path).absolute()) for path in python_path]
 
     def _argv(self) -> List[str]:
@@ -63,7 +65,7 @@ class PythonKind(ResidentKind):
             "params": self._campaign.params,
         }
         try:
-            ended = answers.ended(child.ask(question), 0)
+            ended = answers.ended(child.ask(question), 0, self._folder)
         except answers.BadAnswer as error:
             raise AttemptOver(broken("prepare-failed", f"the child {error}")) from None
         except Lost:

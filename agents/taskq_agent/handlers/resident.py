@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
-from taskq_agent.handlers import answers, environment, exits
+from taskq_agent.handlers import answers, environment, exits, placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.channel import Channel, Lost
 from taskq_agent.handlers.watch import Watch
@@ -16,9 +16,17 @@ from taskq_agent.protocol import Campaign, Task
 class ResidentKind(ABC):
     """Starts a child for the first task, keeps it while it can be used, then takes another."""
 
-    def __init__(self, campaign: Campaign, folder: str, watch: Watch, grace_s: float) -> None:
+    def __init__(
+        self,
+        campaign: Campaign,
+        inputs: Mapping[str, str],
+        folder: str,
+        watch: Watch,
+        grace_s: float,
+    ) -> None:
         """Note what to run and where; `folder` is the one that children are started in."""
         self._campaign = campaign
+        self._inputs = inputs
         self._folder = folder
         self._watch = watch
         self._grace_s = grace_s
@@ -39,7 +47,7 @@ class ResidentKind(ABC):
             with timed(phases, "run_s"):
                 self._asked += 1
                 question = {"id": self._asked, **self._question(task, folder)}
-                ended = answers.ended(child.ask(question), self._asked)
+                ended = answers.ended(child.ask(question), self._asked, folder)
         except AttemptOver as over:
             if child is not None:
                 child.group.terminate(self._grace_s)
@@ -74,8 +82,13 @@ class ResidentKind(ABC):
         """Return the message that hands it a task."""
 
     def _start(self) -> Channel:
-        argv = self._argv()
-        env = {**environment.of_campaign(self._campaign), "TMPDIR": self._folder}
+        try:
+            argv = self._argv()
+        except placeholders.PlaceholderMissing as error:
+            over = failed("placeholder-missing", str(error), retry=False)
+            raise AttemptOver(over) from None
+        env = environment.of_campaign(self._campaign, self._inputs)
+        env["TMPDIR"] = self._folder
         try:
             return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
         except (OSError, ValueError, RuntimeError) as error:

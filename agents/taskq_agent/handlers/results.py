@@ -1,13 +1,25 @@
-"""What can be a result: a JSON object that PostgreSQL's jsonb can hold, of bounded size."""
+"""What can be a result: a JSON object that PostgreSQL's jsonb can hold, of bounded size.
+
+One of more than `MAX_RESULT_BYTES` as compact JSON is large: it goes from the payload to its
+agent by a file, and from there to the store of blobs. What the queue then has is a reference.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any, Dict, Union
 
-from taskq_agent.protocol import MAX_RESULT_BYTES
+from taskq_agent.handlers.base import Ended, done, failed
+from taskq_agent.protocol import DONE, MAX_RESULT_BYTES
+from taskq_agent.transport import MAX_BLOB_BYTES
+
+REFERENCE = "taskq_blob"
+
+_MAX_FILE_BYTES = 2 * MAX_BLOB_BYTES  # it may be indented
 
 # an escaped NUL, unlike an escaped backslash before the characters u0000
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -17,8 +29,8 @@ class BadResult(ValueError):
     """A payload returned or wrote something that cannot be stored as its result."""
 
 
-def encoded(result: Any) -> str:
-    """Return a result as compact JSON; BadResult says what is wrong with it."""
+def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
+    """Return a result of at most `most` bytes as compact JSON; BadResult says what is wrong."""
     if not isinstance(result, Mapping):
         raise BadResult(f"a result must be a JSON object, not {type(result).__name__}")
     try:
@@ -28,9 +40,11 @@ def encoded(result: Any) -> str:
         raise BadResult("the result is not valid Unicode: it contains a lone surrogate") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise BadResult(f"the result is not JSON: {error}") from None
-    if size > MAX_RESULT_BYTES:
+    if REFERENCE in result:
+        raise BadResult(f"the name {REFERENCE!r} in a result is taskq's own")
+    if size > most:
         raise BadResult(
-            f"result of {size} bytes; {MAX_RESULT_BYTES} at most: "
+            f"result of {size} bytes; {most} at most: "
             "keep large outputs in files and return their names"
         )
     if "\\u0000" in text and _NUL.search(text):  # the first is fast, the second exact
@@ -47,3 +61,45 @@ def parsed(text: Union[bytes, bytearray]) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def reference(digest: str, size: int) -> Dict[str, Any]:
+    """Return what the queue gets in place of a large result that was uploaded."""
+    return {REFERENCE: {"digest": digest, "size": size}}
+
+
+def ended(result: Any) -> Ended:
+    """Return a success with this result, large or not, or the failure that it is none."""
+    try:
+        text = encoded(result, MAX_BLOB_BYTES).encode()
+    except BadResult as error:
+        return failed("bad-result", str(error), retry=False)
+    return Ended(DONE, large=text) if len(text) > MAX_RESULT_BYTES else done(result)
+
+
+def from_file(path: str) -> Any:
+    """Return what a payload wrote to its result file; FileNotFoundError if there is none."""
+    try:
+        text = _content(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadResult(f"the result file cannot be read: {error}") from None
+    try:
+        return parsed(text)
+    except ValueError as error:
+        raise BadResult(f"the result file is not JSON: {error}") from None
+
+
+def _content(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would hold us up
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise BadResult("the result file is not a regular file")
+        with open(fd, "rb", closefd=False) as file:
+            text = file.read(_MAX_FILE_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(text) > _MAX_FILE_BYTES:
+        raise BadResult(f"the result file has more than {_MAX_FILE_BYTES} bytes")
+    return text

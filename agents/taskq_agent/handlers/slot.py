@@ -1,17 +1,20 @@
-"""The runner of one slot: scratch folders around whatever kind of handler the campaign has."""
+"""The runner of one slot: what goes on around whatever kind of handler the campaign has."""
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from dataclasses import replace
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
 from taskq_agent.handlers import checks
-from taskq_agent.handlers.base import Ended, Kind, RunnerSettings, broken
+from taskq_agent.handlers.base import AttemptOver, Ended, Kind, RunnerSettings, broken, timed
 from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
+from taskq_agent.handlers.transfers import Transfers
 from taskq_agent.handlers.watch import Watch
 from taskq_agent.protocol import Campaign, Task
+from taskq_agent.transport import Blobs
 
 
 class SlotRunner:
@@ -21,32 +24,40 @@ class SlotRunner:
     what they hold in memory, may be more than the slot was given.
     """
 
-    def __init__(self, slot: int, settings: RunnerSettings) -> None:
+    def __init__(self, slot: int, settings: RunnerSettings, blobs: Optional[Blobs]) -> None:
         self._slot = slot
         self._settings = settings
         self._reaper = reaper.shared()
         self._watch = Watch()
+        self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
         self._serves: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
-        self._resident_folder = ""
+        self._kept: List[str] = []
 
     def run(self, task: Task, campaign: Campaign) -> Ended:
         """Run one attempt to its end."""
-        self._watch.begin(campaign.time_limit_s)
+        self._watch.begin()
+        phases: Dict[str, float] = {}
         try:
             if self._folder is None:
                 self._folder = self._make_folder()
-            kind = self._kind_for(campaign, self._folder)
+            kind = self._kind_for(campaign, self._folder, phases)
             folder = self._folder.take(f"task{task.task}")
         except ValueError as error:
             return broken("handler-invalid", str(error))
         except OSError as error:
             return broken("scratch-unusable", f"no scratch folder can be made: {error}")
+        except AttemptOver as over:
+            return replace(over.ended, phases=phases)
+        self._watch.limit(campaign.time_limit_s)
         try:
-            return kind.run(task, folder)
+            ended = kind.run(task, folder)
         finally:
             self._folder.give_back(folder)
+        self._watch.limit(None)
+        ended = self._transfers.deliver(ended)
+        return replace(ended, phases={**phases, **ended.phases}) if phases else ended
 
     def stop(self) -> None:
         """End the attempt in hand."""
@@ -67,27 +78,41 @@ class SlotRunner:
             self._reaper.add("folder", folder.path)
         return folder
 
-    def _kind_for(self, campaign: Campaign, folder: scratch.SlotFolder) -> Kind:
+    def _kind_for(
+        self, campaign: Campaign, folder: scratch.SlotFolder, phases: Dict[str, float]
+    ) -> Kind:
         serves = (campaign.campaign, campaign.revision)
         if self._kind is None or self._serves != serves:
             self._drop_kind()
             checks.check_handler(campaign.handler, campaign.params)
-            self._resident_folder = folder.take("resident")
-            self._kind = self._make_kind(campaign, self._resident_folder)
+            resident = self._keep(folder, "resident")
+            inputs: Dict[str, str] = {}
+            if campaign.inputs:
+                with timed(phases, "fetch_s"):
+                    inputs = self._transfers.fetch(campaign, self._keep(folder, "inputs"))
+            self._kind = self._make_kind(campaign, inputs, resident)
             self._serves = serves
         return self._kind
 
-    def _make_kind(self, campaign: Campaign, folder: str) -> Kind:
+    def _keep(self, folder: scratch.SlotFolder, name: str) -> str:
+        """Make a folder that lasts as long as the kind of handler."""
+        self._kept.append(folder.take(name))
+        return self._kept[-1]
+
+    def _make_kind(self, campaign: Campaign, inputs: Mapping[str, str], folder: str) -> Kind:
         watch, grace_s = self._watch, self._settings.grace_s
         kind = campaign.handler["kind"]
         if kind == checks.COMMAND:
-            return CommandKind(campaign, watch, grace_s)
+            return CommandKind(campaign, inputs, watch, grace_s)
         if kind == checks.PROCESS:
-            return ProcessKind(campaign, folder, watch, grace_s)
-        return PythonKind(campaign, folder, watch, grace_s, self._settings.python_path)
+            return ProcessKind(campaign, inputs, folder, watch, grace_s)
+        path = self._settings.python_path
+        return PythonKind(campaign, inputs, folder, watch, grace_s, python_path=path)
 
     def _drop_kind(self) -> None:
-        if self._kind is not None and self._folder is not None:
+        if self._kind is not None:
             self._kind.close()
             self._kind = None
-            self._folder.give_back(self._resident_folder)
+        self._transfers.release()
+        while self._kept and self._folder is not None:
+            self._folder.give_back(self._kept.pop())

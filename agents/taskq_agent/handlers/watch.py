@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import threading
 import time
 from contextlib import suppress
@@ -24,17 +26,23 @@ class Watch:
         self.fd, self._write_fd = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write_fd, False)
+        self._poll = select.poll()
+        self._poll.register(self.fd, select.POLLIN)
         self._lock = threading.Lock()
         self._stopped = False
         self._closed = False
         self._limit_s: Optional[float] = None
         self._end = _FOREVER
 
-    def begin(self, limit_s: Optional[float]) -> None:
-        """Start the clock of an attempt."""
+    def begin(self) -> None:
+        """Begin an attempt, without a time limit yet."""
+        self._stopped = False  # what came between two attempts was meant for the first
+        self.limit(None)
+
+    def limit(self, limit_s: Optional[float]) -> None:
+        """Give the attempt so much time from now on; None: any."""
         self._limit_s = limit_s
         self._end = _FOREVER if limit_s is None else time.monotonic() + limit_s
-        self._stopped = False  # what came between two attempts was meant for the first
 
     def stop(self) -> None:
         """Stop the attempt in hand."""
@@ -60,6 +68,15 @@ class Watch:
             raise AttemptOver(
                 failed("time-limit", f"exceeded its time limit of {self._limit_s:g} s", retry=True)
             )
+
+    def pause(self, seconds: float) -> None:
+        """Wait for so long; AttemptOver, soon, if the attempt may not go on."""
+        end = time.monotonic() + seconds
+        self.check()
+        while (left_s := end - time.monotonic()) > 0:
+            if self._poll.poll(math.ceil(1000 * max(0.0, min(left_s, self.remaining_s())))):
+                self.quiet()
+            self.check()
 
     def remaining_s(self) -> float:
         """Return the seconds until the time limit; infinity without one."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from taskq.blobs import open_blobs
 from taskq.database import Database
 from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
@@ -19,7 +20,7 @@ from taskq_agent.settings import AgentSettings
 from taskq_cli.agent_options import agent_options
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.output import as_record, facts, write_record
-from taskq_cli.shared import Invocation, shared_options
+from taskq_cli.shared import Invocation, blobs_option, shared_options
 
 KEEPER_END_S: Final = 5.0
 
@@ -35,6 +36,7 @@ def agent() -> None:
 
 @agent.command()
 @agent_options
+@blobs_option
 @verbosity_options
 @shared_options
 @click.pass_context
@@ -45,6 +47,7 @@ def run(
     agent: AgentSettings,
     runner: RunnerSettings,
     lease_s: float,
+    blobs: str | None,
     verbose: bool,
     quiet: bool,
 ) -> None:
@@ -67,10 +70,13 @@ def run(
     log_to_stderr(verbose=verbose, quiet=quiet)
     with invocation.client() as client:
         client.campaign(agent.campaign)  # a wrong path is told before anything is started
-        transport = DirectTransport(client.database, lease_s=lease_s)
+        store = open_blobs(client.database, blobs)
+        transport = DirectTransport(client.database, lease_s=lease_s, blobs=store)
         with _keeping(client.database):
             try:
-                summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner))
+                summary = run_agent(
+                    transport, agent, lambda slot: make_runner(slot, runner, transport)
+                )
             except OSError as error:
                 raise Unavailable(
                     f"this machine cannot start the agent's slots: {error}"

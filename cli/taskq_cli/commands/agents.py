@@ -1,28 +1,48 @@
-"""`taskq agents`: who works."""
+"""`taskq agents`: who works, and who shall leave."""
 
 from __future__ import annotations
 
 import click
 
-from taskq_cli.output import TABLE_ROWS, Column, as_record, write_records
-from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
-from taskq_cli.text import duration
+from taskq.errors import UsageError
+from taskq_cli.listing import Listing
+from taskq_cli.output import TABLE_ROWS, Column, as_record, write_record, write_records
+from taskq_cli.shared import (
+    Invocation,
+    campaign_path,
+    complete_path,
+    limit_option,
+    path_argument,
+    shared_options,
+)
+from taskq_cli.text import counted, duration
 
 MAX_AGENTS = 1_000_000
 
 
-@click.command()
+@click.group(cls=Listing)
+def agents() -> None:
+    """List the agents that are at work, or tell some to leave.
+
+    Without a sub-command, `list` is meant.
+
+    Example:
+      taskq agents list /demo
+    """
+
+
+@agents.command("list")
 @path_argument(default="/")
 @limit_option
 @shared_options
-def agents(invocation: Invocation, *, path: str, limit: int | None) -> None:
+def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the agents that are at work.
 
     Those that serve PATH, something above or something below it. The one that has been silent
     longest comes first.
 
     Example:
-      taskq agents /demo
+      taskq agents list /demo
     """
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
     with invocation.client() as client:
@@ -34,10 +54,41 @@ def agents(invocation: Invocation, *, path: str, limit: int | None) -> None:
         Column("pid"),
         Column("slots"),
         Column("working"),
+        Column("draining", lambda one: "yes" if one["draining"] else ""),
         Column("silent", lambda one: duration(one["silent_s"])),
         Column("since", lambda one: one["opened_at"]),
         Column("campaign", lambda one: one["path"]),
+        Column("token", gives_way=True),
         Column("offers", lambda one: " ".join(one["offers"]), gives_way=True),
         Column("release", gives_way=True),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
+
+
+@agents.command()
+@click.option("--site", metavar="SITE", help="Only agents of this site.")
+@click.option("--name", metavar="NAME", help="Only agents of this name.")
+@click.option(
+    "--campaign",
+    "path",
+    type=campaign_path,
+    shell_complete=complete_path,
+    metavar="PATH",
+    help="Only agents that serve this campaign or one below it.",
+)
+@shared_options
+def drain(invocation: Invocation, *, site: str | None, name: str | None, path: str | None) -> None:
+    """Tell agents to claim no more, and to leave.
+
+    They hear of it with the answer to their next beat, finish what they have in hand, and exit.
+    Agents that start later are not meant: to keep a site's away, revoke its token.
+
+    Example:
+      taskq agents drain --site cluster-b
+    """
+    if site is None and name is None and path is None:
+        raise UsageError("say which agents shall leave; --campaign / stands for all")
+    with invocation.client() as client:
+        told = client.drain_agents(path or "/", site=site, name=name)
+    text = f"{counted(told, 'agent')} told to leave."
+    write_record(invocation.output, {"agents": told}, text)

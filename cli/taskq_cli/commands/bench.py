@@ -32,7 +32,9 @@ class Missed(TaskqError):
 
 
 @click.command()
-@click.argument("names", metavar="[CASE]...", nargs=-1, type=click.Choice(list(cases.CASES)))
+@click.argument(
+    "names", metavar="[CASE|GROUP]...", nargs=-1, type=click.Choice([*cases.CASES, *cases.GROUPS])
+)
 @click.option("--list", "listed", is_flag=True, help="Say what the cases are; measure nothing.")
 @click.option("--short", is_flag=True, help="Small and quick: to see that all works, not how fast.")
 @click.option(
@@ -88,6 +90,7 @@ def bench(
     Example:
       taskq bench --list
       taskq bench one-row batches --json bench.json --plot bench.svg
+      taskq bench gateway
       taskq bench backlog --tasks 1000000
     """
     if listed:
@@ -100,7 +103,7 @@ def bench(
     with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
         looked = _look(server, _disk(invocation, Path(folder)))
         run = Bench(server, Path(folder), scale, lambda line: click.echo(f"  {line}", err=True))
-        for found in cases.run(run, list(names or cases.CASES)):
+        for found in cases.run(run, cases.chosen(names)):
             findings.append(found)
             click.echo(report.line(found), err=True)
     _write(invocation.output, looked, scale, findings)

@@ -206,6 +206,7 @@ def _described(spec: CampaignSpec, state: str) -> str:
             "max running": "none" if spec.max_running is None else f"{spec.max_running:,}",
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),
+            "on disconnect": spec.on_disconnect,
             "params": dict(spec.params) or "",
         }
     )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from taskq import migrations
 from taskq.migrations import Schema
+from taskq_cli.endings import resumable
 from taskq_cli.output import as_record, facts, write_record
-from taskq_cli.shared import Invocation, shared_options
+from taskq_cli.shared import Invocation, seconds, shared_options
+from taskq_cli.text import counted
+
+CLEAN_CHUNK: Final = 20
 
 
 @click.group()
@@ -54,6 +60,33 @@ def status(invocation: Invocation) -> None:
         record = as_record(schema) | {"current": schema.current}
         write_record(invocation.output, record, _described(database.server, schema))
         migrations.require(database)
+
+
+@db.command()
+@click.option(
+    "--age",
+    "age_s",
+    type=seconds(3_600),
+    default=86_400,
+    show_default=True,
+    metavar="SECONDS",
+    help="Keep what was stored within this time: its report may be on the way.",
+)
+@shared_options
+def clean(invocation: Invocation, age_s: float) -> None:
+    """Remove stored inputs and large results that nothing refers to any more.
+
+    Those of campaigns that were deleted, replaced inputs, uploads that broke off. Only what the
+    database holds: a folder or other storage of blobs is left as it is.
+
+    Example:
+      taskq db clean
+    """
+    removed = 0
+    with invocation.client() as client, resumable():
+        while gone := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
+            removed += gone
+    write_record(invocation.output, {"removed": removed}, f"{counted(removed, 'blob')} removed.")
 
 
 def _described(server: str, schema: Schema) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from taskq import Client
+from taskq.blobs import open_blobs
 from taskq.errors import UsageError
 from taskq.export import FORMATS, write
 from taskq.tabular import Table
@@ -19,6 +20,7 @@ from taskq_cli.ranking import Ranking, dotted
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
     Invocation,
+    blobs_option,
     campaigns_with,
     limit_option,
     path_argument,
@@ -45,10 +47,18 @@ def _ranking_options(command: Command) -> Command:
     return command
 
 
+def _large_options(command: Command) -> Command:
+    raw = click.option(
+        "--raw", is_flag=True, help="Leave references to large results, do not fetch them."
+    )
+    return blobs_option(raw(command))
+
+
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @_ranking_options
 @limit_option
+@_large_options
 @shared_options
 def results(
     invocation: Invocation,
@@ -58,6 +68,8 @@ def results(
     by: str | None,
     ascending: bool,
     limit: int | None,
+    raw: bool,
+    blobs: str | None,
 ) -> None:
     """Show results, all or the best.
 
@@ -68,7 +80,8 @@ def results(
     """
     _check_ranking(top, by, ascending=ascending)
     with invocation.client() as client:
-        records = _records(client, path, top, by, ascending=ascending)
+        found = _all(client, path, raw=raw, blobs=blobs)
+        records = _best(found, top, by, ascending=ascending)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
             return
@@ -94,6 +107,7 @@ def results(
     help="Default: by the suffix of the file, else jsonl. Parquet needs the extra taskq[parquet].",
 )
 @_ranking_options
+@_large_options
 @shared_options
 def export(
     invocation: Invocation,
@@ -104,6 +118,8 @@ def export(
     top: int | None,
     by: str | None,
     ascending: bool,
+    raw: bool,
+    blobs: str | None,
 ) -> None:
     """Write results to a file.
 
@@ -118,7 +134,8 @@ def export(
     if how == "parquet" and to == "-" and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal; name a file with --to")
     with invocation.client() as client:
-        records = _records(client, path, top, by, ascending=ascending)
+        found = _all(client, path, raw=raw, blobs=blobs)
+        records = _best(found, top, by, ascending=ascending)
         written = write(records, _stdout() if to == "-" else Path(to), how)
     if to != "-":
         click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
@@ -131,10 +148,9 @@ def _check_ranking(top: int | None, by: str | None, *, ascending: bool) -> None:
         raise UsageError("--ascending goes with --top N --by FIELD")
 
 
-def _records(
-    client: Client, path: str, top: int | None, by: str | None, *, ascending: bool
+def _best(
+    records: Iterable[Record], top: int | None, by: str | None, *, ascending: bool
 ) -> Iterable[Record]:
-    records = _all(client, path)
     if top is None or by is None:
         return records
     ranking = Ranking(top, by, ascending=ascending)
@@ -144,9 +160,10 @@ def _records(
     return best
 
 
-def _all(client: Client, path: str) -> Iterator[Record]:
+def _all(client: Client, path: str, *, raw: bool, blobs: str | None) -> Iterator[Record]:
+    store = None if blobs is None else open_blobs(client.database, blobs)
     for campaign in campaigns_with(client, path, lambda node: node.done):
-        for result in campaign.results():
+        for result in campaign.results(raw=raw, blobs=store):
             yield as_record(result, campaign=campaign.path)
 
 

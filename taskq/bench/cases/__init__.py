@@ -9,17 +9,27 @@ siblings   ls while the tree grows
 counters   counts beside a recount
 wal        bytes of log and disk
 touched    rows and pages, whatever the machine
+crowds     gateway-...: agents of gateways, as fast as they can
+multitudes gateway-...: thousands of agents, connected, arriving, waiting
+distance   gateway-...: a wide-area network between agents, gateway and database
+inputs     what the cache of a node saves
+doors      gateway-...: the ways that the study of AMGA compares
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from taskq.bench.cases import (
     claims,
     counters,
+    crowds,
+    distance,
+    doors,
+    inputs,
+    multitudes,
     reading,
     seeding,
     siblings,
@@ -50,7 +60,31 @@ CASES: Final[Mapping[str, Case]] = {
     "counters": counters.exact,
     "wal": wal.life,
     "touched": touched.rows,
+    "inputs": inputs.shared,
+    "gateway-crowd": crowds.many,
+    "gateway-few": crowds.few,
+    "gateway-tls": crowds.encrypted,
+    "gateway-batches": crowds.batches,
+    "gateway-several": crowds.several,
+    "gateway-connected": multitudes.connected,
+    "gateway-arriving": multitudes.arriving,
+    "gateway-idle": multitudes.idle,
+    "gateway-wan": distance.agents,
+    "gateway-far-database": distance.database,
+    "gateway-amga": doors.amga,
 }
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gateway": tuple(name for name in CASES if name.startswith("gateway-")),
+}
+"""Names for several cases."""
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Return the cases that some names of cases and groups stand for, each once; of none, all."""
+    if not names:
+        return list(CASES)
+    return list(dict.fromkeys(case for name in names for case in GROUPS.get(name, (name,))))
 
 
 def run(bench: Bench, names: list[str]) -> Iterator[Finding]:

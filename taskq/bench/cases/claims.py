@@ -46,7 +46,7 @@ def through_pooler(bench: Bench) -> Iterator[Finding]:
 def batches(bench: Bench) -> Iterator[Finding]:
     """Report and claim a hundred tasks in an exchange, 2 processes."""
     scale, load = bench.scale, Load(2, 1, 100, CAMPAIGN)
-    need, raw_need = _needs(MAX_BATCH_S, scale.seconds)
+    need, raw_need = needs(MAX_BATCH_S, scale.seconds)
     with bench.stage() as stage:
         raw = Raw(stage.database, bench.folder)
         stage.top_up(need)
@@ -76,7 +76,7 @@ def kept_open(bench: Bench) -> Iterator[Finding]:
     AMGA's study compares the two as well. Both speak `claim` and `complete` through pgbench.
     """
     scale = bench.scale
-    _, need = _needs(MAX_ONE_S, scale.seconds)  # pgbench speaks here too
+    _, need = needs(MAX_ONE_S, scale.seconds)  # pgbench speaks here too
     with bench.stage() as stage, ours.session(stage.database, CAMPAIGN) as (_, session):
 
         def rate(protocol: str, *options: str) -> float:
@@ -111,7 +111,7 @@ def _many_clients(bench: Bench) -> Load:
 
 def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator[Finding]:
     scale, clients = bench.scale, load.total
-    need, raw_need = _needs(MAX_ONE_S, scale.seconds)
+    need, raw_need = needs(MAX_ONE_S, scale.seconds)
     with ExitStack() as entered:
         stage = entered.enter_context(bench.stage())
         door = entered.enter_context(pooled(stage.database)) if load.pooled else stage.database
@@ -138,6 +138,6 @@ def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator
     )
 
 
-def _needs(per_second: int, seconds: float) -> tuple[int, int]:
+def needs(per_second: int, seconds: float) -> tuple[int, int]:
     """Return how many tasks, and how many bare rows, a measurement uses up at most."""
     return round(per_second * seconds), round(per_second * max(LEAST_S, seconds))

@@ -1,0 +1,127 @@
+"""What is fetched before a task and sent after it: shared inputs, large results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import random
+import re
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, TypeVar
+
+from taskq_agent.errors import Refused, TransportError, TransportFailed
+from taskq_agent.handlers import results
+from taskq_agent.handlers.base import AttemptOver, Ended, RunnerSettings, broken, failed, timed
+from taskq_agent.handlers.output import clean
+from taskq_agent.handlers.watch import Watch
+from taskq_agent.inputs import InputCache, default_cache
+from taskq_agent.pacing import Backoff
+from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, Campaign, Input
+from taskq_agent.transport import Blobs
+
+_FIRST_RETRY_S = 0.1
+_LAST_RETRY_S = 30.0
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._+@=,-]*")
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Transfers:
+    """The transfers of one slot, made in its thread; they end soon when the attempt is stopped.
+
+    One that breaks is tried again, with growing pauses, until the settings' patience is at an end.
+    """
+
+    def __init__(self, blobs: Optional[Blobs], settings: RunnerSettings, watch: Watch) -> None:
+        """blobs: None where there is no queue: then there are no inputs, and results stay."""
+        self._blobs = blobs
+        self._watch = watch
+        self._patience_s = settings.patience_s
+        self._held: List[int] = []
+        self._cache: Optional[InputCache] = None
+        if blobs is not None:
+            folder = settings.cache_dir or default_cache()
+            self._cache = InputCache(folder, blobs, max_bytes=settings.cache_bytes)
+
+    def fetch(self, campaign: Campaign, folder: str) -> Dict[str, str]:
+        """Make the inputs of a campaign available; return their paths, in `folder`, by name.
+
+        They stay until `release`. Raises AttemptOver: the task was not begun and goes back.
+        """
+        paths: Dict[str, str] = {}
+        try:
+            for name, wanted in campaign.inputs.items():
+                paths[name] = self._fetch_one(name, wanted, folder)
+        except TransportError as error:
+            text = f"the inputs of {campaign.path} cannot be fetched: {error}"
+            log.warning("%s; its task is handed back", text)
+            with suppress(AttemptOver):  # back it goes in any case
+                self._watch.pause(self._patience_s / 10)  # it may be given to this slot again
+            raise AttemptOver(_back("inputs-missing", text)) from error
+        except OSError as error:
+            text = f"the inputs of {campaign.path} cannot be kept here: {error}"
+            raise AttemptOver(replace(broken("inputs-unusable", text), started=False)) from error
+        except AttemptOver as over:
+            raise AttemptOver(replace(over.ended, started=False)) from None
+        return paths
+
+    def release(self) -> None:
+        """Let go of what was fetched."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def deliver(self, ended: Ended) -> Ended:
+        """Upload a large result; return the end of the attempt with a reference in its place."""
+        text, blobs = ended.large, self._blobs
+        if text is None:
+            return ended
+        ended = replace(ended, large=None)
+        if blobs is None:
+            return replace(ended, result=json.loads(text))
+        digest = hashlib.sha256(text).hexdigest()
+        phases = dict(ended.phases)
+        try:
+            with timed(phases, "upload_s"):
+                self._insist(lambda: blobs.write_blob(digest, text))
+            ended = replace(ended, result=results.reference(digest, len(text)))
+        except TransportError as error:
+            over = failed("result-upload", f"the result cannot be uploaded: {error}", retry=True)
+            ended = replace(over, tail=ended.tail)
+        except AttemptOver as over:
+            ended = replace(over.ended, tail=ended.tail)
+        return replace(ended, phases=phases)
+
+    def _fetch_one(self, name: str, wanted: Input, folder: str) -> str:
+        cache = self._cache
+        if cache is None or not _NAME.fullmatch(name):
+            raise Refused(f"there is no way to get the input {name!r}")
+        path, held = self._insist(lambda: cache.hold(wanted, self._watch.pause))
+        self._held.append(held)
+        link = Path(folder, name)
+        link.symlink_to(path)
+        return str(link)
+
+    def _insist(self, transfer: Callable[[], T]) -> T:
+        end = time.monotonic() + self._patience_s
+        backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.random)
+        while True:
+            try:
+                return transfer()
+            except TransportFailed as error:
+                pause_s = max(backoff.draw(), error.retry_after_s or 0.0)
+                if time.monotonic() + pause_s > end:
+                    raise
+            self._watch.pause(pause_s)
+
+
+def _back(error_class: str, error: str) -> Ended:
+    return Ended(
+        RELEASED, error_class=error_class, error=clean(error)[:MAX_ERROR_CHARS], started=False
+    )

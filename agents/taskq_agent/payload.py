@@ -1,0 +1,18 @@
+"""What payload code in Python may ask for."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+
+def input_path(name: str) -> Path:
+    """Return where this node keeps an input of the campaign; it must not be changed.
+
+    FileNotFoundError if the campaign has no input of that name.
+    """
+    paths = json.loads(os.environ.get("TASKQ_INPUTS", "{}"))
+    if name not in paths:
+        raise FileNotFoundError(f"the campaign has no input {name!r}; it has {sorted(paths)}")
+    return Path(paths[name])

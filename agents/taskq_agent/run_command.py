@@ -1,0 +1,128 @@
+"""`taskq-agent run`: work for a queue that is reached through gateways."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import stat
+import sys
+import time
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, Optional, Tuple
+
+from taskq_agent.core import EXIT_NODE_BROKEN
+from taskq_agent.dialling import Dialer, tls_context
+from taskq_agent.gateways import Gateways
+from taskq_agent.handlers import RunnerSettings, make_runner
+from taskq_agent.http_transport import LONGEST_WAIT_S, HttpTransport, is_sendable
+from taskq_agent.log import log_to_stderr
+from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.release import release
+from taskq_agent.run_options import add_options
+from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node
+from taskq_agent.settings import AgentSettings
+
+log = logging.getLogger(__name__)
+
+_MAX_TOKEN_BYTES = 4_096
+_SHORTEST_LIFE_S = 0.001
+
+
+def add_to(actions: Any) -> None:
+    """Add the command to the actions of a parser."""
+    run = actions.add_parser(
+        "run",
+        help="work for a queue behind gateways",
+        description="Claim tasks through a gateway and execute them. SIGTERM: takes no more "
+        "tasks, hands back what has not begun, lets running tasks end for the grace period, then "
+        "stops them and hands them back; a second one skips the grace. A summary is printed as "
+        "JSON. Exit code: 0 as it was told (nothing left, limits reached, drained, or a signal), "
+        "69 this machine cannot execute the tasks, 70 the agent hung, 75 reports could not be "
+        "delivered, 77 the queue refuses the agent.",
+        epilog=f"The token is read from --token-file or from {TOKEN_VARIABLE}. Proxies are taken "
+        "from https_proxy, http_proxy and no_proxy.",
+    )
+    run.set_defaults(action=_run, parser=run)
+    add_options(run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    parser: argparse.ArgumentParser = options.parser
+    log_to_stderr(verbose=options.verbose, quiet=options.quiet)
+    try:
+        token = _token(options.token_file)
+        gateways = Gateways(options.gateways, insecure=options.insecure_http)
+        dialer = Dialer(tls_context(options.ca, options.cert, options.key))
+        agent, runner = _settings(options)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    if options.spread_s > 0:
+        time.sleep(random.uniform(0, options.spread_s))  # noqa: S311 - no secret
+    try:
+        check_node(Node(runner.scratch_root, gateways, dialer, options.self_test))
+        agent = _less(agent, time.monotonic() - begun)
+        with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
+            summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
+    except (Unfit, OSError) as error:
+        summary = _unfit(str(error))
+    sys.stdout.write(json.dumps(asdict(summary)) + "\n")
+    return summary.exit_code
+
+
+def _settings(options: argparse.Namespace) -> Tuple[AgentSettings, RunnerSettings]:
+    """Return the settings that were asked for; ValueError if they make no sense."""
+    names = [field.name for field in fields(AgentSettings)]
+    said = {name: getattr(options, name, None) for name in names}
+    agent = AgentSettings(
+        **{
+            **{name: value for name, value in said.items() if value is not None},
+            "offers": tuple(options.offers),
+            "release": release(),
+            "longest_wait_s": LONGEST_WAIT_S,
+        }
+    )
+    runner = RunnerSettings(
+        scratch_root=options.scratch,
+        python_path=tuple(options.path),
+        grace_s=options.payload_grace_s,
+        keep_scratch=options.keep_scratch,
+        cache_dir=options.cache,
+        cache_bytes=round(options.cache_gb * 1e9),
+    )
+    if runner.grace_s >= agent.stop_s:
+        raise ValueError("--stop must be longer than --payload-grace, which is a part of it")
+    return agent, runner
+
+
+def _less(agent: AgentSettings, gone_s: float) -> AgentSettings:
+    """Return the settings for what is left of the batch job's time."""
+    if agent.max_seconds is None:
+        return agent
+    return replace(agent, max_seconds=max(agent.max_seconds - gone_s, _SHORTEST_LIFE_S))
+
+
+def _token(file: Optional[Path]) -> str:
+    """Return the token; never from the command line, which all users of the node can read."""
+    if file is None:
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if not token:
+            raise ValueError(f"no token: give --token-file or set {TOKEN_VARIABLE}")
+    else:
+        with file.open("rb") as stream:
+            others = stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & (stat.S_IRGRP | stat.S_IROTH)
+            token = stream.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+        if others:  # batch systems stage files in their own ways
+            log.warning("%s can be read by other users: chmod 600", file)
+    if not is_sendable(token):
+        raise ValueError(f"{file or TOKEN_VARIABLE}: this is no token")
+    return token
+
+
+def _unfit(reason: str) -> AgentSummary:
+    log.error("this node is unfit, and has claimed nothing: %s", reason)
+    return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)

@@ -1,0 +1,144 @@
+"""What a node must be able to do before its agent claims anything.
+
+A node where every task would fail drains a campaign in minutes; one that is found unfit here
+claims nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import Callable, Optional, Sequence, Tuple
+
+from taskq_agent.dialling import Dialer
+from taskq_agent.gateways import Gateways
+from taskq_agent.handlers.output import Tail
+from taskq_agent.http_connection import Connections, Question, read_all
+from taskq_agent.protocol import MAX_TAIL_BYTES
+from taskq_agent.scratch import SlotFolder
+
+TOKEN_VARIABLE = "TASKQ_TOKEN"  # noqa: S105 - the name of one
+
+log = logging.getLogger(__name__)
+
+_START_S = 60.0
+_COMMAND_S = 300.0
+_ANSWER_S = 10.0
+_MAX_ANSWER_BYTES = 1 << 20
+_CLOCK_OFF_S = 300.0
+
+
+class Unfit(Exception):
+    """This node cannot do any tasks; the text says why."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is to be tested. command: a program of the site's own, which must exit with 0."""
+
+    scratch_root: Optional[Path]
+    gateways: Gateways
+    dialer: Dialer
+    command: Sequence[str] = ()
+
+
+def check_node(node: Node) -> None:
+    """Make all checks, the quickest first; raise Unfit at the first that fails."""
+    for name, check in CHECKS:
+        begun = time.monotonic()
+        check(node)
+        log.debug("self-test: %s is fine (%.2f s)", name, time.monotonic() - begun)
+
+
+def _scratch(node: Node) -> None:
+    try:
+        folder = SlotFolder(node.scratch_root, 0, keep=False)
+        try:
+            Path(folder.take("self-test"), "file").write_bytes(b"written")
+        finally:
+            folder.close()
+    except OSError as error:
+        raise Unfit(f"no scratch folder can be used: {error}") from error
+
+
+def _children(_: Node) -> None:
+    # -S: what is tested is whether processes start, not what site-packages does
+    _run([sys.executable, "-I", "-S", "-c", ""], _START_S)
+
+
+def _gateways(node: Node) -> None:
+    """Ask any gateway; none there is no fault of the node, one that cannot be verified is."""
+    connections = Connections(node.dialer)
+    untrusted = []
+    addresses = node.gateways.all()
+    try:
+        for address in addresses:
+            question = Question("GET", "/healthz")
+            try:
+                with connections.answered(address, question, timeout_s=_ANSWER_S) as response:
+                    date = response.getheader("Date")
+                    read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
+            except ssl.SSLCertVerificationError as error:
+                untrusted.append(f"{address}: {error}")
+            except (OSError, HTTPException, ValueError) as error:
+                log.debug("self-test: %s: %s", address, error)
+            else:
+                _compare_clocks(date)
+                return
+    finally:
+        connections.close()
+    if len(untrusted) == len(addresses):
+        raise Unfit(f"no gateway's certificate can be verified: {untrusted[0]}")
+
+
+def _compare_clocks(date: Optional[str]) -> None:
+    try:
+        off_s = time.time() - parsedate_to_datetime(date or "").timestamp()
+    except (TypeError, ValueError):  # before Python 3.10 the former
+        return
+    if abs(off_s) > _CLOCK_OFF_S:
+        # leases are timed by the database alone; logs and certificates are not
+        log.warning("the clock of this node is off by %.0f s, says the gateway", off_s)
+
+
+def _own_command(node: Node) -> None:
+    if node.command:
+        _run(node.command, _COMMAND_S)
+
+
+def _run(argv: Sequence[str], within_s: float) -> None:
+    try:
+        ended = subprocess.run(
+            argv,
+            env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=within_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unfit(f"{argv[0]} has not ended after {within_s:.0f} s") from None
+    except OSError as error:
+        raise Unfit(f"{argv[0]} cannot be started: {error}") from error
+    if ended.returncode != 0:
+        tail = Tail(MAX_TAIL_BYTES)
+        tail.add(ended.stdout)
+        said = " ".join((tail.text() or "").split())
+        raise Unfit(f"{argv[0]} exited with {ended.returncode}: {said}".rstrip(": "))
+
+
+CHECKS: Tuple[Tuple[str, Callable[[Node], None]], ...] = (
+    ("scratch folder", _scratch),
+    ("starting processes", _children),
+    ("gateways and clock", _gateways),
+    ("the site's own test", _own_command),
+)

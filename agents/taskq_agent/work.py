@@ -1,0 +1,109 @@
+"""What an agent does with its tasks: takes them in, begins, stops, reports and hands them back."""
+
+from __future__ import annotations
+
+import logging
+
+from taskq_agent import events as ev
+from taskq_agent.claiming import Claiming
+from taskq_agent.hand import Hand, Queued, Running
+from taskq_agent.journal import Journal
+from taskq_agent.outbox import Outbox
+from taskq_agent.protocol import DONE, Answer, Held, Report, Request, Task
+from taskq_agent.reports import ended_report, fence, line, unstarted_report
+
+
+class Work:
+    """The tasks in hand, and what happens to them."""
+
+    def __init__(self, hand: Hand, claiming: Claiming, journal: Journal, out: Outbox) -> None:
+        self._hand = hand
+        self._claiming = claiming
+        self._journal = journal
+        self._out = out
+
+    def take_in(self, claim: Request, answer: Answer, now: float, *, leaving: bool) -> int:
+        """Take in what a claim has got; return how many tasks were kept.
+
+        What cannot end in time goes back at once, as all does when the agent is leaving.
+        """
+        campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
+        kept = 0
+        for task in answer.tasks:
+            campaign, held = campaigns.get(task.campaign), fence(task)
+            if campaign is None or task.lease != claim.lease or held in self._hand.queue:
+                text = "task %s is not what was asked for: left"
+                self._out.say(logging.WARNING, text, task.key)
+            elif leaving or not self._claiming.fits(campaign, now):
+                self._hand_back(task)
+            else:
+                self._hand.queue[held] = Queued(task, campaign, now)
+                kept += 1
+        if kept:
+            self._out.say(logging.DEBUG, "claimed %d tasks", kept)
+        return kept
+
+    def begin(self, now: float) -> None:
+        """Begin as many tasks as there are idle slots."""
+        hand = self._hand
+        while hand.idle and hand.queue:
+            held = next(iter(hand.queue))
+            queued = hand.queue.pop(held)
+            if not self._claiming.fits(queued.campaign, now):
+                self._hand_back(queued.task)
+                continue
+            slot, wait_s = hand.idle.pop(), now - queued.since
+            key, stops = queued.task.key, queued.stops_unheard
+            hand.running[slot] = Running(held, key, now, wait_s, stops)
+            self._out.add(ev.StartTask(slot, queued.task, queued.campaign))
+
+    def ended(self, event: ev.TaskEnded, now: float) -> None:
+        """Report the end of an attempt, unless nobody wants to hear of it."""
+        running, ended = self._hand.running.pop(event.slot), event.ended
+        self._hand.idle.append(event.slot)
+        if ended.started and not ended.node_broken:
+            self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
+        if not running.void:
+            stopped = running.told_at is not None
+            report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
+            self._report(report)
+            self._out.add(self._journal.ended(running, report, now))
+
+    def take_back(self, held: Held) -> None:
+        """Let go of an attempt whose lease is void."""
+        if self._hand.queue.pop(held, None) is not None:
+            self._out.say(logging.DEBUG, "task %d was taken back", held.task)
+        for running in self._hand.running.values():
+            if running.held == held and not running.void:
+                running.void = True
+                text = "task %s was taken back: stopping it"
+                self._out.say(logging.INFO, text, running.key)
+
+    def tell_to_stop(self, now: float, *, all_stop: bool) -> None:
+        """Tell the slots to stop whose tasks are to, or all of them."""
+        for slot in self._hand.to_be_stopped(now, all_stop=all_stop):
+            self._out.add(ev.StopTask(slot))
+
+    def stop_unheard(self) -> None:
+        """Hand back what is not to run while the queue may have given it to somebody else."""
+        unbegun, begun = self._hand.unheard()
+        for task in unbegun:
+            self._hand_back(task)
+        for running in begun:
+            text = "nothing is heard: stopping task %s"
+            self._out.say(logging.WARNING, text, running.key)
+
+    def hand_back_queue(self) -> None:
+        """Hand back all that has not begun."""
+        for queued in self._hand.queue.values():
+            self._hand_back(queued.task)
+        self._hand.queue.clear()
+
+    def _hand_back(self, task: Task) -> None:
+        self._journal.handed_back()
+        self._report(unstarted_report(fence(task)))
+
+    def _report(self, report: Report) -> None:
+        held, text = fence(report), line(report)
+        self._hand.reports[held] = (report, len(text))
+        self._out.add(ev.SpoolReport(held, text))

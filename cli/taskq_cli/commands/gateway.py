@@ -1,0 +1,160 @@
+"""`taskq gateway`: the queue over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Final
+
+import click
+
+from taskq import Client
+from taskq.errors import UsageError
+from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.shared import Invocation, seconds, shared_options
+
+DEFAULT_LEASE_S: Final = 120.0
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8443,
+    show_default=True,
+    help="0: any that is free; it is written on standard output.",
+)
+@click.option(
+    "--share-port",
+    is_flag=True,
+    help="Let other gateways on this machine listen at the same port; connections are spread.",
+)
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key. Read anew when they change.")
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy that ends TLS and says whom it speaks for (X-Forwarded-For). May be repeated.",
+)
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Serve without TLS at an address that others can reach: tokens can be read on the way.",
+)
+@click.option(
+    "--gateway",
+    "gateways",
+    multiple=True,
+    metavar="URL",
+    help="A gateway that agents may use, this one included; they are told. May be repeated.",
+)
+@click.option(
+    "--lines",
+    type=click.IntRange(1, 64),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Connections to the database for exchanges.",
+)
+@click.option(
+    "--lease",
+    "lease_s",
+    type=seconds(1, 86_400),
+    default=DEFAULT_LEASE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Silence after which an agent's tasks are handed to others.",
+)
+@click.option(
+    "--drain",
+    "drain_s",
+    type=seconds(0, 3_600),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="After SIGTERM: for how long agents are answered and sent elsewhere.",
+)
+@click.option(
+    "--blobs",
+    metavar="PLACE",
+    help="Where inputs and large results are: a folder or a URL. Default: TASKQ_BLOBS, else the "
+    "database.",
+)
+@click.option("--no-keeper", is_flag=True, help="Leave the upkeep of the queue to others.")
+@click.option("--log-json", is_flag=True, help="Write the log as JSON, an object a line.")
+@verbosity_options
+@shared_options
+def gateway(
+    invocation: Invocation,
+    *,
+    host: str,
+    port: int,
+    share_port: bool,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    proxies: tuple[str, ...],
+    plain: bool,
+    gateways: tuple[str, ...],
+    lines: int,
+    lease_s: float,
+    drain_s: float,
+    blobs: str | None,
+    no_keeper: bool,
+    log_json: bool,
+    verbose: bool,
+    quiet: bool,
+) -> None:
+    """Serve agents that can reach nothing but a web address.
+
+    Agents need a token (`taskq token create`) and the file that the gateway itself gives away at
+    /taskq-agent.pyz. Any number of gateways may serve one queue; none of them keeps anything.
+
+    SIGTERM or Ctrl-C: hands out no more tasks, sends agents to other gateways for a while, answers
+    what was asked, ends with exit code 0. A second one ends at once. SIGKILL loses nothing.
+
+    Example:
+      taskq gateway --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem
+      taskq gateway --port 8080 --proxy 127.0.0.1
+    """
+    try:
+        from taskq.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
+        from taskq.gateway import server  # noqa: PLC0415
+        from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
+        from taskq.gateway.service import Settings  # noqa: PLC0415
+        from taskq.gateway.tls import Certificate  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the gateway needs {error.name}: install it with `pip install 'taskq[gateway]'`"
+        ) from None
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("--tls-cert and --tls-key belong together")
+    if tls_cert is None and not plain and not _is_loopback(host):
+        raise UsageError(
+            f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, listen "
+            "at 127.0.0.1 behind a proxy that ends TLS, or say --plain"
+        )
+    if log_json:
+        log_json_to_stderr()
+    else:
+        log_to_stderr(verbose=verbose, quiet=quiet)
+    certificate = Certificate(tls_cert, tls_key) if tls_cert and tls_key else None
+    with invocation.client() as known, Client(known.database.anonymous()) as client:
+        serving = server.Gateway(
+            client,
+            open_blobs(client.database, blobs),
+            Settings(lease_s=lease_s, gateways=gateways, lines=lines),
+            server.Listening(host, port, share_port, certificate, proxies),
+            server.Duties(drain_s, None if no_keeper else known.database),
+        )
+        serving.run(click.echo)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,180 @@
+"""`taskq token`: what sites open sessions with, and what managers show at a gateway."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import click
+
+from taskq.errors import Conflict, UsageError
+from taskq.tokens import DAYS, Kind
+from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq_cli.shared import Invocation, campaign_path, complete_path, shared_options
+from taskq_cli.text import counted, instant
+
+_MOST_USES: Final = 1_000_000_000
+
+
+@click.group()
+def token() -> None:
+    """Create, list and revoke tokens for gateways.
+
+    Example:
+      taskq token list
+    """
+
+
+@token.command()
+@click.argument("name")
+@click.option("--site", "kind", flag_value="site", help="For a site's agents: opens sessions.")
+@click.option("--manager", "kind", flag_value="manager", help="For a manager of campaigns.")
+@click.option(
+    "--campaign",
+    "paths",
+    type=campaign_path,
+    multiple=True,
+    required=True,
+    shell_complete=complete_path,
+    metavar="PATH",
+    help="A campaign that it is for, with all below it. May be repeated.",
+)
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0, min_open=True, max=3_650),
+    default=DAYS,
+    show_default=True,
+    help="Days until it expires. Sessions that are open then live on.",
+)
+@click.option(
+    "--uses",
+    type=click.IntRange(1, _MOST_USES),
+    metavar="N",
+    help="Sessions that it can open. [default: any number]",
+)
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    metavar="CIDR",
+    help="Where sessions may be opened from, as 192.0.2.0/24. May be repeated. [default: anywhere]",
+)
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the token to a new file that only its owner can read, not to standard output.",
+)
+@shared_options
+def create(
+    invocation: Invocation,
+    *,
+    name: str,
+    kind: Kind | None,
+    paths: tuple[str, ...],
+    days: float,
+    uses: int | None,
+    networks: tuple[str, ...],
+    to: Path | None,
+) -> None:
+    """Create a token, and print it once.
+
+    Nobody can look it up later: the database keeps a hash. NAME is for `list` and `revoke`.
+
+    Example:
+      taskq token create cluster-b --site --campaign /demo --days 7 --to cluster-b.token
+    """
+    if kind is None:
+        raise UsageError("say whose token it is: --site or --manager")
+    with invocation.client() as client, _new_file(to) as file:
+        text, made = client.tokens.create(
+            kind, name, paths, days=days, max_uses=uses, networks=networks
+        )
+        if file is not None:
+            file.write(f"{text}\n")
+    record = as_record(made)
+    if to is None:
+        click.echo(f"The token {name} is valid until {instant(made.expires_at)}.", err=True)
+        write_record(invocation.output, record | {"token": text}, text)
+    else:
+        said = f"The token {name} is in {to}; it is valid until {instant(made.expires_at)}."
+        write_record(invocation.output, record | {"file": to}, said)
+
+
+@token.command("list")
+@shared_options
+def list_(invocation: Invocation) -> None:
+    """List the tokens, newest first; never what they are.
+
+    Example:
+      taskq token list
+    """
+    with invocation.client() as client:
+        found = client.tokens.list()
+    columns = [
+        Column("name"),
+        Column("kind"),
+        Column("state"),
+        Column("expires", lambda one: one["expires_at"]),
+        Column("uses", _uses),
+        Column("sessions", lambda one: one["sessions"] if one["kind"] == "site" else None),
+        Column("campaigns", lambda one: one["paths"]),
+        Column("networks", gives_way=True),
+        Column("created", lambda one: one["created_at"], gives_way=True),
+    ]
+    write_records(invocation.output, map(as_record, found), columns)
+
+
+@token.command()
+@click.argument("name")
+@shared_options
+def revoke(invocation: Invocation, *, name: str) -> None:
+    """Make a token void at once, with the sessions it has opened.
+
+    What their agents had in hand is handed out again; what they still report does not count.
+
+    Example:
+      taskq token revoke cluster-b
+    """
+    with invocation.client() as client:
+        revoked = client.tokens.revoke(name)
+    text = (
+        f"The token {name} is void; {counted(revoked.sessions, 'session')} ended, "
+        f"{counted(revoked.attempts, 'attempt')} handed back."
+    )
+    write_record(invocation.output, as_record(revoked, name=name), text)
+
+
+def _uses(one: Any) -> str | None:
+    if one["kind"] != "site":
+        return None
+    return str(one["uses"]) if one["max_uses"] is None else f"{one['uses']} of {one['max_uses']}"
+
+
+@contextmanager
+def _new_file(path: Path | None) -> Iterator[TextIO | None]:
+    """Make a file that only its owner can read, and remove it if the block fails; None for None.
+
+    It is there before the token is, so that no token is created that cannot be handed over.
+    """
+    if path is None:
+        yield None
+        return
+    try:
+        # It follows no link and takes no file that is there: somebody else could read that one.
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
+    except FileExistsError:
+        raise Conflict(f"{path} exists; give the name of a new file") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,48 @@
+-- add_input(path, name, digest, size): gives a campaign an input, or the one of this name another
+-- content. Agents take it up with the next task that they claim.
+--
+-- name: as that of a file. digest: SHA-256, in hex, of a blob that is stored already. size: bytes.
+-- Result: the campaign's revision. Error TQ404: no such campaign. Error TQ400: a malformed name or
+--     digest, or more than 100 inputs.
+--
+-- Locks: the campaign's row.
+create or replace function taskq.add_input(
+    p_path text, p_name text, p_digest text, p_size bigint
+)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_campaign taskq.campaign;
+    v_input constant jsonb := jsonb_build_object('digest', p_digest, 'size', p_size);
+begin
+    if p_name !~ '^[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}$' then
+        raise exception
+            'the name of an input has 1 to 100 letters, digits and . _ + @ = , -, as % has not',
+            quote_literal(p_name)
+            using errcode = 'TQ400';
+    end if;
+    if p_digest !~ '^[0-9a-f]{64}$' or p_size not between 0 and 1073741824 then
+        raise exception 'an input has a digest of 64 hex digits and a size up to 1 GiB'
+            using errcode = 'TQ400';
+    end if;
+    select c.* into v_campaign from taskq.campaign c where c.path = p_path for update;
+    if not found then
+        raise exception 'no campaign %', p_path using errcode = 'TQ404';
+    end if;
+    if v_campaign.inputs -> p_name = v_input then
+        return v_campaign.revision;
+    end if;
+    if (select count(*) from jsonb_object_keys(v_campaign.inputs - p_name)) >= 100 then
+        raise exception 'campaign % has 100 inputs, which is the most', p_path
+            using errcode = 'TQ400';
+    end if;
+    update taskq.campaign c
+       set inputs = c.inputs || jsonb_build_object(p_name, v_input),
+           revision = c.revision + 1
+     where c.campaign_id = v_campaign.campaign_id;
+    return v_campaign.revision + 1;
+end
+$$;

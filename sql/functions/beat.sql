@@ -1,0 +1,161 @@
+-- beat(beats): many sessions live on; squares what each of them holds. See heartbeat(), which is
+-- this for one.
+--
+-- beats: JSON array of {"session", "held", "pending", "drawn"}, each session once.
+--     held: array of [campaign, task, lease], all attempts that the agent has in hand; null: only
+--         live on. pending: array of lease ids of claims whose answer the agent still waits for.
+--     drawn: the newest lease id that the agent had drawn when it wrote this down, or null; its
+--         lease ids rise.
+-- Result: a row for each session that is to be told something: that it has ended; that its agent
+--     shall drain; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
+--     is void: expired, cancelled, handed on, or never the session's.
+-- Error TQ400: the argument is not of this form; nothing is changed.
+--
+-- An attempt that is the session's, is in neither list, and whose lease is not younger than `drawn`
+-- was claimed by an answer that got lost and will not be asked for again. It goes back to waiting and
+-- does not count as an attempt. Of younger leases the beat says nothing: their claims may have
+-- overtaken it on the way.
+--
+-- Locks: the sessions' rows, in their order; the rows of tasks that go back, none that somebody else
+-- has locked. So two calls about the same sessions wait for each other and never in a circle.
+-- Index: session_pkey, task_working, task_pkey.
+--
+-- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
+-- tasks, by key each. What is compared with all that is held is looked up in a hashed sub-select.
+create or replace function taskq.beat(p_beats jsonb)
+returns table (session_id bigint, ended boolean, drain boolean, stop jsonb)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    -- One element for each session; drawn is null where nothing is said about tasks.
+    v_sessions bigint[];
+    v_drawn uuid[];
+    -- One for each attempt in hand, and one for each claim that waits.
+    v_holders bigint[];
+    v_campaigns bigint[];
+    v_tasks bigint[];
+    v_leases uuid[];
+    v_waiters bigint[];
+    v_pending uuid[];
+    v_live bigint[];
+    v_ended bigint[];
+    v_draining bigint[];
+begin
+    begin
+        select array_agg((b ->> 'session')::bigint),
+               array_agg(case when b -> 'held' <> 'null' then (b ->> 'drawn')::uuid end)
+          into v_sessions, v_drawn
+          from jsonb_array_elements(p_beats) b;
+        select array_agg((b ->> 'session')::bigint), array_agg((h ->> 0)::bigint),
+               array_agg((h ->> 1)::bigint), array_agg((h ->> 2)::uuid)
+          into v_holders, v_campaigns, v_tasks, v_leases
+          from jsonb_array_elements(p_beats) b
+         cross join lateral jsonb_array_elements(nullif(b -> 'held', 'null')) h;
+        select array_agg((b ->> 'session')::bigint), array_agg(p::uuid)
+          into v_waiters, v_pending
+          from jsonb_array_elements(p_beats) b
+         cross join lateral jsonb_array_elements_text(nullif(b -> 'pending', 'null')) p;
+    exception
+        when data_exception then
+            raise exception 'not a beat: %', sqlerrm using errcode = 'TQ400';
+    end;
+    -- One null among what is held would keep all else from being handed on.
+    if array_position(v_sessions || v_campaigns || v_tasks, null) is not null
+       or array_position(v_leases || v_pending, null) is not null
+       or (select count(distinct s) <> cardinality(v_sessions) from unnest(v_sessions) s) then
+        raise exception 'a beat without a session, of a session twice, or with half an attempt'
+            using errcode = 'TQ400';
+    end if;
+
+    with live as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.session_id = any (v_sessions)
+           and s.ended_at is null
+         order by s.session_id
+           for no key update
+    ), touched as (
+        update taskq.session s
+           set heartbeat_at = v_now
+          from live l
+         where s.session_id = l.session_id
+     returning s.session_id, s.drain
+    )
+    select coalesce(array_agg(t.session_id), '{}'),
+           coalesce(array_agg(t.session_id) filter (where t.drain), '{}')
+      into v_live, v_draining
+      from touched t;
+    v_ended := array(select unnest(v_sessions) except select unnest(v_live));
+
+    with unclaimed as materialized (
+        select t.campaign_id, t.task_id
+          from unnest(v_sessions, v_drawn) as b (session_id, drawn)
+         cross join lateral (
+             select t.campaign_id, t.task_id
+               from taskq.task t
+              where t.session_id = b.session_id
+                and t.status = 'working'
+                and t.lease_id <= b.drawn
+                and (t.session_id, t.lease_id) not in (
+                        select p.session_id, p.lease_id
+                          from unnest(v_waiters, v_pending) as p (session_id, lease_id))
+                and (t.session_id, t.campaign_id, t.task_id, t.lease_id) not in (
+                        select h.session_id, h.campaign_id, h.task_id, h.lease_id
+                          from unnest(v_holders, v_campaigns, v_tasks, v_leases)
+                               as h (session_id, campaign_id, task_id, lease_id))
+              order by t.campaign_id, t.task_id
+                for no key update skip locked
+         ) t
+         where b.session_id <> all (v_ended)
+    ), moved as (
+        update taskq.task t
+           set status = taskq.status_after(t.campaign_id, 'waiting'),
+               attempt = t.attempt - 1
+          from unclaimed u
+         where t.campaign_id = u.campaign_id
+           and t.task_id = u.task_id
+     returning t.campaign_id, t.status
+    )
+    insert into taskq.delta (campaign_id, waiting, working, cancelled)
+    select m.campaign_id, count(*) filter (where m.status = 'waiting'), -count(*),
+           count(*) filter (where m.status = 'cancelled')
+      from moved m
+     group by m.campaign_id;
+
+    return query
+        with void as materialized (
+            select h.session_id,
+                   jsonb_agg(jsonb_build_array(h.campaign_id, h.task_id, h.lease_id)) as stop
+              from unnest(v_holders, v_campaigns, v_tasks, v_leases)
+                   as h (session_id, campaign_id, task_id, lease_id)
+             -- Neither a join nor another index than the key, whatever the statistics say.
+             where (select count(*)
+                      from taskq.task t
+                     where t.campaign_id = h.campaign_id
+                       and t.task_id = h.task_id
+                       and t.lease_id = h.lease_id
+                       and t.session_id = h.session_id
+                       and t.status::text = 'working') = 0
+             group by h.session_id
+        )
+        select e.session_id, true, false, null::jsonb
+          from unnest(v_ended) as e (session_id)
+        union all
+        select v.session_id, false, v.session_id = any (v_draining), v.stop
+          from void v
+         where v.session_id <> all (v_ended)
+        union all
+        select d.session_id, false, true, null
+          from unnest(v_draining) as d (session_id)
+         where d.session_id not in (select v.session_id from void v);
+end
+$$;

@@ -1,0 +1,26 @@
+-- begin_blob(digest, size): begins to store a blob, whose parts and end_blob() are to follow.
+--
+-- Result: the id under which to store them; null: it is there already. Parts that are never ended
+--     are removed by remove_unused_blobs(), a day later at the earliest.
+--
+-- Locks: the row of the blob that is there.
+create or replace function taskq.begin_blob(p_digest bytea, p_size bigint)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_id bigint;
+begin
+    update taskq.blob b
+       set put_at = clock_timestamp()
+     where b.digest = p_digest
+       and b.complete;
+    if found then
+        return null;
+    end if;
+    insert into taskq.blob (digest, size) values (p_digest, p_size) returning blob_id into v_id;
+    return v_id;
+end
+$$;

@@ -1,0 +1,76 @@
+-- claimable(servings): how many tasks could be claimed now, by which of many kinds of agents.
+--
+-- servings: JSON array of {"path", "lifetime_s", "offers"}, what each kind serves; see servable().
+-- claimable: JSON array of [numbers of servings, tasks]: so many tasks can be claimed by agents of
+--     each of these servings, and of no other. Each task is in one of these counts only, however
+--     many servings have it. Numbers count from 0.
+-- unfinished: for each serving, in their order, the tasks at and below its path that wait, are
+--     delayed or are worked on, whoever may claim them; 0 where there is no such campaign (any more).
+-- Error TQ400: the argument is not of this form.
+--
+-- Campaigns that the same servings can reach and that ask the same of an agent are put together
+-- before agents are compared with them: there are few kinds of campaigns, and few kinds of agents.
+--
+-- Reads no task; for what it costs see standing(), which is asked once for each path.
+create or replace function taskq.claimable(
+    p_servings jsonb,
+    out claimable jsonb,
+    out unfinished bigint[]
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set jit = off
+as $$
+begin
+    with asked as materialized (
+        select s.number - 1 as number,
+               s.one ->> 'path' as path,
+               (s.one ->> 'lifetime_s')::double precision as lifetime_s,
+               array(select jsonb_array_elements_text(s.one -> 'offers')) as offers
+          from jsonb_array_elements(p_servings) with ordinality as s (one, number)
+    ), found as materialized (
+        select p.path, s.*
+          from (select distinct a.path from asked a) p
+         cross join lateral taskq.standing(p.path) s
+    ), campaign as (
+        select array_agg(f.path order by f.path) as paths, f.time_limit_s, f.requires,
+               max(f.room) as room
+          from found f
+         where f.room > 0
+         group by f.campaign_id, f.time_limit_s, f.requires
+    ), kind as (
+        select c.paths, c.time_limit_s, c.requires, taskq.total(c.room) as room
+          from campaign c
+         group by c.paths, c.time_limit_s, c.requires
+    ), reached as (
+        select array(
+                   select a.number
+                     from asked a
+                    where a.path = any (k.paths)
+                      and taskq.suits(k.time_limit_s, k.requires, a.lifetime_s, a.offers)
+                    order by a.number) as servings,
+               k.room
+          from kind k
+    ), rest as materialized (
+        select f.path, taskq.total(f.unfinished) as unfinished
+          from found f
+         group by f.path
+    )
+    select coalesce(jsonb_agg(jsonb_build_array(to_jsonb(r.servings), r.tasks)), '[]'),
+           array(
+               select coalesce((select u.unfinished from rest u where u.path = a.path), 0)
+                 from asked a
+                order by a.number)
+      into claimable, unfinished
+      from (select r.servings, taskq.total(r.room) as tasks
+              from reached r
+             where cardinality(r.servings) > 0
+             group by r.servings) r;
+exception
+    when data_exception then
+        raise exception 'servings are not of the form that claimable() takes: %', sqlerrm
+            using errcode = 'TQ400';
+end
+$$;

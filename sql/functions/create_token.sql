@@ -1,0 +1,44 @@
+-- create_token(kind, name, hash, paths, lifetime_s, networks, max_uses): admits a token.
+--
+-- kind: `site` (opens sessions) or `manager`. hash: the SHA-256 of the token; the token itself
+--     never comes here. paths: the campaigns that it is for, each with all below it. networks,
+--     max_uses: for a site's; where sessions may be opened from, and how many; none: from
+--     anywhere, any number.
+-- Result: the token's id.
+-- Error TQ404: no such campaign. Error TQ409: a token of this name is not revoked.
+create or replace function taskq.create_token(
+    p_kind taskq.token_kind,
+    p_name text,
+    p_hash bytea,
+    p_paths text[],
+    p_lifetime_s double precision,
+    p_networks cidr[] default '{}',
+    p_max_uses integer default null
+)
+returns bigint
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_id bigint;
+begin
+    if (p_lifetime_s > 0 and p_lifetime_s <= 315360000) is not true then
+        raise exception 'a token lives for up to ten years, not for % s', p_lifetime_s
+            using errcode = 'TQ400';
+    end if;
+    perform taskq.campaign_id(p.path) from unnest(p_paths) as p (path);
+    insert into taskq.token (
+           kind, name, hash, paths, networks, max_uses, created_at, expires_at)
+    values (p_kind, p_name, p_hash, p_paths, p_networks, p_max_uses, v_now,
+            v_now + make_interval(secs => p_lifetime_s))
+    on conflict (name) where revoked_at is null do nothing
+    returning token_id into v_id;
+    if not found then
+        raise exception 'there is a token %; revoke it, or choose another name', p_name
+            using errcode = 'TQ409';
+    end if;
+    return v_id;
+end
+$$;

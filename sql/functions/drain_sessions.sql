@@ -1,0 +1,43 @@
+-- drain_sessions(path, site, agent): tells agents to claim no more, and to leave when what they
+-- have in hand has ended.
+--
+-- path: those that serve this campaign or one below it. site, agent: only those of this site, of
+--     this name; null: of any.
+-- Result: how many were not told before. They hear of it with the answer to their next beat.
+-- Error TQ404: no such campaign.
+--
+-- Locks: the sessions, in their order. Index: session_open.
+create or replace function taskq.drain_sessions(
+    p_path text,
+    p_site text default null,
+    p_agent text default null
+)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_told integer;
+begin
+    perform taskq.campaign_id(p_path);
+    with found as materialized (
+        select s.session_id
+          from taskq.session s
+          join taskq.campaign c on c.campaign_id = s.campaign_id
+         where s.ended_at is null
+           and not s.drain
+           and s.site = coalesce(p_site, s.site)
+           and s.agent = coalesce(p_agent, s.agent)
+           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+         order by s.session_id
+           for no key update of s
+    )
+    update taskq.session s
+       set drain = true
+      from found f
+     where s.session_id = f.session_id;
+    get diagnostics v_told = row_count;
+    return v_told;
+end
+$$;

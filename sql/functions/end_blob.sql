@@ -1,0 +1,39 @@
+-- end_blob(blob): makes a blob readable, whose parts are all there. The digest is the caller's to
+-- verify while it sends: the server could not hash what has up to 1 GiB in one piece.
+--
+-- Error TQ404: no such blob, or it has been removed as abandoned. Error TQ400: the parts do not add
+--     up to its size.
+--
+-- Locks: the blob's row; of two that store the same, the second waits for the first and then drops
+--     its own.
+create or replace function taskq.end_blob(p_blob bigint)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_size bigint;
+    v_stored bigint;
+begin
+    select b.size into v_size from taskq.blob b where b.blob_id = p_blob for update;
+    if not found then
+        raise exception 'blob % is not being stored', p_blob using errcode = 'TQ404';
+    end if;
+    select coalesce(sum(length(p.data)), 0) into v_stored
+      from taskq.blob_part p
+     where p.blob_id = p_blob;
+    if v_stored <> v_size then
+        raise exception 'a blob of % bytes was announced, and % came', v_size, v_stored
+            using errcode = 'TQ400';
+    end if;
+    begin
+        update taskq.blob b
+           set complete = true, put_at = clock_timestamp()
+         where b.blob_id = p_blob;
+    exception when unique_violation then
+        delete from taskq.blob_part p where p.blob_id = p_blob;
+        delete from taskq.blob b where b.blob_id = p_blob;
+    end;
+end
+$$;

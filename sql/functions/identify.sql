@@ -1,0 +1,50 @@
+-- identify(hashes): whose tokens these are, for many at once. hashes: SHA-256 of sessions' and
+-- managers' tokens.
+--
+-- Result: a row for each that is known, in no order:
+--     of a session: session_id; token_id, the site's; path and offers: what it serves; ended:
+--         whether it can do nothing any more.
+--     of a manager, if its token is neither expired nor revoked: token_id, and the paths that it is
+--         for.
+-- Which session a token names may be remembered for ever: whatever is done in its name looks whether
+-- it has ended. The rest, and what touches no session, such as reading a blob, only for as long as
+-- revocation may take.
+--
+-- Index: session_token_hash, campaign_pkey, token_hash_key.
+create or replace function taskq.identify(p_hashes bytea[])
+returns table (
+    hash bytea,
+    token_id bigint,
+    session_id bigint,
+    path text,
+    offers text[],
+    ended boolean,
+    paths text[]
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select s.token_hash, s.token_id, s.session_id, c.path, s.offers,
+               -- A campaign that is gone cannot be served either.
+               s.ended_at is not null or c.path is null, null::text[]
+          from taskq.session s
+          left join taskq.campaign c on c.campaign_id = s.campaign_id
+         where s.token_hash = any (p_hashes)
+         union all
+        select t.hash, t.token_id, null, null, null, null, t.paths
+          from taskq.token t
+         where t.hash = any (p_hashes)
+           and t.kind = 'manager'
+           and t.revoked_at is null
+           and t.expires_at > clock_timestamp();
+end
+$$;

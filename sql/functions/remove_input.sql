@@ -1,0 +1,29 @@
+-- remove_input(path, name): takes an input from a campaign; its content stays stored until
+-- remove_unused_blobs() finds it.
+--
+-- Result: the campaign's revision. Error TQ404: no such campaign, or no such input.
+--
+-- Locks: the campaign's row.
+create or replace function taskq.remove_input(p_path text, p_name text)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_revision integer;
+begin
+    update taskq.campaign c
+       set inputs = c.inputs - p_name,
+           revision = c.revision + 1
+     where c.path = p_path
+       and c.inputs ? p_name
+ returning c.revision into v_revision;
+    if not found then
+        perform taskq.campaign_id(p_path);
+        raise exception 'campaign % has no input %', p_path, quote_literal(p_name)
+            using errcode = 'TQ404';
+    end if;
+    return v_revision;
+end
+$$;

@@ -1,0 +1,45 @@
+-- remove_unused_blobs(limit, age_s): removes blobs that neither an input nor a result refers to,
+-- and what was begun and never ended; the oldest first, none that was put within the last `age_s`
+-- seconds, since its report may still be on the way.
+--
+-- Result: how many were removed; call it until that is less than the limit.
+--
+-- Reads all attempts and campaigns, once in a call: an index over the few results that are blobs
+-- would cost each report something.
+--
+-- Locks: the rows of the blobs. Who puts one of them again meanwhile waits, and stores it anew.
+create or replace function taskq.remove_unused_blobs(p_limit integer, p_age_s double precision)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_blobs bigint[];
+begin
+    with input as materialized (
+        select distinct i.value ->> 'digest' as digest
+          from taskq.campaign c
+         cross join lateral jsonb_each(c.inputs) i
+    ), reported as materialized (
+        select distinct a.result -> 'taskq_blob' ->> 'digest' as digest
+          from taskq.attempt a
+         where a.result ? 'taskq_blob'
+    ), pick as materialized (
+        select b.blob_id
+          from taskq.blob b
+         where b.put_at < clock_timestamp() - make_interval(secs => p_age_s)
+           and (not b.complete
+                or (not exists (select from input i where i.digest = encode(b.digest, 'hex'))
+                    and not exists (
+                        select from reported r where r.digest = encode(b.digest, 'hex'))))
+         order by b.put_at
+         limit p_limit
+           for update of b skip locked
+    )
+    select array(select blob_id from pick) into v_blobs;
+    delete from taskq.blob_part p where p.blob_id = any (v_blobs);
+    delete from taskq.blob b where b.blob_id = any (v_blobs);
+    return cardinality(v_blobs);
+end
+$$;

@@ -1,0 +1,68 @@
+-- revoke_token(name): a token is void at once, and so are the sessions that it has opened.
+--
+-- sessions: how many of them were open, and have ended. attempts: how many attempts they had, which
+--     are handed out again and count neither as failures nor as losses.
+-- Revoking twice changes nothing. Error TQ404: there never was such a token.
+--
+-- Nobody need look at the token again: an ended session can neither beat nor claim, and its leases
+-- are void. A claim or a report that is under way at this moment may commit after this; what it
+-- leaves is handed out by the next round of upkeep, see expire().
+--
+-- Locks: the token's row, for which enrolments under way are waited for, so that none of them
+-- commits a session that this one has not seen; its sessions, in their order; the rows of their
+-- tasks, none that somebody else has locked. Index: token_name, session_token, task_working.
+create or replace function taskq.revoke_token(
+    p_name text,
+    out sessions integer,
+    out attempts integer
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_token bigint;
+    v_ended bigint[];
+begin
+    sessions := 0;
+    attempts := 0;
+    select t.token_id into v_token
+      from taskq.token t
+     where t.name = p_name
+       and t.revoked_at is null
+       for update;
+    if not found then
+        if not exists (select from taskq.token t where t.name = p_name) then
+            raise exception 'no token %', p_name using errcode = 'TQ404';
+        end if;
+        return;
+    end if;
+    update taskq.token t
+       set revoked_at = clock_timestamp()
+     where t.token_id = v_token;
+
+    with living as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.token_id = v_token
+           and s.ended_at is null
+         order by s.session_id
+           for no key update
+    ), ended as (
+        update taskq.session s
+           set ended_at = clock_timestamp()
+          from living l
+         where s.session_id = l.session_id
+     returning s.session_id
+    )
+    select coalesce(array_agg(e.session_id), '{}') into v_ended from ended e;
+    sessions := cardinality(v_ended);
+    select coalesce(sum(taskq.give_back(e.session_id, 'released')), 0) into attempts
+      from unnest(v_ended) as e (session_id);
+end
+$$;

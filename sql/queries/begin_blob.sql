@@ -1,0 +1,1 @@
+select taskq.begin_blob(%(digest)s, %(size)s)

@@ -1,0 +1,7 @@
+-- A part of a blob without its first bytes. Index: blob_digest, blob_part_pkey.
+select substr(p.data, %(skip)s + 1) as data
+  from taskq.blob b
+  join taskq.blob_part p on p.blob_id = b.blob_id
+ where b.digest = %(digest)s
+   and b.complete
+   and p.part = %(part)s

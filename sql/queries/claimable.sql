@@ -1,0 +1,1 @@
+select claimable, unfinished from taskq.claimable(%(servings)s::jsonb)

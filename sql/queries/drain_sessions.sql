@@ -1,0 +1,1 @@
+select taskq.drain_sessions(%(path)s, %(site)s, %(agent)s)

@@ -1,0 +1,1 @@
+select taskq.end_blob(%(blob)s)

@@ -1,0 +1,2 @@
+select hash, token_id, session_id, path, offers, ended, paths
+  from taskq.identify(%(hashes)s::bytea[])

@@ -1,0 +1,1 @@
+select taskq.remove_input(%(path)s, %(input)s)

@@ -1,0 +1,1 @@
+select sessions, attempts from taskq.revoke_token(%(token_name)s)

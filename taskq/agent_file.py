@@ -1,0 +1,72 @@
+"""The agent as one file that any Python from 3.9 on runs: a zip archive with a first line.
+
+    python -m taskq.agent_file dist/taskq-agent.pyz
+
+The same sources give the same bytes, whenever and wherever it is built with one zlib.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import taskq_agent
+from taskq.version import VERSION
+
+_FIRST_LINE: Final = b"#!/usr/bin/env python3\n"
+_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the first that an archive can name
+_MODE: Final = 0o100644 << 16
+
+# Read by any Python: older ones must be able to say what is the matter.
+_MAIN: Final = """\
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("taskq-agent needs Python 3.9 or later, this is " + sys.version.split()[0])
+
+from taskq_agent.__main__ import main
+
+sys.exit(main())
+"""
+
+# Where importlib.metadata looks for the release.
+_METADATA: Final = f"Metadata-Version: 2.1\nName: taskq\nVersion: {VERSION}\n"
+
+
+def build() -> bytes:
+    """Return the file."""
+    buffer = io.BytesIO()
+    buffer.write(_FIRST_LINE)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in sorted(_members()):
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix, wherever it is built
+            entry.external_attr = _MODE
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def _members() -> Iterator[tuple[str, bytes]]:
+    yield "__main__.py", _MAIN.encode()
+    yield f"taskq-{VERSION}.dist-info/METADATA", _METADATA.encode()
+    package = Path(taskq_agent.__file__).parent
+    for path in package.rglob("*.py"):
+        yield f"taskq_agent/{path.relative_to(package).as_posix()}", path.read_bytes()
+
+
+def main() -> None:
+    """Write the file that is named on the command line."""
+    path = Path(sys.argv[1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(build())
+    path.chmod(0o755)
+    sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
+
+
+if __name__ == "__main__":
+    main()

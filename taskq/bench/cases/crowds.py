@@ -1,0 +1,188 @@
+"""Agents before gateways, as many exchanges as they can get."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from taskq.bench import processes
+from taskq.bench.cases.claims import MAX_BATCH_S, MAX_ONE_S, needs
+from taskq.bench.findings import Finding, Goal, not_measured
+from taskq.bench.gateways import Gateways, gateways, make_certificate
+from taskq.bench.herd import runs, sessions
+from taskq.bench.herd.herd import WARM_S
+from taskq.bench.herd.runs import US, Run
+from taskq.bench.herd.work import Credentials, Work
+from taskq.bench.raw import LEAST_S, Raw
+from taskq.bench.stage import CAMPAIGN, Bench, Stage
+from taskq.bench.turns import compare, ratio
+
+RAW_CLIENTS: Final = 8
+BATCH: Final = 50
+SEVERAL: Final = (2, 3)
+CPU: Final = "CPU time of PostgreSQL and gateway for a task, {} agents"
+
+
+class Crowd:
+    """The sessions of a herd on a stage, on which enough tasks wait before each run."""
+
+    def __init__(
+        self, stage: Stage, count: int, seconds: float, most_a_second: int = MAX_ONE_S
+    ) -> None:
+        self._stage = stage
+        self._seconds = seconds
+        self._need, _ = needs(most_a_second, seconds + WARM_S)
+        self._credentials: tuple[Credentials, ...] = sessions.opened(
+            stage.database, CAMPAIGN, count
+        )
+        self._told_done = 0
+
+    def rate(self, doors: Gateways, work: Work) -> float:
+        """Return the tasks reported a second."""
+        return self.run(doors, work).seen.rate
+
+    def run(self, doors: Gateways, work: Work) -> Run:
+        """Let the first of them work, as many as the work is for; see `runs.run`."""
+        self.feed()
+        done = runs.run(self._stage.database, doors, work, self._credentials, self._seconds)
+        self._told_done += done.seen.tally.reported
+        return done
+
+    def feed(self) -> None:
+        """See to it that enough tasks wait."""
+        self._stage.top_up(self._need)
+        self._stage.settle()
+
+    def lost(self) -> int:
+        """Return how many tasks were reported to be done, acknowledged, and are not."""
+        return max(0, self._told_done - self._stage.client.campaign(CAMPAIGN).status().done)
+
+
+def many(bench: Bench) -> Iterator[Finding]:
+    """Report a task and claim one in each exchange, 512 agents of one gateway."""
+    yield from _one_at_a_time(bench, bench.scale.agents, 3.0)
+
+
+def few(bench: Bench) -> Iterator[Finding]:
+    """Do the same with 64 agents."""
+    yield from _one_at_a_time(bench, bench.scale.agents_few, 2.0)
+
+
+def encrypted(bench: Bench) -> Iterator[Finding]:
+    """Do the same with 512 agents over TLS, beside plain HTTP."""
+    scale, work = bench.scale, Work(bench.scale.agents)
+    with bench.stage() as stage, ExitStack() as entered:
+        certificate = make_certificate(bench.folder)
+        dsn = stage.database.dsn
+        plain = entered.enter_context(gateways(dsn, 1, bench.folder))
+        secret = entered.enter_context(gateways(dsn, 1, bench.folder, certificate))
+        crowd = Crowd(stage, work.agents, scale.seconds)
+        compared = compare(
+            lambda: crowd.rate(secret, replace(work, authority=certificate.file)),
+            lambda: crowd.rate(plain, work),
+            scale.rounds,
+        )
+    yield compared.finding(
+        f"{work.agents} agents of one gateway, TLS", "tasks/s", "plain HTTP", Goal(0.8)
+    )
+
+
+def batches(bench: Bench) -> Iterator[Finding]:
+    """Report and claim 50 tasks in each exchange, 64 agents of one gateway."""
+    scale, work = bench.scale, Work(bench.scale.agents_few, want=BATCH)
+    _, raw_need = needs(MAX_BATCH_S, scale.seconds)
+    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
+        raw = Raw(stage.database, bench.folder)
+        crowd = Crowd(stage, work.agents, scale.seconds, MAX_BATCH_S)
+
+        def raw_rate() -> float:
+            rates = []
+            for clients in (1, RAW_CLIENTS):
+                raw.top_up(raw_need)
+                rates.append(raw.rate("batch", clients, scale.seconds))
+            return max(rates)
+
+        compared = compare(lambda: crowd.rate(doors, work), raw_rate, scale.rounds)
+    yield compared.finding(
+        f"{work.agents} agents of one gateway, {BATCH} tasks in each exchange",
+        "tasks/s",
+        f"raw batch, best of 1 and {RAW_CLIENTS} clients",
+        Goal(0.4),
+    )
+
+
+def several(bench: Bench) -> Iterator[Finding]:
+    """Spread 512 agents over two and three gateways, beside one; count what gets lost."""
+    scale, work = bench.scale, Work(bench.scale.agents)
+    with (
+        bench.stage() as stage,
+        gateways(stage.database.dsn, max(SEVERAL), bench.folder) as doors,
+    ):
+        crowd = Crowd(stage, work.agents, scale.seconds)
+        for count in SEVERAL:
+            compared = compare(
+                partial(crowd.rate, doors.first(count), work),
+                partial(crowd.rate, doors.first(1), work),
+                scale.rounds,
+            )
+            what = f"{work.agents} agents of {count} gateways"
+            yield compared.finding(what, "tasks/s", "of one", None)
+        yield Finding(
+            f"tasks acknowledged and not done, {work.agents} agents of one to three gateways",
+            crowd.lost(),
+            "",
+            goal=Goal(0, "most", timed=False),
+        )
+
+
+def _one_at_a_time(bench: Bench, count: int, at_least: float) -> Iterator[Finding]:
+    scale, work = bench.scale, Work(count)
+    _, raw_need = needs(MAX_ONE_S, scale.seconds)
+    ours_us: list[float | None] = []
+    raw_us: list[float] = []
+    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
+        raw = Raw(stage.database, bench.folder)
+        crowd = Crowd(stage, count, scale.seconds)
+        root = processes.server_process(stage.database)
+
+        def our_rate() -> float:
+            done = crowd.run(doors, work)
+            ours_us.append(done.cpu_us)
+            return done.seen.rate
+
+        def raw_rate() -> float:
+            raw.top_up(raw_need)
+            before = processes.cpu_s(root) if root else 0.0
+            rate, clients = runs.spent_by_children(
+                lambda: raw.rate("one", RAW_CLIENTS, scale.seconds)
+            )
+            spent = clients + (processes.cpu_s(root) if root else 0.0) - before
+            raw_us.append(US * spent / (rate * max(LEAST_S, round(scale.seconds))))
+            return rate
+
+        compared = compare(our_rate, raw_rate, scale.rounds)
+    yield compared.finding(
+        f"{count} agents of one gateway, one task in each exchange",
+        "tasks/s",
+        f"raw one-row, {RAW_CLIENTS} clients",
+        Goal(at_least),
+    )
+    yield _cpu(count, [us for us in ours_us if us is not None], raw_us)
+
+
+def _cpu(count: int, ours_us: list[float], raw_us: list[float]) -> Finding:
+    what = CPU.format(count)
+    if not ours_us:
+        return not_measured(what, "the server is on another machine")
+    return Finding(
+        what,
+        statistics.median(ours_us),
+        "µs",
+        "of PostgreSQL and pgbench, raw one-row",
+        statistics.median(raw_us),
+        ratio([own / bound for own, bound in zip(ours_us, raw_us, strict=True)]),
+    )

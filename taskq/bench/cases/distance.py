@@ -1,0 +1,70 @@
+"""Agents, gateway and database far from each other."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Final
+
+from taskq.bench.cases.crowds import Crowd
+from taskq.bench.findings import Finding, Goal, not_measured
+from taskq.bench.gateways import HOST, Gateways, gateways
+from taskq.bench.herd.work import Address, Work
+from taskq.bench.stage import Bench
+from taskq.bench.turns import compare
+from taskq.bench.wan import delayed
+
+ROUND_TRIP_S: Final = 0.25
+DATABASE_ROUND_TRIP_S: Final = 0.025
+PORT: Final = 6432
+"""Names a socket; there is no TCP."""
+
+
+def agents(bench: Bench) -> Iterator[Finding]:
+    """Let 1,000 agents be a quarter of a second away from their gateway."""
+    scale, work = bench.scale, Work(bench.scale.agents_far, spread_s=ROUND_TRIP_S)
+    most = work.agents / ROUND_TRIP_S
+    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
+        target = "{0.host}:{0.port}".format(*doors.addresses)
+        listener = socket.create_server((HOST, 0), backlog=work.agents)
+        far = Gateways((Address(*listener.getsockname()),), doors.pids)
+        with listener, delayed(listener, target, ROUND_TRIP_S / 2):
+            crowd = Crowd(stage, work.agents, scale.seconds)
+            compared = compare(
+                lambda: crowd.rate(far, work),
+                lambda: most,
+                scale.rounds,
+            )
+    yield compared.finding(
+        f"{work.agents:,} agents, {1_000 * ROUND_TRIP_S:g} ms from their gateway and back",
+        "tasks/s",
+        "agents / round trip",
+        Goal(0.9),
+    )
+
+
+def database(bench: Bench) -> Iterator[Finding]:
+    """Let the database be 25 ms away from the gateway of 2,000 agents, beside none."""
+    scale, work = bench.scale, Work(bench.scale.agents_far_database)
+    what = f"{work.agents:,} agents, gateway {1_000 * DATABASE_ROUND_TRIP_S:g} ms from the database"
+    with bench.stage() as stage, ExitStack() as entered:
+        (server,) = stage.database.rows("bench_server")
+        if not server["here"]:
+            yield not_measured(what, "the server is not reached by a socket of this machine")
+            return
+        target = f"{server['socket_dir']}/.s.PGSQL.{server['port']}"
+        listener = entered.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(f"{bench.folder}/.s.PGSQL.{PORT}")
+        listener.listen()
+        entered.enter_context(delayed(listener, target, DATABASE_ROUND_TRIP_S / 2))
+        dsn = f"host={bench.folder} port={PORT} user={server['role']} dbname={server['database']}"
+        far = entered.enter_context(gateways(dsn, 1, bench.folder))
+        near = entered.enter_context(gateways(stage.database.dsn, 1, bench.folder))
+        crowd = Crowd(stage, work.agents, scale.seconds)
+        compared = compare(
+            lambda: crowd.rate(far, work),
+            lambda: crowd.rate(near, work),
+            scale.rounds,
+        )
+    yield compared.finding(what, "tasks/s", "the same beside it", Goal(0.7))

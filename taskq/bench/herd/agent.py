@@ -1,0 +1,191 @@
+"""One agent of a herd: what it says next, and when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import MutableSequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from taskq.bench.herd import messages
+from taskq.bench.herd.connection import Connection, Route
+from taskq.bench.herd.messages import Phrases, Response, Task
+from taskq.bench.herd.work import Credentials, Tally, Work
+from taskq.bench.latencies import bucket
+from taskq.bench.loop import Loop
+from taskq_agent.protocol import LeaseIds
+
+OK: Final = int(HTTPStatus.OK)
+BUSY: Final = (int(HTTPStatus.TOO_MANY_REQUESTS), int(HTTPStatus.SERVICE_UNAVAILABLE))
+SERVER_ERRORS: Final = int(HTTPStatus.INTERNAL_SERVER_ERROR)
+RETRY_S: Final = 0.5
+"""After a connection was lost and after an error of the gateway."""
+DRY_S: Final = 0.01
+"""After a claim that found nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the agents of a process have in common.
+
+    latencies: counts by bucket. attempts: all that were ever claimed.
+    """
+
+    loop: Loop
+    work: Work
+    tally: Tally
+    latencies: MutableSequence[int]
+    attempts: set[int] = field(default_factory=set)
+    lease_ids: LeaseIds = field(default_factory=LeaseIds)
+
+
+class Agent:
+    """Never holds more than it wants; reports with each claim what it has claimed before.
+
+    credentials: None while it has not enrolled. tasks: in hand. drawn: the newest lease id.
+    """
+
+    __slots__ = (
+        "_asked_at",
+        "_connected",
+        "_connection",
+        "_enrolment",
+        "_host",
+        "_phrases",
+        "_request",
+        "_served",
+        "_shared",
+        "credentials",
+        "drawn",
+        "route",
+        "tasks",
+    )
+
+    def __init__(
+        self, shared: Shared, route: Route, number: int, credentials: Credentials | None
+    ) -> None:
+        self._shared = shared
+        self._host = f"{route.gateway.host}:{route.gateway.port}"
+        self._enrolment = b""
+        self._phrases: Phrases | None = None
+        self._request = b""
+        self._asked_at = 0.0
+        self._connected = self._served = False
+        self._connection = Connection(
+            shared.loop,
+            route,
+            shared.tally,
+            opened=self._opened,
+            answered=self._answered,
+            lost=self._lost,
+        )
+        self.route = route
+        self.credentials = credentials
+        self.tasks: list[Task] = []
+        self.drawn = ""
+        if credentials is None:
+            self._enrolment = messages.enrolment(shared.work, self._host, number)
+        else:
+            self._know(credentials)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has asked and not been answered."""
+        return bool(self._request)
+
+    def connect(self) -> None:
+        """Open the connection, before there is anything to say."""
+        self._connection.open()
+
+    def turn(self, due: float) -> None:
+        """Report what is in hand and claim more, or enroll. due: since when it would have."""
+        self._asked_at = due
+        if self._phrases is None:
+            self._request = self._enrolment
+        else:
+            self.drawn = self._shared.lease_ids()
+            self._request = self._phrases.exchange(self.tasks, self.drawn)
+            self._shared.tally.asked += 1
+        self._connection.send(self._request)
+
+    def _know(self, credentials: Credentials) -> None:
+        work = self._shared.work
+        self.credentials = credentials
+        self._phrases = Phrases(credentials, self._host, work.want, work.wait_s)
+
+    def _opened(self) -> None:
+        self._shared.tally.connected += not self._connected
+        self._connected = True
+
+    def _answered(self, response: Response) -> None:
+        tally = self._shared.tally
+        if response.status == OK:
+            try:
+                self._heard(response.body)
+            except msgspec.DecodeError:
+                tally.failed += 1
+                self._again(RETRY_S)
+        elif response.status in BUSY:
+            tally.busy += 1
+            self._again(response.retry_after_s)
+        elif response.status >= SERVER_ERRORS:
+            tally.failed += 1
+            self._again(RETRY_S)
+        else:
+            tally.refused += 1
+            self._request = b""
+
+    def _lost(self) -> None:
+        self._shared.tally.broken += 1
+        self._again(RETRY_S)
+
+    def _again(self, after_s: float) -> None:
+        """Say the same again after a while: not before, and not all at once."""
+        wait_s = after_s * random.uniform(1.0, 1.5)  # noqa: S311  # spreads the askers
+        self._shared.loop.at(self._shared.loop.now + wait_s, self._repeat)
+
+    def _repeat(self) -> None:
+        if self._request:
+            self._connection.send(self._request)
+        else:
+            self._connection.open()
+
+    def _heard(self, body: bytes) -> None:
+        if self._phrases is None:
+            self._know(messages.welcome(body))
+            self.turn(self._asked_at)
+            return
+        shared, answer = self._shared, messages.answer(body)
+        shared.latencies[bucket(shared.loop.now - self._asked_at)] += 1
+        self._request = b""
+        self._count(answer)
+        self.tasks = answer.tasks
+        if shared.work.rate is not None:
+            return
+        if not answer.tasks:
+            shared.loop.at(shared.loop.now + DRY_S, self._next)
+        elif not shared.work.content:
+            self.turn(shared.loop.now)
+
+    def _next(self) -> None:
+        self.turn(self._shared.loop.now)
+
+    def _count(self, answer: messages.Answer) -> None:
+        tally, attempts = self._shared.tally, self._shared.attempts
+        accepted = answer.accepted()
+        tally.reported += accepted
+        tally.rejected += len(self.tasks) - accepted
+        tally.claimed += len(answer.tasks)
+        if not answer.tasks:
+            tally.empty += 1
+        elif not self._served:
+            tally.served += 1
+            self._served = True
+        for task in answer.tasks:
+            # Of two agents of different processes the fence tells: one report is rejected.
+            attempt = (task.campaign << 64 | task.task) << 16 | task.attempt
+            tally.twice += attempt in attempts
+            attempts.add(attempt)

@@ -1,0 +1,115 @@
+"""What the agents of a herd do, and what they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from typing_extensions import Self
+
+
+class Address(NamedTuple):
+    """Where a gateway listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who an agent is: the number of its session, and the token that proves it."""
+
+    session: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What each agent does.
+
+    agents: of all processes together. want: tasks in an exchange. rate: exchanges a second of all
+    agents together, spread evenly and measured from when they were due; None: each agent asks again
+    as soon as it is answered. wait_s: how long the gateway may keep a claim that finds nothing.
+    beat_s: a heartbeat of each agent so often; None: none. content: whether an agent that has a
+    task goes on working on it and asks no more. spread_s: over how long the first exchanges are
+    spread. enrol: the enrolment token of agents that come without a session and connect only when
+    they first speak; empty: they have sessions, and all are connected before the work begins.
+    authority: the certificates to trust, for TLS. kept: whether the connection is kept between
+    exchanges. resumed: whether a new one resumes the TLS session of the last.
+    """
+
+    agents: int
+    processes: int = 1
+    want: int = 1
+    rate: float | None = None
+    wait_s: float = 0.0
+    beat_s: float | None = None
+    content: bool = False
+    spread_s: float = 0.0
+    enrol: str = ""
+    campaign: str = "/"
+    authority: Path | None = None
+    kept: bool = True
+    resumed: bool = False
+
+    def numbers(self, process: int) -> range:
+        """Return which of the agents are those of a process."""
+        return range(process, self.agents, self.processes)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has happened so far.
+
+    connected: agents that have had a connection. asked: exchanges begun. reported: tasks whose
+    report was accepted. claimed: tasks; served: agents that have had one; empty: claims that found
+    nothing. beats: heartbeats answered. resumed: connections that resumed a TLS session. reopened:
+    kept connections that the gateway had closed.
+    late: exchanges left out since the one before was not answered when they were due.
+    busy: answers that say when to try again. What must not be: refused: requests that the gateway
+    will not take; failed: other answers that are none; broken: connections lost or not had;
+    rejected: reports with another verdict; twice: attempts claimed a second time.
+    """
+
+    connected: int = 0
+    asked: int = 0
+    reported: int = 0
+    claimed: int = 0
+    served: int = 0
+    empty: int = 0
+    beats: int = 0
+    resumed: int = 0
+    reopened: int = 0
+    late: int = 0
+    busy: int = 0
+    refused: int = 0
+    failed: int = 0
+    broken: int = 0
+    rejected: int = 0
+    twice: int = 0
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """What went wrong, by kind; empty if nothing did."""
+        return {kind: count for kind in KINDS if (count := getattr(self, kind))}
+
+    def values(self) -> list[int]:
+        """Return the counts, in the order of `NAMES`."""
+        return [getattr(self, name) for name in NAMES]
+
+    def since(self, before: Tally) -> Tally:
+        """Return what has happened since."""
+        return Tally(
+            *(now - then for now, then in zip(self.values(), before.values(), strict=True))
+        )
+
+    @classmethod
+    def total(cls, rows: Iterable[Iterable[int]]) -> Self:
+        """Return the sum of some, each as its `values`."""
+        return cls(*map(sum, zip(*rows, strict=True)))
+
+
+NAMES: Final = tuple(one.name for one in fields(Tally))
+KINDS: Final = ("late", "busy", "refused", "failed", "broken", "rejected", "twice")

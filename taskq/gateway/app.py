@@ -1,0 +1,248 @@
+"""The gateway's requests, as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import iterate_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from taskq import agent_file
+from taskq.errors import Forbidden, Unauthorized
+from taskq.gateway import messages, metrics
+from taskq.gateway.errors import Failure, TooLarge, failure
+from taskq.gateway.identities import Agent, Identity, Manager
+from taskq.gateway.log import log
+from taskq.gateway.management import Management
+from taskq.gateway.openapi import document
+from taskq.gateway.service import Service
+from taskq_agent.errors import SessionLost
+from taskq_agent.transport import MAX_BLOB_BYTES
+
+JSON: Final = "application/json"
+_RANGE: Final = re.compile(r"bytes=(\d{1,12})-")
+_BEARER: Final = "bearer "
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class App:
+    """The endpoints; `asgi` is the application."""
+
+    def __init__(self, service: Service, management: Management) -> None:
+        self._service = service
+        self._management = management
+        routes = [
+            Route("/v1/sessions", self._told(self.open), methods=["POST"]),
+            Route("/v1/session", self._told(self.close), methods=["DELETE"]),
+            Route("/v1/exchange", self._told(self.exchange), methods=["POST"]),
+            Route("/v1/beat", self._told(self.beat), methods=["POST"]),
+            Route("/v1/blobs/{digest}", self._told(self.read_blob), methods=["GET"]),
+            Route("/v1/blobs/{digest}", self._told(self.write_blob), methods=["PUT"]),
+            Route("/v1/campaigns", self._told(self.campaigns), methods=["GET"]),
+            Route("/v1/campaigns/state", self._told(self.set_state), methods=["POST"]),
+            Route("/v1/tasks", self._told(self.add_tasks), methods=["POST"]),
+            Route("/v1/openapi.json", self._told(self.openapi), methods=["GET"]),
+            Route("/metrics", self._told(self.metrics), methods=["GET"]),
+            Route("/healthz", self._told(self.health), methods=["GET"]),
+            Route("/readyz", self._told(self.ready), methods=["GET"]),
+            Route("/taskq-agent.pyz", self._told(self.agent_file), methods=["GET"]),
+        ]
+        self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
+        self.asgi.router.redirect_slashes = False  # to wherever a stranger's Host header says
+
+    # Agents
+
+    async def open(self, request: Request) -> Response:
+        """POST /v1/sessions."""
+        token = _token(request)
+        hello = messages.read_hello(await _body(request))
+        # Without the zone of a link-local address, which means nothing elsewhere.
+        address = request.client.host.partition("%")[0] if request.client else ""
+        return _json(await self._service.open(token, hello, address))
+
+    async def close(self, request: Request) -> Response:
+        """DELETE /v1/session."""
+        await self._service.close_session(_token(request))
+        return Response(status_code=204)
+
+    async def exchange(self, request: Request) -> Response:
+        """POST /v1/exchange; mostly the shortcut gets there first."""
+        agent = await self._service.agent(_token(request))
+        body = await _body(request, messages.MAX_EXCHANGE_BYTES)
+        message = messages.read_exchange(body)
+        answer = await self._service.exchanged(agent, message)
+        return _json(self._service.ordered(message, answer))
+
+    async def beat(self, request: Request) -> Response:
+        """POST /v1/beat."""
+        agent = await self._service.agent(_token(request))
+        return _json(await self._service.beat(agent, messages.read_beat(await _body(request))))
+
+    # Blobs
+
+    async def read_blob(self, request: Request) -> Response:
+        """GET /v1/blobs/{digest}."""
+        identity = await self._identity(request, anew=True)
+        digest = request.path_params["digest"]
+        if isinstance(identity, Agent):
+            await self._service.check_input(identity, digest)
+        size = await asyncio.to_thread(self._management.blobs.size, digest)
+        wanted = _RANGE.fullmatch(request.headers.get("range", ""))
+        offset = int(wanted[1]) if wanted else 0
+        if wanted and offset >= size:
+            return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
+        headers = {"content-length": str(size - offset), "accept-ranges": "bytes"}
+        if wanted:
+            headers["content-range"] = f"bytes {offset}-{size - 1}/{size}"
+        chunks = iterate_in_threadpool(self._management.blobs.read(digest, offset))
+        return StreamingResponse(
+            chunks, 206 if wanted else 200, headers, media_type="application/octet-stream"
+        )
+
+    async def write_blob(self, request: Request) -> Response:
+        """PUT /v1/blobs/{digest}."""
+        await self._identity(request, anew=True)
+        data = await _body(request, MAX_BLOB_BYTES)
+        digest = request.path_params["digest"]
+        await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
+        return Response(status_code=204)
+
+    # Managers
+
+    async def campaigns(self, request: Request) -> Response:
+        """GET /v1/campaigns."""
+        manager = await self._manager(request)
+        path = request.query_params.get("path", manager.paths[0])
+        return _json({"campaigns": await self._management.campaigns(manager, path)})
+
+    async def set_state(self, request: Request) -> Response:
+        """POST /v1/campaigns/state."""
+        manager = await self._manager(request)
+        wanted = messages.read_state(await _body(request))
+        changed = await self._management.set_state(manager, wanted.path, wanted.state)
+        self._service.poke()
+        return _json({"changed": changed})
+
+    async def add_tasks(self, request: Request) -> Response:
+        """POST /v1/tasks."""
+        manager = await self._manager(request)
+        wanted = messages.read_new_tasks(await _body(request, messages.MAX_EXCHANGE_BYTES))
+        added = await self._management.add_tasks(manager, wanted)
+        self._service.poke()
+        return _json({"added": added})
+
+    async def metrics(self, request: Request) -> Response:
+        """GET /metrics."""
+        await self._manager(request)
+        return Response(self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
+
+    # Everybody
+
+    async def openapi(self, _: Request) -> Response:
+        """GET /v1/openapi.json."""
+        return _json(document())
+
+    async def health(self, _: Request) -> Response:
+        """GET /healthz: the process lives."""
+        return _json({"status": "ok"})
+
+    async def ready(self, _: Request) -> Response:
+        """GET /readyz: it serves, and its database answers."""
+        await self._service.check_ready()
+        return _json({"status": "ok"})
+
+    async def agent_file(self, _: Request) -> Response:
+        """GET /taskq-agent.pyz."""
+        return Response(await asyncio.to_thread(_agent_file), media_type="application/zip")
+
+    # What several of these share
+
+    async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
+        # Anew where no statement on the session follows, which would find out that it has ended.
+        return await self._service.identities.identify(_token(request), anew=anew)
+
+    async def _manager(self, request: Request) -> Manager:
+        try:
+            identity = await self._identity(request)
+        except SessionLost:
+            identity = None
+        if not isinstance(identity, Manager):
+            raise Forbidden("this needs a manager's token")
+        return identity
+
+    def _told(self, endpoint: Endpoint) -> Endpoint:
+        """Turn the errors of an endpoint into answers."""
+
+        async def told(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except ClientDisconnect:
+                self._service.metrics.abandoned += 1
+                return Response(status_code=499)
+            except Exception as error:  # noqa: BLE001  # all are told, and defects logged
+                return self._answer(failure(error), error)
+
+        return told
+
+    def _answer(self, known: Failure, error: Exception) -> Response:
+        self._service.metrics.failures[known.code] += 1
+        if known.code == "defect":
+            log.exception("a request failed", exc_info=error)
+        headers = {}
+        if known.retry:
+            headers["retry-after"] = str(self._service.retry_after_s())
+        return Response(known.body(), known.status, headers, media_type=JSON)
+
+    async def _http_error(self, _: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        headers = error.headers if isinstance(error, HTTPException) else None
+        code, text = _ROUTING.get(status, ("malformed", "this cannot be read"))
+        self._service.metrics.failures[code] += 1
+        return Response(Failure(status, code, text).body(), status, headers, media_type=JSON)
+
+
+_ROUTING: Final = {
+    404: ("not_found", "there is nothing at this path; see /v1/openapi.json"),
+    405: ("not_allowed", "this path has other methods; see /v1/openapi.json"),
+}
+
+
+def bearer(value: str) -> str:
+    """Return the token in an Authorization header; raise `Unauthorized` if there is none."""
+    if not value[: len(_BEARER)].lower() == _BEARER:
+        raise Unauthorized("no token; send it as `Authorization: Bearer TOKEN`")
+    return value[len(_BEARER) :].strip()
+
+
+def _token(request: Request) -> str:
+    return bearer(request.headers.get("authorization", ""))
+
+
+async def _body(request: Request, most: int = messages.MAX_BODY_BYTES) -> bytes:
+    """Return the body; raise `TooLarge` before more than `most` bytes have been kept."""
+    if int(request.headers.get("content-length", 0)) > most:
+        raise TooLarge(f"a body of at most {most} bytes is allowed here")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise TooLarge(f"a body of at most {most} bytes is allowed here")
+    return bytes(body)
+
+
+def _json(answer: object) -> Response:
+    return Response(messages.encode(answer), media_type=JSON)
+
+
+@cache
+def _agent_file() -> bytes:
+    return agent_file.build()

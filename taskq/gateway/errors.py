@@ -1,0 +1,78 @@
+"""How an error is told over HTTP: a status, a code for programs, a sentence for people."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from taskq import errors
+from taskq.database import SessionEnded
+from taskq.gateway.messages import BadRequest, encode
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
+
+#: Agents a second that a gateway lets come back: a second try finds it less busy than the first.
+_BACK_PER_S: Final = 1_000
+
+
+class Busy(Exception):
+    """There is too much to do already; come again later."""
+
+
+class Draining(Exception):
+    """This gateway is about to end; use another one."""
+
+
+class TooLarge(Exception):
+    """A body is larger than is allowed."""
+
+
+class TooSlow(Exception):
+    """A body did not arrive in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An answer that is an error. retry: whether the same request may succeed later."""
+
+    status: int
+    code: str
+    message: str
+    retry: bool = False
+
+    def body(self) -> bytes:
+        """Return the answer's body."""
+        return encode({"error": {"code": self.code, "message": self.message}})
+
+
+def failure(error: Exception) -> Failure:
+    """Return what is told of an error; one that nobody has foreseen is told without its text."""
+    for kind, status, code in _KNOWN:
+        if isinstance(error, kind):
+            return Failure(status, code, str(error) or (kind.__doc__ or ""), retry=status == 503)  # noqa: PLR2004
+    return Failure(500, "defect", "the gateway has failed; its log says why")
+
+
+def retry_after_s(connections: int) -> float:
+    """Return for how long to stay away, so that so many agents do not come back together."""
+    spread_s = max(1.0, connections / _BACK_PER_S)
+    return round(random.uniform(0.5, 0.5 + spread_s), 2)  # noqa: S311  # spreads them
+
+
+_KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (BadRequest, 400, "malformed"),
+    (errors.Unauthorized, 401, "unauthorized"),
+    (errors.Forbidden, 403, "forbidden"),
+    (errors.NotFound, 404, "not_found"),
+    (TooSlow, 408, "too_slow"),
+    (errors.Conflict, 409, "conflict"),
+    (SessionLost, 410, "session_lost"),
+    (SessionEnded, 410, "session_lost"),
+    (TooLarge, 413, "too_large"),
+    (errors.UsageError, 422, "refused"),
+    (Refused, 422, "refused"),
+    (Busy, 503, "busy"),
+    (Draining, 503, "draining"),
+    (TransportFailed, 503, "unavailable"),
+    (errors.Unavailable, 503, "unavailable"),
+)

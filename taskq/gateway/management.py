@@ -1,0 +1,57 @@
+"""What campaign managers can do over HTTP: look, steer, add tasks. Each in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+from taskq.blob_store import BlobStore
+from taskq.client import Client
+from taskq.errors import Forbidden
+from taskq.gateway.identities import Manager
+from taskq.gateway.messages import NewTasks
+from taskq.model import Seed, check_path
+
+
+class Management:
+    """The verbs of managers, within the campaigns that their tokens are for."""
+
+    def __init__(self, client: Client, blobs: BlobStore) -> None:
+        self._client = client
+        self.blobs = blobs
+
+    async def campaigns(self, manager: Manager, path: str) -> list[dict[str, Any]]:
+        """Return the counts of a campaign, and of those directly below it."""
+        check(manager, path)
+
+        def looked() -> list[dict[str, Any]]:
+            found = self._client.campaign(path)
+            return [asdict(one) for one in (found.status(), *found.children())]
+
+        return await asyncio.to_thread(looked)
+
+    async def set_state(self, manager: Manager, path: str, state: str) -> bool:
+        """Open, pause or cancel a campaign; return whether that changed anything."""
+        check(manager, path)
+
+        def changed() -> bool:
+            campaign = self._client.campaign(path)
+            if state == "cancelled":
+                return campaign.cancel() > 0
+            return campaign.pause() if state == "paused" else campaign.resume()
+
+        return await asyncio.to_thread(changed)
+
+    async def add_tasks(self, manager: Manager, wanted: NewTasks) -> int:
+        """Add tasks; return how many are new."""
+        check(manager, wanted.path)
+        seeds = [Seed(task.payload, task.key, task.priority) for task in wanted.tasks]
+        campaign = await asyncio.to_thread(self._client.campaign, wanted.path)
+        return (await asyncio.to_thread(campaign.seed, seeds)).added
+
+
+def check(manager: Manager, path: str) -> None:
+    """Raise `Forbidden` unless the token is for this campaign, `InvalidPath` if it is none."""
+    if not manager.may(check_path(path)):
+        raise Forbidden(f"this token is not for {path}")

@@ -1,0 +1,217 @@
+"""What may come in over HTTP, and its limits: everything is checked here, once, at the edge.
+
+Requests are decoded into these types and no others; what does not fit is refused with the place
+and the reason. Members that are not known are passed over, so that a newer agent can speak with an
+older gateway. The OpenAPI document is made of the same types.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from taskq import beats, model
+from taskq_agent import protocol
+
+MAX_DEPTH: Final = 100
+MAX_EXCHANGE_BYTES: Final = 8 << 20
+MAX_BODY_BYTES: Final = 1 << 20
+LONGEST_WAIT_S: Final = 50.0
+_MAX_HELD: Final = beats.MOST_NAMED
+_MAX_OFFERS: Final = 100
+
+_TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
+# What JSON can write and jsonb cannot hold. Found by a quick look, which may be wrong.
+_SUSPECT: Final = re.compile(rb"\\u0000|\\u[dD][89a-fA-F]")
+_UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+Id = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Lease = Annotated[str, Meta(pattern=_UUID, max_length=36)]  # `$` lets a line feed pass
+MaybeLease = Annotated[str, Meta(pattern=f"^$|{_UUID}", max_length=36)]
+Name = Annotated[str, Meta(max_length=200)]
+Path = Annotated[str, Meta(min_length=1, max_length=model.MAX_PATH_CHARS)]
+Text = Annotated[str, Meta(max_length=protocol.MAX_ERROR_CHARS)]
+Key = Annotated[str, Meta(min_length=1, max_length=model.MAX_KEY_CHARS)]
+Small = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class BadRequest(ValueError):
+    """A body is not what it has to be."""
+
+
+class Hello(Struct):
+    """An agent presents itself; see `taskq_agent.protocol.Hello`."""
+
+    key: Lease
+    campaign: Path
+    name: Name = ""
+    host: Name = ""
+    pid: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    site: Name = ""
+    slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    release: Annotated[str, Meta(max_length=50)] = ""
+    offers: Annotated[tuple[Name, ...], Meta(max_length=_MAX_OFFERS)] = ()
+
+
+class Report(Struct, omit_defaults=True):
+    """How an attempt ended; see `taskq_agent.protocol.Report`.
+
+    It is written as it was read, without what goes without saying, and with the session.
+    """
+
+    campaign: Id
+    task: Id
+    lease: Lease
+    outcome: Literal["done", "failed", "released"]
+    result: Raw | UnsetType = UNSET
+    retry: bool = True
+    started: bool = True
+    error_class: Annotated[str, Meta(max_length=200)] | None = None
+    error: Text | None = None
+    exit_code: Small | None = None
+    tail: Annotated[str, Meta(max_length=protocol.MAX_TAIL_BYTES)] | None = None
+    phases: Annotated[dict[Name, float], Meta(max_length=50)] = {}
+    session: int | None = None
+
+
+class Exchange(Struct):
+    """One round trip; see `taskq_agent.protocol.Request`."""
+
+    reports: Annotated[tuple[Report, ...], Meta(max_length=protocol.MAX_CLAIM)] = ()
+    want: Annotated[int, Meta(ge=0, le=protocol.MAX_CLAIM)] = 0
+    lease: MaybeLease = ""
+    lifetime_s: Annotated[float, Meta(ge=-1e9, le=1e9)] | None = None
+    wait_s: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
+    until_empty: bool = False
+
+
+class Held(Struct):
+    """The fence of an attempt."""
+
+    campaign: Id
+    task: Id
+    lease: Lease
+
+
+class Beat(Struct):
+    """A session lives and holds these; see `taskq_agent.protocol.Beat`."""
+
+    held: Annotated[tuple[Held, ...], Meta(max_length=_MAX_HELD)] = ()
+    pending: Annotated[tuple[Lease, ...], Meta(max_length=100)] = ()
+    drawn: MaybeLease = ""
+
+
+class State(Struct):
+    """A campaign is to be opened, paused or cancelled."""
+
+    path: Path
+    state: Literal["open", "paused", "cancelled"]
+
+
+class NewTask(Struct):
+    """A task to be; see `taskq.Seed`."""
+
+    payload: dict[str, Any]
+    key: Key | None = None
+    priority: Annotated[int, Meta(ge=-32_767, le=32_767)] = 0
+
+
+class NewTasks(Struct):
+    """Some tasks for a campaign."""
+
+    path: Path
+    tasks: Annotated[tuple[NewTask, ...], Meta(min_length=1, max_length=1_000)]
+
+
+Message = TypeVar("Message")
+
+
+class Reader(Generic[Message]):
+    """Reads one kind of message."""
+
+    def __init__(self, kind: type[Message]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def read(self, body: bytes) -> Message:
+        """Return the message; raise `BadRequest`."""
+        try:
+            message = self._decoder.decode(body)
+        except RecursionError:
+            raise BadRequest(_TOO_DEEP) from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadRequest(str(error)) from None
+        if _is_suspect(body):
+            _check_storable(body)
+        return message
+
+
+read_hello: Final = Reader(Hello).read
+read_exchange: Final = Reader(Exchange).read
+read_beat: Final = Reader(Beat).read
+read_state: Final = Reader(State).read
+read_new_tasks: Final = Reader(NewTasks).read
+
+encode: Final = msgspec.json.Encoder().encode
+
+
+def report_text(report: Report, session: int) -> str:
+    """Return a report as the server-side functions take it; raise `BadRequest`."""
+    if report.result is not UNSET:
+        _check_result(report)
+    if not report.lease:
+        raise BadRequest("a report needs a lease")
+    report.session = session
+    try:
+        return encode(report).decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"a result is not valid Unicode: {error}") from None
+
+
+def _check_result(report: Report) -> None:
+    raw = bytes(report.result)  # type: ignore[arg-type]  # a buffer, which its stub does not say
+    if raw == b"null":
+        report.result = UNSET  # not the JSON value null, which would be a result
+    elif not raw.startswith(b"{"):
+        raise BadRequest("a result must be an object")
+    elif len(raw) > protocol.MAX_RESULT_BYTES:
+        raise BadRequest(
+            f"a result of {len(raw)} bytes; {protocol.MAX_RESULT_BYTES} at most: "
+            "upload it as a blob"
+        )
+
+
+def _is_suspect(body: bytes) -> bool:
+    """Tell, by a quick look, whether a body may hold what cannot be stored."""
+    return (
+        _SUSPECT.search(body) is not None
+        or b"\x00" in body
+        or body.count(b"{") + body.count(b"[") > MAX_DEPTH
+    )
+
+
+def _check_storable(body: bytes) -> None:
+    """Refuse NUL and lone surrogates, wherever they stand, and what is nested too deep."""
+    try:
+        _check_values(msgspec.json.decode(body), 0)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise BadRequest(f"a string is not valid Unicode: {error}") from None
+    except RecursionError:
+        raise BadRequest(_TOO_DEEP) from None
+
+
+def _check_values(value: object, depth: int) -> None:
+    if isinstance(value, str):
+        value.encode()
+        if "\x00" in value:
+            raise BadRequest("a NUL character, which the database cannot store")
+    elif isinstance(value, (list, dict)):
+        if depth == MAX_DEPTH:
+            raise BadRequest(_TOO_DEEP)
+        for one in value:
+            _check_values(one, depth + 1)
+        if isinstance(value, dict):
+            for one in value.values():
+                _check_values(one, depth + 1)

@@ -1,0 +1,101 @@
+"""What the gateway counts, for Prometheus.
+
+Plain numbers, which cost the hot path next to nothing; they become metrics when somebody asks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+#: Upper bounds of the latency histogram, in seconds.
+BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_TITLES: Final = {
+    "exchanges": "Exchanges taken in",
+    "reports": "Reports taken in",
+    "tasks": "Tasks handed out",
+    "beats": "Beats taken in",
+    "opened": "Sessions opened",
+    "abandoned": "Requests whose client was gone before the answer",
+    "slow": "Connections closed since a request did not arrive in time",
+}
+
+
+@dataclass(slots=True)
+class Metrics:
+    """The numbers of one gateway. waiting: claims kept back until there is something to claim."""
+
+    exchanges: int = 0
+    reports: int = 0
+    tasks: int = 0
+    beats: int = 0
+    opened: int = 0
+    abandoned: int = 0
+    slow: int = 0
+    waiting: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    _seconds: float = 0.0
+    _buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+
+    def took(self, seconds: float) -> None:
+        """Count an exchange that was answered at once, after so many seconds."""
+        self._seconds += seconds
+        self._buckets[bisect_left(BUCKETS, seconds)] += 1
+
+    def families(self, connections: int, queued: int) -> Iterator[Metric]:
+        """Yield everything as Prometheus knows it."""
+        for name, title in _TITLES.items():
+            yield CounterMetricFamily(f"taskq_gateway_{name}", title, getattr(self, name))
+        gauges = {
+            "connections": ("Clients connected", connections),
+            "queued": ("Exchanges that wait for a statement", queued),
+            "waiting": ("Claims kept back until there is something to claim", self.waiting),
+        }
+        for name, (title, value) in gauges.items():
+            yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)
+        failures = CounterMetricFamily(
+            "taskq_gateway_failures", "Requests answered with an error", labels=["code"]
+        )
+        for code, count in self.failures.items():
+            failures.add_metric([code], count)
+        yield failures
+        total, buckets = 0, []
+        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self._buckets, strict=True):
+            total += count
+            buckets.append((bound, total))
+        yield HistogramMetricFamily(
+            "taskq_gateway_exchange_seconds",
+            "From the request to the answer of exchanges that were not kept back",
+            buckets,
+            self._seconds,
+        )
+
+
+class _Once(Collector):
+    """Families for one answer."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def text(metrics: Metrics, *, connections: int, queued: int) -> bytes:
+    """Return the numbers in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_Once(list(metrics.families(connections, queued))))
+    return generate_latest(registry)

@@ -1,0 +1,238 @@
+"""Runs a gateway: sockets, TLS, upkeep, and an end in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import logging
+import math
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+import uvloop
+
+from taskq.blob_store import BlobStore
+from taskq.client import Client
+from taskq.database import Database
+from taskq.errors import TaskqError, Unavailable
+from taskq.gateway.app import App
+from taskq.gateway.connection import IDLE_S, sweep
+from taskq.gateway.log import log
+from taskq.gateway.management import Management
+from taskq.gateway.service import Service, Settings
+from taskq.gateway.shortcut import AgentConnection
+from taskq.gateway.tls import Certificate
+from taskq.keeper import Keeper
+
+BACKLOG: Final = 4_096
+LOOK_S: Final = 2.0
+KEEPER_END_S: Final = 5.0
+#: In the end, for how long what is under way may go on; who sends half a request waits in vain.
+LAST_ANSWERS_S: Final = 10
+_OBJECTS_BETWEEN_GC: Final = 50_000
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a gateway is reached.
+
+    port 0: any that is free. shared: other processes may listen there too (SO_REUSEPORT); the
+    kernel then spreads the connections. proxies: addresses whose word on where a request comes from
+    is believed.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8443
+    shared: bool = False
+    certificate: Certificate | None = None
+    proxies: tuple[str, ...] = ()
+
+    def bind(self) -> socket.socket:
+        """Return a socket that listens; raise `Unavailable` if that cannot be."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self.shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind((self.host, self.port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise Unavailable(
+                f"cannot listen at {self.host} port {self.port}: {error.strerror}"
+            ) from None
+        listener.setblocking(False)
+        return listener
+
+    def address(self, listener: socket.socket) -> str:
+        """Return the URL of what listens."""
+        scheme = "https" if self.certificate else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{listener.getsockname()[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Duties:
+    """What a gateway does besides serving.
+
+    drain_s: after SIGTERM, for how long agents are still answered and sent elsewhere. kept: the
+    database in which it does the queue's upkeep; of many keepers one acts. None: none.
+    """
+
+    drain_s: float = 10.0
+    kept: Database | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """One gateway of a queue. client: with an anonymous database, as its errors go to strangers."""
+
+    client: Client
+    blobs: BlobStore
+    settings: Settings
+    listening: Listening
+    duties: Duties
+
+    def run(self, tell: Callable[[str], None]) -> None:
+        """Serve until SIGTERM or SIGINT; a second one ends at once.
+
+        tell: takes the address, once the gateway can be reached. Raise `Unavailable` if it cannot
+        listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
+        """
+        with self.listening.bind() as listener, _upkeep(self.duties.kept):
+            uvloop.run(self._serve(listener, tell))
+
+    async def _serve(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
+        server = _Server(self.listening.certificate, self.duties)
+        service = Service(self.client.database, self.settings, lambda: len(server.connections))
+        proxies = list(self.listening.proxies)
+        config = uvicorn.Config(
+            App(service, Management(self.client, self.blobs)).asgi,
+            http=functools.partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=proxies,
+            timeout_keep_alive=round(IDLE_S),
+            timeout_graceful_shutdown=LAST_ANSWERS_S,
+        )
+        # What strangers send that is no HTTP is counted, and not worth a line each.
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        server.prepare(config, service)
+        address = self.listening.address(listener)
+        tell(address)
+        log.info("serving at %s", address)
+        # Connections and sessions live long; to look through them for garbage again and again would
+        # take a tenth of the time of an exchange.
+        gc.freeze()
+        gc.set_threshold(_OBJECTS_BETWEEN_GC, 20, 50)
+        try:
+            await server.serve([listener])
+        finally:
+            await service.close()
+            log.info("ended in good order")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with an end in two steps: agents are sent elsewhere, then all is closed."""
+
+    service: Service
+
+    def __init__(self, certificate: Certificate | None, duties: Duties) -> None:
+        self._certificate = certificate
+        self._stamp = certificate.stamp() if certificate else None
+        self._duties = duties
+        self._ends_at = math.inf
+
+    def prepare(self, config: uvicorn.Config, service: Service) -> None:
+        """Take the application."""
+        super().__init__(config)
+        config.load()
+        if self._certificate is not None:
+            config.ssl = self._certificate.context()
+        self.service = service
+
+    @property
+    def connections(self) -> set[Any]:
+        """The connections of all clients."""
+        return self.server_state.connections
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Listen to signals, in place of uvicorn, which would die by them in the end."""
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._leave)
+        loop.add_signal_handler(signal.SIGHUP, self._renew)
+        watch = loop.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            for number in (*_ENDING, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+
+    def _leave(self) -> None:
+        if self.service.draining:
+            self.should_exit = self.force_exit = True
+            return
+        log.info("no more tasks are handed out; agents go elsewhere")
+        self.service.drain()
+        self._ends_at = time.monotonic() + self._duties.drain_s
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say, ten times a second, whether to end: all have gone elsewhere, or had the time to."""
+        if not self.connections or time.monotonic() >= self._ends_at:
+            self.should_exit = self.should_exit or self.service.draining
+        return await super().on_tick(counter)
+
+    async def _watch(self) -> None:
+        """Cut slow clients, and take a new certificate when there is one."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            sweep(self.connections, self.service)
+            if self._certificate is not None and self._certificate.stamp() != self._stamp:
+                self._renew()
+
+    def _renew(self) -> None:
+        if self._certificate is None or self.config.ssl is None:
+            return
+        self._stamp = self._certificate.stamp()
+        try:
+            # A context of its own first: one half changed would serve nobody.
+            self._certificate.context()
+            self._certificate.load(self.config.ssl)
+        except TaskqError as error:
+            log.warning("the certificate stays as it was: %s", error)
+            return
+        log.info("using the new certificate")
+
+
+@contextmanager
+def _upkeep(database: Database | None) -> Iterator[None]:
+    if database is None:
+        yield
+        return
+    stop = threading.Event()
+    keeper = threading.Thread(
+        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
+    )
+    keeper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        keeper.join(KEEPER_END_S)

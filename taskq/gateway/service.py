@@ -1,0 +1,288 @@
+"""What the gateway does for agents, without HTTP.
+
+Under load, what frees others goes first: an exchange that reports is taken in when one that only
+claims is told to come again, and of one that does both the claim is put off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from taskq.beating import Beats
+from taskq.database import Database
+from taskq.errors import Forbidden, Unauthorized
+from taskq.exchanging import Asked, Fence
+from taskq.gateway import messages, metrics
+from taskq.gateway.errors import Busy, Draining, retry_after_s
+from taskq.gateway.identities import Agent, Identities
+from taskq.gateway.lines import Lines
+from taskq.gathering import Gatherer, Submitted, settle
+from taskq.tokens import hashed, session_token
+from taskq.waking import Waker
+from taskq_agent.errors import Refused, SessionLost
+from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Orders, Welcome
+
+#: Exchanges that wait for a statement, beyond which no more claims, beats, reports are taken in.
+MOST_CLAIMS: Final = 4_096
+MOST_BEATS: Final = 8_192
+MOST_REPORTS: Final = 16_384
+#: Connections for exchanges; a fourth one made a gateway slower on two cores.
+LINES: Final = 3
+#: ... and for all else, such as opening sessions.
+OTHER_LINES: Final = 4
+
+NOTHING: Final = Answer()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a gateway serves.
+
+    lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
+    all gateways, told to agents. lines: connections for exchanges.
+    """
+
+    lease_s: float = 120.0
+    gateways: tuple[str, ...] = ()
+    lines: int = LINES
+
+
+class Service:
+    """Serves agents from a database; for one asyncio loop.
+
+    connections: returns how many clients are connected, so that they can be told to spread.
+    """
+
+    def __init__(
+        self, database: Database, settings: Settings, connections: Callable[[], int]
+    ) -> None:
+        self.settings = settings
+        self.metrics = metrics.Metrics()
+        self.lines = Lines(database, OTHER_LINES)
+        self.identities = Identities(self.lines)
+        self.draining = False
+        self._connections = connections
+        self._gatherer = Gatherer(database, lines=settings.lines)
+        self._beats = Beats(database)
+        self._waker = Waker(database, found=self._gatherer.forget)
+
+    async def close(self) -> None:
+        """Finish what was asked and close the connections."""
+        self._waker.drain()
+        await self._gatherer.close()
+        await self._beats.close()
+        await self._waker.close()
+        await self.lines.close()
+
+    def drain(self) -> None:
+        """Hand out no more tasks, let those go who wait for some, and send all elsewhere."""
+        self.draining = True
+        self._waker.drain()
+
+    def retry_after_s(self) -> float:
+        """Return for how long a client should stay away."""
+        return retry_after_s(self._connections())
+
+    async def open(self, token: str, hello: messages.Hello, address: str) -> Welcome:
+        """Open a session for a site's token, or find the one that this hello has opened."""
+        if self.draining:
+            raise Draining
+        session = session_token(token, hello.key)
+        (row,) = await self.lines.rows(
+            "enrol",
+            token_hash=hashed(token),
+            session_hash=hashed(session),
+            address=address,
+            path=hello.campaign,
+            key=hello.key,
+            lease_s=self.settings.lease_s,
+            agent=hello.name,
+            host=hello.host,
+            site=hello.site,
+            pid=hello.pid,
+            slots=hello.slots,
+            release=hello.release,
+            offers=list(hello.offers),
+        )
+        lease_s = self.settings.lease_s
+        return Welcome(row["session_id"], lease_s / 4, lease_s, session)
+
+    async def close_session(self, token: str) -> None:
+        """End a session; what it holds is handed to others."""
+        try:
+            agent = await self.agent(token)
+        except SessionLost:
+            return  # it has been ended before
+        await self.lines.rows("end_session", session=agent.session)
+        self.identities.forget(token)
+
+    async def agent(self, token: str) -> Agent:
+        """Return the agent of a session's token; raise `Unauthorized` or `SessionLost`."""
+        identity = self.identities.agent(token) or await self.identities.identify(token)
+        if not isinstance(identity, Agent):
+            raise Unauthorized("this needs the token of a session")
+        return identity
+
+    async def exchange(self, agent: Agent, message: messages.Exchange) -> Answer:
+        """Report and claim, once."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        submitted = self.submit(agent, message, partial(settle, answer))
+        try:
+            return await answer
+        finally:
+            submitted.give_up()
+
+    def submit(
+        self, agent: Agent, message: messages.Exchange, tell: Callable[[Answer | Exception], None]
+    ) -> Submitted:
+        """Report and claim, once; see `Gatherer.submit`.
+
+        A claim that has to be put off becomes one for nothing. Raise `Busy` or `Draining` if
+        nothing of it is taken in, `BadRequest` if a report cannot be stored.
+        """
+        waiting = self._gatherer.waiting
+        if self.draining or waiting >= MOST_CLAIMS:
+            message.want = 0
+            if not message.reports:
+                raise Draining if self.draining else Busy
+            if waiting >= MOST_REPORTS:
+                raise Busy
+        if message.want and not message.lease:
+            raise Refused("a claim needs a lease id")
+        reports = message.reports
+        asked = Asked(
+            agent.session,
+            message.want,
+            message.lease,
+            agent.serving(message.lifetime_s),
+            [Fence(report.campaign, report.task, report.lease) for report in reports],
+            [messages.report_text(report, agent.session) for report in reports],
+        )
+        self.metrics.exchanges += 1
+        self.metrics.reports += len(reports)
+        return self._gatherer.submit(asked, tell)
+
+    async def exchanged(self, agent: Agent, message: messages.Exchange) -> Answer:
+        """Report and claim; if there is nothing to claim, wait for as long as the agent would."""
+        answer = await self.exchange(agent, message)
+        if self.may_wait(message, answer):
+            answer = await self.waited(agent, message, answer)
+        return answer
+
+    def would_wait(self, agent: Agent, message: messages.Exchange) -> bool:
+        """Tell whether a new claim need not even be tried: others wait for the same already."""
+        return (
+            message.wait_s > 0
+            and not message.reports
+            and self.may_wait(message, NOTHING)
+            and self._waker.has_waiting(agent.serving(message.lifetime_s))
+        )
+
+    def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
+        """Tell whether an answer without tasks is kept back, since the agent would wait."""
+        return (
+            not answer.tasks
+            and message.wait_s > 0
+            and message.want > 0
+            and not (message.until_empty and answer.unfinished == 0)
+            and not self.draining
+        )
+
+    async def waited(self, agent: Agent, message: messages.Exchange, answer: Answer) -> Answer:
+        """Return the answer to a claim that found nothing, as soon as there is something.
+
+        Or, when the agent would wait no longer, or would leave since nothing is left to be done,
+        what it was. The acknowledgements of the first answer are in it.
+
+        Who waits lives: this is a beat as well, so that an idle agent needs no second connection
+        for beats. What the beat is told, ends the wait.
+        """
+        acks = answer.acks
+        message.reports = ()
+        beat = asyncio.create_task(self._beats.beat(Beat(agent.session)))
+        turns = asyncio.create_task(self._turns(agent, message, answer))
+        self.metrics.waiting += 1
+        try:
+            await asyncio.wait({beat, turns}, return_when=asyncio.FIRST_COMPLETED)
+            if not (beat.done() and _is_told_to_go(beat)):
+                await asyncio.wait({turns})
+            if turns.done():
+                answer = turns.result()
+            else:
+                answer = replace(answer, orders=beat.result().orders)
+        finally:
+            self.metrics.waiting -= 1
+            beat.cancel()
+            turns.cancel()
+        return replace(answer, acks=acks)
+
+    async def _turns(self, agent: Agent, message: messages.Exchange, answer: Answer) -> Answer:
+        """Claim whenever there may be something, until there is or the time is up."""
+        # Never so long that a session could expire before its agent is heard again.
+        deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
+        serving = agent.serving(message.lifetime_s)
+        unfinished = None if message.until_empty else 0  # who stays need not know of the end
+        while self.may_wait(message, answer):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not await self._waker.wait(serving, left_s, unfinished):
+                break
+            answer = await self.exchange(agent, message)
+        return answer
+
+    def ordered(self, message: messages.Exchange, answer: Answer) -> Answer:
+        """Return an answer with what the agent should know besides."""
+        if self.draining:
+            orders = replace(answer.orders, elsewhere=True, gateways=self.settings.gateways)
+        elif message.lease and not message.want:  # the claim was put off
+            orders = Orders(claim_after_s=self.retry_after_s())
+        else:
+            return answer
+        return replace(answer, orders=orders)
+
+    async def check_input(self, agent: Agent, digest: str) -> None:
+        """Raise `Forbidden` unless a campaign that the agent serves has this input."""
+        (row,) = await self.lines.rows("is_input", path=agent.path, digest=digest)
+        if not row["is_input"]:
+            raise Forbidden("no campaign that this agent serves has such an input")
+
+    async def check_ready(self) -> None:
+        """Raise `Draining`, or `Unavailable` if the database does not answer."""
+        if self.draining:
+            raise Draining
+        await self.lines.rows("installation")
+
+    def poke(self) -> None:
+        """Look soon for those who wait: there may be something to claim."""
+        self._waker.poke()
+
+    def metrics_text(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
+        queued = self._gatherer.waiting
+        return metrics.text(self.metrics, connections=self._connections(), queued=queued)
+
+    async def beat(self, agent: Agent, message: messages.Beat) -> BeatAnswer:
+        """Keep a session alive; answered together with others that beat within a second or two."""
+        if self._beats.waiting >= MOST_BEATS:
+            raise Busy
+        self.metrics.beats += 1
+        held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
+        answer = await self._beats.beat(Beat(agent.session, held, message.pending, message.drawn))
+        if self.draining or self.settings.gateways:
+            orders = replace(
+                answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
+            )
+            answer = replace(answer, orders=orders)
+        return answer
+
+
+def _is_told_to_go(beat: asyncio.Task[BeatAnswer]) -> bool:
+    """Tell whether a beat has found that its agent should not wait: its session has ended, say."""
+    error = beat.exception()
+    if error is None:
+        return beat.result().orders.drain
+    return isinstance(error, SessionLost)

@@ -1,0 +1,43 @@
+"""TLS with a certificate that can be renewed while the gateway runs."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from taskq.errors import NotFound, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The files of a certificate, with what leads to its issuer, and of its key."""
+
+    chain: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return a server's context: TLS 1.2 and later; raise `NotFound` or `UsageError`."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        self.load(context)
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Use the files as they are now for all connections to come."""
+        try:
+            context.load_cert_chain(self.chain, self.key)
+        except ssl.SSLError as error:
+            raise UsageError(
+                f"{self.chain} and {self.key} are no certificate and its key in PEM: {error.reason}"
+            ) from None
+        except OSError as error:
+            raise NotFound(f"the certificate or its key: {error}") from None
+
+    def stamp(self) -> tuple[float, float]:
+        """Return what changes when the files do."""
+        try:
+            return self.chain.stat().st_mtime, self.key.stat().st_mtime
+        except OSError:  # in the midst of being replaced
+            return 0.0, 0.0

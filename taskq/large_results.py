@@ -1,0 +1,53 @@
+"""Results above the limit of a report: the queue has a reference, the store of blobs the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from taskq.blob_store import BlobStore
+from taskq.errors import NotFound, Unavailable, UsageError
+from taskq_agent.handlers.results import REFERENCE
+from taskq_agent.transport import MAX_BLOB_BYTES
+
+Result = Mapping[str, Any]
+
+
+def is_reference(result: Result | None) -> bool:
+    """Tell whether a result stands for one that is a blob; agents let no other look like that."""
+    return result is not None and result.keys() == {REFERENCE}
+
+
+def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
+    """Return the result that a reference stands for, at most 64 MiB as JSON.
+
+    Raise `NotFound` if the store does not have it, `Unavailable` if what it has is damaged.
+    """
+    digest = _digest(result)
+    data = bytearray()
+    try:
+        for chunk in blobs.read(digest):
+            data += chunk
+            if len(data) > MAX_BLOB_BYTES:
+                break
+    except NotFound as error:
+        raise NotFound(
+            f"{error}: is TASKQ_BLOBS the same here as for the agents? "
+            "With --raw, references are shown as they are"
+        ) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise Unavailable(f"blob {digest}, a result, is damaged where it is stored")
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise Unavailable(f"blob {digest} is no result, though a result refers to it")
+    return value
+
+
+def _digest(result: Result) -> str:
+    reference = result[REFERENCE]
+    digest = reference.get("digest") if isinstance(reference, Mapping) else None
+    if not isinstance(digest, str):
+        raise UsageError(f"a result refers to a blob without its digest: {reference!r:.80}")
+    return digest

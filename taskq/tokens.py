@@ -1,0 +1,164 @@
+"""Tokens: what sites open sessions with, and what managers of campaigns show at the gateway.
+
+A token is 256 random bits. The database gets its SHA-256 only, so nobody can read a token there;
+whoever loses one creates another.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_network
+from typing import Final, Literal, TypeAlias
+
+from taskq.database import Database
+from taskq.errors import NotFound, UsageError
+from taskq.model import check_path, check_text
+
+Kind: TypeAlias = Literal["site", "manager"]
+
+DAYS: Final = 30.0
+MAX_NAME_CHARS: Final = 100
+_BYTES: Final = 32
+_PREFIXES: Final[dict[Kind, str]] = {"site": "tqe_", "manager": "tqm_"}
+_SESSION_PREFIX: Final = "tqs_"
+_DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as the database knows it.
+
+    paths: the campaigns that it is for, each with all below it. networks: where sessions may be
+    opened from; none: anywhere. uses: sessions opened with it, `max_uses` at most; sessions: those
+    that are open. state: valid, used up, expired or revoked.
+    """
+
+    token_id: int
+    kind: str
+    name: str
+    paths: list[str]
+    networks: list[str]
+    max_uses: int | None
+    uses: int
+    sessions: int
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """What ended with a token: open sessions, and attempts in their hands, now handed out again."""
+
+    sessions: int
+    attempts: int
+
+
+class Tokens:
+    """The tokens of a queue."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
+        self,
+        kind: Kind,
+        name: str,
+        paths: Sequence[str],
+        *,
+        days: float = DAYS,
+        max_uses: int | None = None,
+        networks: Sequence[str] = (),
+    ) -> tuple[str, Token]:
+        """Make a token; return its text, which is nowhere else, and what is known of it.
+
+        name: unique among the tokens that are not revoked. paths: campaigns that exist. days: until
+        it expires, ten years at most. max_uses, networks: how many sessions a site's token can
+        open, and from where, as `192.0.2.0/24` or an address.
+
+        Raise `UsageError` at a value that is none, `NotFound` if there is no such campaign,
+        `Conflict` if the name is taken.
+        """
+        if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
+            raise UsageError(f"{name!r:.120} cannot be a token's name; use up to 100 characters")
+        check_text("the name", name)
+        if not paths:
+            raise UsageError("a token is for at least one campaign; / stands for all")
+        if kind == "manager" and (max_uses is not None or networks):
+            raise UsageError(
+                "a manager's token opens no sessions: it has neither uses nor networks"
+            )
+        text = _PREFIXES[kind] + _encoded(secrets.token_bytes(_BYTES))
+        token_id = self._database.value(
+            "create_token",
+            kind=kind,
+            token_name=name,
+            hash=hashed(text),
+            paths=[check_path(path) for path in paths],
+            lifetime_s=days * _DAY_S,
+            networks=[_network(one) for one in networks],
+            max_uses=max_uses,
+        )
+        (row,) = self._database.rows("tokens", token=token_id)
+        return text, Token(**row)
+
+    def list(self) -> tuple[Token, ...]:
+        """Return all tokens, newest first."""
+        return tuple(Token(**row) for row in self._database.rows("tokens", token=None))
+
+    def revoke(self, name: str) -> Revoked:
+        """Make a token void at once, and end the sessions that it has opened.
+
+        What their agents had is handed out again and counts neither as failure nor as loss.
+        Revoking twice changes nothing. Raise `NotFound` if there never was such a token.
+        """
+        try:
+            row = self._database.row("revoke_token", token_name=name)
+        except NotFound:
+            raise NotFound(f"no token {name}; `taskq token list` shows what there is") from None
+        return Revoked(**row or {})
+
+
+def session_token(enrolment_token: str, key: str) -> str:
+    """Return the token of the session that a hello with this key opens.
+
+    Derived (HMAC-SHA256), so that a repeated hello gets the same one though nothing but a hash is
+    kept; who lacks the enrolment token cannot work it out. Raise `UsageError` if the key is no UUID
+    as `uuid.UUID` writes it: another spelling would make another token.
+    """
+    try:
+        canonical = str(uuid.UUID(key)) == key
+    except ValueError:
+        canonical = False
+    if not canonical:
+        raise UsageError(f"{key!r:.80} is no key of a hello; draw a UUID")
+    derived = hmac.digest(_bytes(enrolment_token), key.encode(), "sha256")
+    return _SESSION_PREFIX + _encoded(derived)
+
+
+def hashed(token: str) -> bytes:
+    """Return what the database keeps of a token."""
+    return hashlib.sha256(_bytes(token)).digest()
+
+
+def _bytes(token: str) -> bytes:
+    return token.encode("utf-8", "surrogatepass")  # whatever a stranger shows, it is just unknown
+
+
+def _encoded(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text))
+    except ValueError as error:
+        raise UsageError(f"no network: {error}; write 192.0.2.0/24 or 2001:db8::/32") from None

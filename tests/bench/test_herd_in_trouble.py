@@ -1,0 +1,104 @@
+"""What a gateway does wrong is counted for what it is, and agents come again when they may."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from taskq.bench.herd.herd import Herd
+from taskq.bench.herd.work import Address, Work
+from tests.http_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
+from tests.memory_queue import MemoryQueue
+
+WORK = Work(3, enrol=TOKEN, content=True)
+ALONE = replace(WORK, agents=1)
+SOON_S = 20.0
+RETRY_S = 0.3
+
+
+@pytest.fixture
+def gateway() -> Iterator[HttpGateway]:
+    with gateway_of(MemoryQueue({"n": number} for number in range(10))) as serving:
+        yield serving
+
+
+def first(gateway: HttpGateway, count: int, reply: Reply) -> None:
+    """Let a number of exchanges come to grief."""
+    left = iter(range(count))
+    lock = threading.Lock()
+
+    def misfortune(path: str) -> Reply | None:
+        with lock:
+            unlucky = path == "/v1/exchange" and next(left, None) is not None
+        return reply if unlucky else None
+
+    gateway.misfortune = misfortune
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (error(503, "busy", Retry_After="0.05"), "busy"),
+        (error(429, "busy", Retry_After="0.05"), "busy"),
+        (error(500, "defect"), "failed"),
+        (Reply(200, b'{"tasks": 7}'), "failed"),
+        (Reply(200, b"x" * 10, (("Content-Length", "20"),), hang_up=True), "broken"),
+    ],
+)
+def test_agents_ask_again_after_trouble(gateway: HttpGateway, reply: Reply, kind: str) -> None:
+    """Each is served in the end, and the trouble is told."""
+    first(gateway, WORK.agents, reply)
+    with Herd(WORK, [Address("127.0.0.1", gateway.port)]) as herd:
+        herd.wait(lambda tally: tally.served == WORK.agents, SOON_S)
+        assert herd.tally().errors == {kind: WORK.agents}
+
+
+def test_a_kept_connection_that_was_closed_is_opened_again(gateway: HttpGateway) -> None:
+    """Gateways close what was idle for long, and that is no error."""
+    first(gateway, 1, Reply(hang_up=True))
+    with Herd(ALONE, [Address("127.0.0.1", gateway.port)]) as herd:
+        herd.wait(lambda tally: tally.served == 1, SOON_S)
+        assert (herd.tally().reopened, herd.tally().errors) == (1, {})
+
+
+def test_agents_that_are_refused_ask_no_more(gateway: HttpGateway) -> None:
+    """There is no point in it."""
+    first(gateway, 1, error(403, "forbidden"))
+    with Herd(WORK, [Address("127.0.0.1", gateway.port)]) as herd:
+        herd.wait(lambda tally: tally.served + tally.refused == WORK.agents, SOON_S)
+        assert herd.tally().errors == {"refused": 1}
+    exchanges = [one for one in gateway.seen if one.path == "/v1/exchange"]
+    assert len(exchanges) == WORK.agents
+
+
+def test_an_agent_stays_away_for_as_long_as_it_is_told(gateway: HttpGateway) -> None:
+    """A herd that came back at once would not be what the gateway is made for."""
+    came_at: list[float] = []
+
+    def busy_at_first(path: str) -> Reply | None:
+        if path != "/v1/exchange":
+            return None
+        came_at.append(time.monotonic())
+        return error(503, "busy", Retry_After=str(RETRY_S)) if len(came_at) == 1 else None
+
+    gateway.misfortune = busy_at_first
+    with Herd(ALONE, [Address("127.0.0.1", gateway.port)]) as herd:
+        herd.wait(lambda tally: tally.served == 1, SOON_S)
+    first_at, again_at = came_at
+    assert again_at - first_at >= RETRY_S
+
+
+def test_an_attempt_that_is_given_away_twice_is_noticed(gateway: HttpGateway) -> None:
+    """That must never be, so a measurement in which it was is worth nothing."""
+    with gateway_of(MemoryQueue([{"n": 0}])) as other:
+        other.tokens = gateway.tokens
+        with Herd(
+            Work(2, enrol=TOKEN, content=True),
+            [Address("127.0.0.1", gateway.port), Address("127.0.0.1", other.port)],
+        ) as herd:
+            herd.wait(lambda tally: tally.claimed == 2, SOON_S)
+            assert herd.tally().errors == {"twice": 1}

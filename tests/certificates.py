@@ -1,0 +1,32 @@
+"""Certificates for servers and clients of tests, of an authority that only they trust."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import trustme
+
+NAME = "gateway.test"
+
+
+class Certificates:
+    """An authority in a folder. ca: its certificate; client: a certificate with its key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._authority = trustme.CA()
+        self.ca = folder / "ca.pem"
+        self._authority.cert_pem.write_to_path(str(self.ca))
+        self.client = folder / "client.pem"
+        self._authority.issue_cert("agent.test").private_key_and_cert_chain_pem.write_to_path(
+            str(self.client)
+        )
+
+    def server(self, *names: str, clients_only: bool = False) -> ssl.SSLContext:
+        """Return what a server of these names needs. clients_only: it serves our clients only."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._authority.issue_cert(*(names or ("127.0.0.1", NAME))).configure_cert(context)
+        if clients_only:
+            context.verify_mode = ssl.CERT_REQUIRED
+            self._authority.configure_trust(context)
+        return context

@@ -1,0 +1,40 @@
+"""What all users of a machine see of its processes: their command lines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def command_lines() -> set[str]:
+    """Return the command lines of all living processes, their arguments separated by spaces."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            found.add(line.replace(b"\0", b" ").decode(errors="replace").strip())
+    return found
+
+
+@contextmanager
+def watched_command_lines() -> Iterator[set[str]]:
+    """Give the command lines that are seen, again and again, until the block ends."""
+    seen: set[str] = set()
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.001):
+            seen.update(command_lines())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        watcher.join()

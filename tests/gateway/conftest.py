@@ -1,0 +1,20 @@
+"""Gateways, and who speaks with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for all tests here
+    Realm,
+    realm,
+    shared_gateway,
+    shared_queue,
+    start_gateway,
+)
+from tests.gateway.peers import Agent
+
+
+@pytest.fixture
+def agent(realm: Realm) -> Agent:  # noqa: F811  # the fixture
+    """Give an agent of the test's campaign."""
+    return realm.agent()

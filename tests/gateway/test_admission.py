@@ -1,0 +1,121 @@
+"""A gateway that has too much to do: claims wait outside first, then beats, reports last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from taskq import CampaignSpec, Client, Handler
+from taskq.database import Database
+from taskq.gateway import messages, service
+from taskq.gateway.errors import Busy, failure, retry_after_s
+from taskq.gateway.identities import Agent
+from taskq.gateway.service import Service, Settings
+from taskq_agent.protocol import Answer, LeaseIds, Orders
+from tests.agent_double import AgentDouble
+from tests.fixtures.queues import Hire
+
+Scene = Callable[[Service], Coroutine[None, None, None]]
+LEASES = LeaseIds()
+
+
+@pytest.fixture
+def agents(queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch) -> list[AgentDouble]:
+    """Give agents at a campaign with tasks, where few of them are too many."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
+    campaign.seed({"n": n} for n in range(50))
+    monkeypatch.setattr(service, "MOST_CLAIMS", 3)
+    monkeypatch.setattr(service, "MOST_REPORTS", 6)
+    return [hire() for _ in range(10)]
+
+
+def play(database: Database, scene: Scene) -> None:
+    """Run a scene at a service of its own."""
+
+    async def run() -> None:
+        served = Service(database, Settings(), lambda: 10)
+        try:
+            await asyncio.wait_for(scene(served), 30)
+        finally:
+            await served.close()
+
+    asyncio.run(run())
+
+
+def begun(served: Service, double: AgentDouble, message: messages.Exchange) -> asyncio.Task[Answer]:
+    """Begin an exchange, together with all that are begun before anybody waits."""
+    agent = Agent(double.session, "/c", ())
+    return asyncio.create_task(served.exchange(agent, message))
+
+
+def claim(*reports: messages.Report) -> messages.Exchange:
+    return messages.Exchange(reports=reports, want=1, lease=LEASES())
+
+
+def test_claims_wait_outside_while_reports_come_in(
+    agents: list[AgentDouble], database: Database
+) -> None:
+    """Beyond the first limit a claim is refused, and that of who reports is put off."""
+    (task,) = agents[9].claim()
+    report = messages.Report(task.campaign, task.task, task.lease, "done")
+
+    async def scene(served: Service) -> None:
+        taken = [begun(served, one, claim()) for one in agents[:3]]
+        with pytest.raises(Busy) as refused:
+            await begun(served, agents[3], claim())
+        told = failure(refused.value)
+        assert (told.status, told.code, told.retry) == (503, "busy", True)
+        message = claim(report)
+        taken += [begun(served, one, claim()) for one in agents[4:7]]
+        answer = served.ordered(message, await begun(served, agents[9], message))
+        assert [ack.verdict for ack in answer.acks] == ["accepted"]
+        assert answer.tasks == ()
+        assert isinstance(answer.orders, Orders)
+        assert answer.orders.claim_after_s
+        assert answer.orders.claim_after_s > 0
+        assert [len((await one).tasks) for one in taken] == [1] * 6
+        assert len((await begun(served, agents[3], claim())).tasks) == 1
+
+    play(database, scene)
+
+
+def test_reports_have_a_limit_of_their_own(agents: list[AgentDouble], database: Database) -> None:
+    """Memory is finite: an agent keeps what it cannot hand in."""
+    tasks = [one.claim()[0] for one in agents[:7]]
+    reports = [messages.Report(one.campaign, one.task, one.lease, "done") for one in tasks]
+
+    async def scene(served: Service) -> None:
+        taken = [
+            begun(served, agent, messages.Exchange(reports=(report,)))
+            for agent, report in zip(agents[:6], reports, strict=False)
+        ]
+        with pytest.raises(Busy):
+            await begun(served, agents[6], messages.Exchange(reports=(reports[6],)))
+        verdicts = [(await one).acks[0].verdict for one in taken]
+        assert verdicts == ["accepted"] * 6
+
+    play(database, scene)
+
+
+def test_exchanges_that_outlived_their_client_are_dropped(
+    agents: list[AgentDouble], database: Database, queue: Client
+) -> None:
+    """What nobody waits for any more is not claimed."""
+
+    async def scene(served: Service) -> None:
+        taken = [begun(served, one, claim()) for one in agents[:3]]
+        taken[1].cancel()
+        assert len((await taken[0]).tasks) == len((await taken[2]).tasks) == 1
+
+    play(database, scene)
+    assert queue.campaign("/c").status().working == 2
+
+
+def test_retry_after_spreads_the_herd() -> None:
+    """So many seconds, by chance, that those who are sent away do not come back together."""
+    times = {retry_after_s(20_000) for _ in range(200)}
+    assert min(times) < 5
+    assert 15 < max(times) <= 20.5
+    assert len(times) > 150

@@ -1,0 +1,153 @@
+"""What everybody and what managers may ask, and how requests that lead nowhere are answered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskq_agent.transport import MAX_BLOB_BYTES
+from tests.fixtures.gateways import GatewayProcess, Realm
+from tests.gateway.peers import Agent
+
+GETS = ("/healthz", "/readyz", "/v1/openapi.json")
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_head_is_answered_like_get_without_the_body(
+    shared_gateway: GatewayProcess, path: str
+) -> None:
+    """What checks a gateway from outside uses either."""
+    with shared_gateway.peer() as peer:
+        whole, head = peer.ask("GET", path), peer.ask("HEAD", path)
+    assert (whole.status, head.status, head.body) == (200, 200, b"")
+    assert head.headers["content-length"] == str(len(whole.body))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+def test_other_methods_are_told_which_there_are(
+    shared_gateway: GatewayProcess, method: str
+) -> None:
+    """405, with Allow, as RFC 9110 wants it."""
+    reply = shared_gateway.ask(method, "/v1/exchange")
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v2/exchange", "/v1/exchange/", "/v1/blobs/", "//", "/%00", "/v1/../v1/exchange"]
+)
+def test_unknown_paths_are_not_found(shared_gateway: GatewayProcess, path: str) -> None:
+    """There is no second spelling, and nobody is sent anywhere with a token."""
+    reply = shared_gateway.ask("POST", path, body={})
+    assert reply.status == 404
+    assert reply.code == "not_found"
+
+
+def test_document_names_every_path_and_method(shared_gateway: GatewayProcess) -> None:
+    """What is served is described, and what is described is served."""
+    reply = shared_gateway.ask("GET", "/v1/openapi.json")
+    document = reply.json
+    assert document["openapi"].startswith("3.1")
+    for path, operations in document["paths"].items():
+        url = path.replace("{digest}", "0" * 64)
+        assert shared_gateway.ask("PATCH", url).status == 405
+        for method in operations:
+            assert shared_gateway.ask(method.upper(), url).status not in {404, 405}, (method, path)
+
+
+def test_agent_file_runs(shared_gateway: GatewayProcess, tmp_path: Path) -> None:
+    """A node fetches the agent from where it will work for."""
+    reply = shared_gateway.ask("GET", "/taskq-agent.pyz")
+    assert reply.headers["content-type"] == "application/zip"
+    assert len(reply.body) < 200_000
+    file = tmp_path / "taskq-agent.pyz"
+    file.write_bytes(reply.body)
+    empty = {"PATH": os.environ["PATH"]}
+    said = subprocess.run(
+        [sys.executable, "-I", str(file), "--help"], capture_output=True, env=empty, check=True
+    )
+    assert b"--gateway" in said.stdout or b"run" in said.stdout
+
+
+def test_metrics_count(realm: Realm, agent: Agent) -> None:
+    """They are Prometheus' text, and go up."""
+
+    def tasks() -> int:
+        return realm.gateway.metric("tasks_total", realm.manager)
+
+    before = tasks()
+    realm.seed(3)
+    agent.claim(3)
+    assert tasks() == before + 3
+
+
+def test_manager_adds_steers_and_looks(realm: Realm) -> None:
+    """The three verbs of managers over HTTP."""
+    ask, token, path = realm.gateway.ask, realm.manager, realm.path
+    body = {"path": path, "tasks": [{"payload": {"x": 1}, "key": "a"}, {"payload": {"x": 2}}]}
+    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 2}
+    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 0}
+    paused = {"path": path, "state": "paused"}
+    assert ask("POST", "/v1/campaigns/state", token=token, body=paused).json == {"changed": True}
+    assert ask("POST", "/v1/campaigns/state", token=token, body=paused).json == {"changed": False}
+    (seen,) = ask("GET", f"/v1/campaigns?path={path}", token=token).json["campaigns"]
+    assert (seen["path"], seen["state"], seen["waiting"]) == (path, "paused", 2)
+
+
+def test_agents_claim_nothing_of_a_paused_campaign(realm: Realm, agent: Agent) -> None:
+    """Until it is opened again."""
+    realm.seed()
+    body = {"path": realm.path, "state": "paused"}
+    realm.gateway.ask("POST", "/v1/campaigns/state", token=realm.manager, body=body)
+    assert agent.claim() == []
+
+
+class TestBlobs:
+    """Files by their digest."""
+
+    def test_blob_is_given_as_it_was_taken(self, realm: Realm, agent: Agent) -> None:
+        """Byte for byte, whole or from a place on."""
+        data = os.urandom(100_000)
+        path = f"/v1/blobs/{hashlib.sha256(data).hexdigest()}"
+        assert agent.peer.ask("PUT", path, token=agent.token, body=data).status == 204
+        assert agent.peer.ask("PUT", path, token=agent.token, body=data).status == 204
+        ask, token = realm.gateway.ask, realm.manager
+        assert ask("GET", path, token=token).body == data
+        rest = ask("GET", path, token=token, headers=("range: bytes=99000-",))
+        assert (rest.status, rest.body) == (206, data[99_000:])
+        assert rest.headers["content-range"] == "bytes 99000-99999/100000"
+        beyond = ask("GET", path, token=token, headers=("range: bytes=100000-",))
+        assert beyond.status == 416
+
+    def test_other_bytes_than_the_digest_says_are_refused(self, agent: Agent) -> None:
+        """Nobody can put something in the place of something else."""
+        path = f"/v1/blobs/{hashlib.sha256(b'this').hexdigest()}"
+        assert agent.peer.ask("PUT", path, token=agent.token, body=b"that").status == 422
+
+    @pytest.mark.parametrize("digest", ["x", "..", "%2e%2e%2fetc", "A" * 64, "0" * 65, "%00" * 64])
+    def test_what_is_no_digest_is_refused(self, realm: Realm, digest: str) -> None:
+        """None of it ever becomes a name in a folder."""
+        path = f"/v1/blobs/{digest}"
+        for method, body in (("PUT", b"x"), ("GET", None)):
+            reply = realm.gateway.ask(method, path, token=realm.manager, body=body)
+            assert reply.status in {404, 422}
+
+    def test_blob_beyond_the_limit_is_refused_unread(self, agent: Agent) -> None:
+        """413 from what its length says alone."""
+        head = (f"content-length: {MAX_BLOB_BYTES + 1}",)
+        path = f"/v1/blobs/{'0' * 64}"
+        reply = agent.peer.ask("PUT", path, token=agent.token, body=b"", headers=head)
+        assert (reply.status, reply.code) == (413, "too_large")
+
+
+def test_answers_are_json_that_others_can_read(realm: Realm, agent: Agent) -> None:
+    """A payload comes back as it was given, whatever it holds."""
+    payload = {"text": 'ü"\\/\u2028\U0001f9ec\x7f', "numbers": [0, -1, 1.5, 1e15, 2**53 + 1]}
+    realm.campaign.seed([payload])
+    (task,) = agent.claim()
+    assert task["payload"] == json.loads(json.dumps(payload))

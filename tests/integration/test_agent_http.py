@@ -1,0 +1,405 @@
+"""The agent's transport over HTTP, against a real server that speaks the protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from taskq_agent.dialling import Dialer
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.gateways import Gateways
+from taskq_agent.http_transport import HttpTransport
+from taskq_agent.protocol import Beat, Hello, Orders, Request
+from tests.agent_shop import queue_of
+from tests.http_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
+from tests.memory_queue import MemoryQueue
+from tests.support import wait_until
+
+HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
+BLOB = bytes(range(256)) * 4_000
+DIGEST = hashlib.sha256(BLOB).hexdigest()
+
+
+@pytest.fixture
+def queue() -> MemoryQueue:
+    return queue_of(10)
+
+
+@pytest.fixture
+def gateway(queue: MemoryQueue) -> Iterator[HttpGateway]:
+    with gateway_of(queue) as gateway:
+        yield gateway
+
+
+@contextmanager
+def agent_of(*gateways: HttpGateway, token: str = TOKEN) -> Iterator[HttpTransport]:
+    """Provide a transport that likes the gateways in this order."""
+    places = itertools.count(1)
+    urls = [gateway.url for gateway in gateways]
+    known = Gateways(urls, uniform=lambda: next(places) / 100)
+    with HttpTransport(known, token, Dialer()) as transport:
+        yield transport
+
+
+# Connections
+
+
+def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:
+    """A connection, and with TLS its handshake, is paid for once."""
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        for _ in range(20):
+            transport.exchange(Request(session))
+            transport.beat(Beat(session))
+        transport.close(session)
+    assert gateway.connections() == 1
+
+
+def test_beat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
+    """It has a connection of its own while the other is in use, and keeps that too."""
+    queue = gateway.queue = queue_of(0)
+    with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
+        session = transport.open(HELLO).session
+        claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=20))
+        wait_until(lambda: gateway.held_up)
+        for _ in range(5):
+            transport.beat(Beat(session))
+        queue.add({"n": 0})
+        assert claim.result(10).tasks
+    assert gateway.connections() == 2
+
+
+def test_connection_that_the_server_has_closed_is_replaced(gateway: HttpGateway) -> None:
+    """Between two requests that is its right, and no error."""
+    with agent_of(gateway) as transport:
+        gateway.misfortune = lambda path: (
+            Reply(200, b'{"stop": []}', hang_up=True) if path == "/v1/beat" else None
+        )
+        session = transport.open(HELLO).session
+        for _ in range(3):
+            transport.beat(Beat(session))
+    assert gateway.connections() == 3
+
+
+def test_connection_that_dies_under_a_request_is_replaced_once(gateway: HttpGateway) -> None:
+    """The server may close it in the moment in which the request is sent."""
+    replies = [None, Reply(hang_up=True), None]
+    gateway.misfortune = lambda _: replies.pop(0) if replies else None
+    with agent_of(gateway) as transport:
+        transport.beat(Beat(transport.open(HELLO).session))
+    assert [one.path for one in gateway.seen] == ["/v1/sessions", "/v1/beat", "/v1/beat"]
+
+
+def test_what_nobody_has_asked_for_is_no_answer(gateway: HttpGateway) -> None:
+    """Proxies say 408 on an idle connection and close it: the next request is not meant."""
+    is_idle = threading.Event()
+
+    def time_out() -> bytes:
+        assert is_idle.wait(20)
+        return b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.misfortune = lambda _: Reply(200, b"{}", hang_up=True, afterwards=time_out)
+        transport.beat(Beat(session))
+        gateway.misfortune = lambda _: None
+        is_idle.set()
+        wait_until(gateway.ended)
+        transport.beat(Beat(session))
+    assert gateway.connections() == 2
+
+
+def test_gateway_that_is_gone_is_a_failure(gateway: HttpGateway) -> None:
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.close()
+        with pytest.raises(TransportFailed, match=f"127.0.0.1:{gateway.port}"):
+            transport.beat(Beat(session))
+
+
+def test_gateway_that_does_not_answer_is_a_failure(
+    gateway: HttpGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not asked the same again at once: it may be at work on it."""
+    end_of_test = threading.Event()
+    monkeypatch.setattr("taskq_agent.http_transport.ANSWER_S", 0.3)
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.misfortune = lambda _: end_of_test.wait(20) and None
+        with pytest.raises(TransportFailed, match="timed out"):
+            transport.exchange(Request(session))
+        end_of_test.set()
+    assert len(gateway.seen) == 2
+
+
+# Answers that are none
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(hang_up=True),
+        Reply(200, b"<html>Welcome to the network of the hotel</html>"),
+        Reply(200, b"[]"),
+        Reply(200, b'{"session": "1"}'),
+        Reply(200, b'{"session": 1, "heartbeat_s": 0, "lease_s": 1, "token": "a"}'),
+        Reply(200, b'{"session": 1, "heartbeat_s": 1, "lease_s": 1}'),
+        Reply(200, b'{"session": 1, "heartbeat_s": 1, "lease_s": 1, "token": "a\\r\\nb: c"}'),
+        Reply(200, b"{", (("Content-Length", "1000"),), hang_up=True),
+        Reply(200, b"", (("Content-Length", "many"),), hang_up=True),
+        Reply(302, b"", (("Location", "https://elsewhere"),)),
+        Reply(408),
+        Reply(500),
+        Reply(502, b"Bad Gateway"),
+    ],
+)
+def test_garbage_is_a_failure(gateway: HttpGateway, reply: Reply) -> None:
+    """Whatever something between the agent and the queue says, the request can be repeated."""
+    gateway.misfortune = lambda _: reply
+    with agent_of(gateway) as transport:
+        with pytest.raises(TransportFailed) as failure:
+            transport.open(HELLO)
+        assert failure.value.retry_after_s is None
+        gateway.misfortune = lambda _: None
+        assert transport.open(HELLO).session == 1
+
+
+def test_endless_answer_is_cut_off(gateway: HttpGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskq_agent.http_transport._MAX_ANSWER_BYTES", 1_000)
+    gateway.misfortune = lambda _: Reply(200, b" " * 100_000)
+    with agent_of(gateway) as transport, pytest.raises(TransportFailed, match="longer than 1000"):
+        transport.open(HELLO)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
+def test_what_can_never_be_served_is_refused(gateway: HttpGateway, status: int) -> None:
+    gateway.misfortune = lambda _: error(status, "some_code")
+    with agent_of(gateway) as transport, pytest.raises(Refused, match="it is some_code"):
+        transport.open(HELLO)
+
+
+def test_unknown_token_is_refused(gateway: HttpGateway) -> None:
+    with agent_of(gateway, token=TOKEN[:-1]) as transport, pytest.raises(Refused, match="401"):
+        transport.open(HELLO)
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, "unauthorized"), (410, "session_lost")])
+def test_session_is_lost(gateway: HttpGateway, status: int, code: str) -> None:
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.misfortune = lambda _: error(status, code)
+        with pytest.raises(SessionLost):
+            transport.exchange(Request(session))
+        with pytest.raises(SessionLost):
+            transport.beat(Beat(session))
+
+
+def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
+    """A beat of the one before must not keep the new one alive in its place."""
+    with agent_of(gateway) as transport:
+        first = transport.open(HELLO).session
+        transport.open(Hello("another", "/test", "agent", "host", 1, "site", 1, "0"))
+        with pytest.raises(SessionLost, match="given up"):
+            transport.beat(Beat(first))
+
+
+def test_what_a_gateway_says_cannot_upset_a_terminal(gateway: HttpGateway) -> None:
+    gateway.misfortune = lambda _: Reply(
+        403, b'{"error": {"code": "a", "message": "\\u001b[2J no\\nline"}}'
+    )
+    with agent_of(gateway) as transport, pytest.raises(Refused, match=r"^403 a: no line$"):
+        transport.open(HELLO)
+
+
+# When to come back, and to whom
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("2.5", 2.5), ("0", 0.0), ("-3", 0.0), ("1e9", 300.0), ("nan", None), ("soon", None)],
+)
+def test_time_to_come_back_is_passed_on(
+    gateway: HttpGateway, said: str, seconds: float | None
+) -> None:
+    gateway.misfortune = lambda _: error(503, "busy", Retry_After=said)
+    with agent_of(gateway) as transport:
+        with pytest.raises(TransportFailed) as failure:
+            transport.open(HELLO)
+        assert failure.value.retry_after_s == seconds
+    assert len(gateway.seen) == 1
+
+
+def test_next_gateway_serves_when_one_fails(gateway: HttpGateway, queue: MemoryQueue) -> None:
+    """Within the same call, so that nobody notices; then the failed one is left alone."""
+    with gateway_of(queue) as dead, agent_of(dead, gateway) as transport:
+        dead.close()
+        session = transport.open(HELLO).session
+        transport.beat(Beat(session))
+    assert len(gateway.seen) == 2
+
+
+@pytest.mark.parametrize(
+    "reply", [error(503, "draining"), Reply(502), Reply(200, b"garbage"), Reply(hang_up=True)]
+)
+def test_next_gateway_serves_when_one_talks_nonsense(
+    gateway: HttpGateway, queue: MemoryQueue, reply: Reply
+) -> None:
+    with gateway_of(queue) as other, agent_of(gateway, other) as transport:
+        gateway.misfortune = lambda _: reply
+        other.tokens = gateway.tokens  # both serve one queue
+        assert transport.open(HELLO).session == 1
+        assert len(gateway.seen) == 1
+
+
+def test_busy_queue_is_not_asked_through_another_gateway(
+    gateway: HttpGateway, queue: MemoryQueue
+) -> None:
+    """That would double the load just when it is too much."""
+    with gateway_of(queue) as other, agent_of(gateway, other) as transport:
+        gateway.misfortune = lambda _: error(503, "unavailable", Retry_After="1")
+        with pytest.raises(TransportFailed):
+            transport.open(HELLO)
+        assert other.seen == []
+
+
+def test_agent_goes_elsewhere_when_told(gateway: HttpGateway, queue: MemoryQueue) -> None:
+    """To a gateway that it has just been told of, if need be."""
+    with gateway_of(queue) as other, agent_of(gateway) as transport:
+        other.tokens = gateway.tokens  # both serve one queue
+        session = transport.open(HELLO).session
+        gateway.orders = Orders(elsewhere=True, gateways=(gateway.url, other.url))
+        transport.exchange(Request(session))
+        transport.exchange(Request(session))
+        transport.beat(Beat(session))
+        assert (len(gateway.seen), len(other.seen)) == (2, 2)
+
+
+# Long polls
+
+
+def test_answer_comes_as_soon_as_there_is_a_task(gateway: HttpGateway) -> None:
+    gateway.queue = queue_of(0)
+    with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
+        session = transport.open(HELLO).session
+        claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=30))
+        wait_until(lambda: gateway.held_up)
+        gateway.queue.add({"n": 0})
+        assert [task.task for task in claim.result(10).tasks] == [1]
+
+
+def test_waiting_exchange_is_broken_off_at_once(gateway: HttpGateway) -> None:
+    gateway.queue = queue_of(0)
+    with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
+        session = transport.open(HELLO).session
+        request = Request(session, (), 1, "lease", wait_s=30)
+        claim = pool.submit(transport.exchange, request)
+        wait_until(lambda: gateway.held_up)
+        began = time.monotonic()
+        transport.break_off(request)
+        with pytest.raises(TransportFailed, match="broken off"):
+            claim.result()
+        assert time.monotonic() - began < 5
+        transport.beat(Beat(session))
+        transport.exchange(Request(session))
+
+
+def test_exchange_is_broken_off_before_it_begins(gateway: HttpGateway) -> None:
+    """The order may overtake the call on its way between two threads."""
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        request = Request(session, (), 1, "lease", wait_s=30)
+        transport.break_off(request)
+        with pytest.raises(TransportFailed, match="broken off"):
+            transport.exchange(request)
+        assert transport.exchange(Request(session, (), 1, "next", wait_s=30)).tasks
+
+
+# Blobs
+
+
+def test_blob_goes_there_and_back(gateway: HttpGateway) -> None:
+    with agent_of(gateway) as transport:
+        transport.open(HELLO)
+        transport.write_blob(DIGEST, BLOB)
+        assert b"".join(transport.read_blob(DIGEST, 0)) == BLOB
+        assert b"".join(transport.read_blob(DIGEST, 1_000_000)) == BLOB[1_000_000:]
+    assert gateway.connections() == 1
+
+
+def test_blob_that_breaks_off_is_a_failure(gateway: HttpGateway) -> None:
+    """What had come is there, and the rest can be asked for."""
+    cut = Reply(200, BLOB[:300_000], (("Content-Length", str(len(BLOB))),), hang_up=True)
+    with agent_of(gateway) as transport:
+        transport.open(HELLO)
+        transport.write_blob(DIGEST, BLOB)
+        gateway.misfortune = lambda _: cut
+        got: list[bytes] = []
+        with pytest.raises(TransportFailed):
+            got.extend(transport.read_blob(DIGEST, 0))
+        assert sum(map(len, got)) == 300_000
+        gateway.misfortune = lambda _: None
+        got.extend(transport.read_blob(DIGEST, 300_000))
+    assert b"".join(got) == BLOB
+
+
+def test_server_that_knows_no_ranges_will_do(gateway: HttpGateway) -> None:
+    with agent_of(gateway) as transport:
+        transport.open(HELLO)
+        gateway.misfortune = lambda _: Reply(200, BLOB)
+        assert b"".join(transport.read_blob(DIGEST, 500_000)) == BLOB[500_000:]
+
+
+def test_nothing_is_left_after_the_end(gateway: HttpGateway) -> None:
+    """A partial file that is complete already is found to be so."""
+    with agent_of(gateway) as transport:
+        transport.open(HELLO)
+        gateway.misfortune = lambda _: Reply(416)
+        assert list(transport.read_blob(DIGEST, len(BLOB))) == []
+
+
+def test_blobs_that_cannot_be_had_or_stored_are_refused(gateway: HttpGateway) -> None:
+    with agent_of(gateway) as transport:
+        transport.open(HELLO)
+        with pytest.raises(Refused):
+            list(transport.read_blob("0" * 64, 0))
+        with pytest.raises(Refused):
+            transport.write_blob("0" * 64, BLOB)
+
+
+def test_blobs_wait_for_the_next_session(gateway: HttpGateway) -> None:
+    """Whoever transfers them does not open sessions: it tries again later."""
+    with agent_of(gateway) as transport:
+        with pytest.raises(TransportFailed, match="no session"):
+            transport.write_blob(DIGEST, BLOB)
+        transport.open(HELLO)
+        gateway.misfortune = lambda _: error(410, "session_lost")
+        with pytest.raises(TransportFailed):
+            transport.write_blob(DIGEST, BLOB)
+        with pytest.raises(TransportFailed):
+            list(transport.read_blob(DIGEST, 0))
+
+
+def test_many_threads_share_a_transport(gateway: HttpGateway) -> None:
+    """Slots, beats and exchanges at once get each its own answer."""
+    failed = threading.Event()
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        transport.write_blob(DIGEST, BLOB)
+
+        def work(number: int) -> None:
+            for _ in range(10):
+                if number % 2:
+                    transport.beat(Beat(session))
+                elif b"".join(transport.read_blob(DIGEST, number)) != BLOB[number:]:
+                    failed.set()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+    assert not failed.is_set()

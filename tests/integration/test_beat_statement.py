@@ -1,0 +1,181 @@
+"""One statement for the beats of many sessions: whole or not at all, by key, never in a circle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from taskq import Campaign, Seed
+from taskq_agent.protocol import new_lease
+from tests.agent_double import AgentDouble
+from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.fixtures.queues import Hire
+from tests.plans import watched
+from tests.support import wait_until
+
+BATCH = "select * from taskq.beat(%s)"
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever a test did, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def agents(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
+    """Give four agents of a campaign with the tasks a to h."""
+    campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcdefgh"))
+    return [hire() for _ in range(4)]
+
+
+def last_beats(backstage: Backstage) -> dict[int, Any]:
+    """Return when each session was heard of last."""
+    rows = backstage.execute("select session_id, heartbeat_at from taskq.session")
+    return {row["session_id"]: row["heartbeat_at"] for row in rows}
+
+
+def test_beat_that_says_nothing_of_tasks_only_lives_on(
+    agents: list[AgentDouble], backstage: Backstage
+) -> None:
+    """Also in the company of others that do."""
+    silent, other = agents[:2]
+    (task,) = silent.claim(1)
+    said = [
+        {"session": silent.session, "held": None, "pending": None, "drawn": silent.drawn},
+        {"session": other.session, "held": [], "pending": [], "drawn": None},
+    ]
+    assert backstage.execute(BATCH, [json.dumps(said)]).fetchall() == []
+    assert silent.done(task) == "accepted"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "5",
+        '{"session": 1}',
+        '[{"held": []}]',
+        '[{"session": "x"}]',
+        '[{"session": 99999999999999999999}]',
+        '[{"session": 1, "held": 3}]',
+        '[{"session": 1, "held": [[1, 2]]}]',
+        '[{"session": 1, "held": [[1, 2, "no lease"]]}]',
+        '[{"session": 1, "held": [[null, 2, "00000000-0000-7000-8000-000000000001"]]}]',
+        '[{"session": 1, "held": [], "pending": [null]}]',
+        '[{"session": 1, "held": [], "drawn": "x"}]',
+        '[{"session": 1}, {"session": 1}]',
+    ],
+)
+def test_what_is_no_beat_changes_nothing(
+    broken: str, agents: list[AgentDouble], backstage: Backstage
+) -> None:
+    """An error of its own class, whatever is wrong, and nobody's beat is half done."""
+    agents[0].claim(1)
+    before = last_beats(backstage)
+    with pytest.raises(psycopg.Error) as refused:
+        backstage.execute(BATCH, [broken])
+    assert refused.value.sqlstate == "TQ400"
+    assert last_beats(backstage) == before
+
+
+def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
+    agents: list[AgentDouble], dsn: str, backstage: Backstage
+) -> None:
+    """So two gateways that beat for the same sessions never wait for each other in a circle."""
+    lowest, *higher = sorted(agent.session for agent in agents)
+    said = json.dumps([{"session": session} for session in (*reversed(higher), lowest)])
+    with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("select from taskq.session where session_id = %s for update", [lowest])
+        beat = pool.submit(lambda: backstage.execute(BATCH, [said]).fetchall())
+        wait_until(lambda: waits_for_a_lock(other))
+        free = other.execute(
+            "select session_id from taskq.session where session_id = any (%s)"
+            " for update skip locked",
+            [higher],
+        ).fetchall()
+        assert sorted(session for (session,) in free) == higher
+        other.commit()
+        assert beat.result(10) == []
+
+
+def test_session_that_ends_at_this_moment_is_not_revived(
+    agents: list[AgentDouble], dsn: str, backstage: Backstage
+) -> None:
+    """The beat waits for the end and then reports it; the others' beats count."""
+    ending, other = agents[:2]
+    said = json.dumps(
+        [{"session": agent.session, "held": [], "drawn": None} for agent in (ending, other)]
+    )
+    with psycopg.connect(dsn) as leaving, ThreadPoolExecutor(1) as pool:
+        leaving.execute("select taskq.end_session(%s)", [ending.session])
+        beat = pool.submit(lambda: backstage.execute(BATCH, [said]).fetchall())
+        wait_until(lambda: waits_for_a_lock(leaving))
+        leaving.commit()
+        assert [(row["session_id"], row["ended"]) for row in beat.result(10)] == [
+            (ending.session, True)
+        ]
+
+
+def waits_for_a_lock(connection: psycopg.Connection) -> bool:
+    """Tell whether anybody waits for what this transaction has locked."""
+    row = connection.execute(
+        "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
+    ).fetchone()
+    return row is not None and row[0] > 0
+
+
+@pytest.mark.parametrize("statistics", ["true", "absent", "empty", "cached"])
+def test_beats_go_by_key_whatever_the_statistics_say(
+    statistics: str, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """A batch reaches its own sessions and attempts, beside 5,000 others, and nothing else."""
+    many = [hire() for _ in range(60)]
+    campaign.seed({"n": n} for n in range(10))
+    if statistics in {"empty", "cached"}:
+        backstage.execute("analyze")
+    batch = json.dumps([{"session": many[0].session, "held": [], "drawn": new_lease()}])
+    if statistics == "cached":
+        for _ in range(6):
+            backstage.execute(BATCH, [batch])
+    campaign.seed({"n": n} for n in range(10, 5_500))
+    crowd = hire()
+    for _ in range(5):
+        crowd.claim(1_000)
+    claimed = [agent.claim(3) for agent in many]
+    if statistics == "true":
+        backstage.execute("analyze")
+
+    def say(tasks: int) -> str:
+        return json.dumps(
+            [
+                {
+                    "session": agent.session,
+                    "held": [[one.campaign, one.task, one.lease] for one in mine[:tasks]],
+                    "pending": [],
+                    "drawn": agent.drawn,
+                }
+                for agent, mine in zip(many, claimed, strict=True)
+            ]
+        )
+
+    backstage.execute(BATCH, [say(3)])  # planning reads the catalogues
+    with watched(backstage) as seen:
+        # One of three goes back, and none is void.
+        assert backstage.execute(BATCH, [say(2)]).fetchall() == []
+    assert value(backstage, "select count(*) from taskq.task where status = 'waiting'") > 60
+    hot = seen.to("task", "session", "spec", "attempt")
+    assert hot.ways <= {
+        "task by task_working",
+        "task by task_pkey",
+        "session by session_pkey",
+        "session by session_open",
+    }
+    assert hot.widest is not None
+    assert hot.widest.rows <= 3 * len(many), hot.widest
+    assert seen.buffers <= 60 * len(many)

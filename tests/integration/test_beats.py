@@ -1,0 +1,318 @@
+"""Gathered beats: many sessions, one statement, and each gets what its own beat would have got."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+
+from taskq import Campaign, Seed
+from taskq.beating import Beats
+from taskq.database import Database
+from taskq.errors import UsageError
+from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.protocol import Beat, BeatAnswer, Held, new_lease
+from tests.agent_double import AgentDouble, Claimed
+from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+from tests.fixtures.queues import Hire
+
+GATHER_S = 0.05
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever a test did, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def agents(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
+    """Give four agents of a campaign with the tasks a to h."""
+    campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcdefgh"))
+    return [hire() for _ in range(4)]
+
+
+def held(*tasks: Claimed) -> tuple[Held, ...]:
+    """Name tasks in an agent's hands."""
+    return tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
+
+
+def beat_of(agent: AgentDouble, *tasks: Claimed, **words: Any) -> Beat:
+    """Return the beat of an agent that knows of all its leases and holds these tasks."""
+    return Beat(agent.session, held(*tasks), **{"drawn": agent.drawn or "", **words})
+
+
+def play(
+    database: Database, scene: Callable[[Beats], Coroutine[Any, Any, None]], *, most: int = 100
+) -> None:
+    """Run a coroutine with `Beats` in a loop of its own."""
+
+    async def run() -> None:
+        async with Beats(database, GATHER_S, most=most, answer_s=0.5) as beats:
+            await scene(beats)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def answered(database: Database, said: Sequence[Beat]) -> list[BeatAnswer | BaseException]:
+    """Send beats at the same time; return the answers."""
+    answers: list[BeatAnswer | BaseException] = []
+
+    async def scene(beats: Beats) -> None:
+        answers.extend(await asyncio.gather(*map(beats.beat, said), return_exceptions=True))
+
+    play(database, scene)
+    return answers
+
+
+def statements(database: Database, said: list[Beat], *, most: int = 100) -> list[int]:
+    """Send beats at the same time; return how many were in each statement."""
+    sizes: list[int] = []
+
+    async def scene(beats: Beats) -> None:
+        line = beats._line  # noqa: SLF001 - to see what goes over it
+        rows = line.rows
+
+        async def counted(name: str, **values: Any) -> list[dict[str, Any]]:
+            sizes.append(len(json.loads(values["beats"])))
+            return await rows(name, **values)
+
+        line.rows = counted  # type: ignore[method-assign]  # passes everything on
+        await asyncio.gather(*map(beats.beat, said))
+
+    play(database, scene, most=most)
+    return sizes
+
+
+def last_beats(backstage: Backstage) -> dict[int, Any]:
+    """Return when each session was heard of last."""
+    rows = backstage.execute("select session_id, heartbeat_at from taskq.session")
+    return {row["session_id"]: row["heartbeat_at"] for row in rows}
+
+
+def test_beats_that_arrive_together_are_one_statement(
+    agents: list[AgentDouble], database: Database, backstage: Backstage
+) -> None:
+    """It keeps each of the sessions alive."""
+    before = last_beats(backstage)
+    assert statements(database, [beat_of(agent) for agent in agents]) == [4]
+    after = last_beats(backstage)
+    assert all(after[agent.session] > before[agent.session] for agent in agents)
+
+
+def test_each_of_a_batch_is_answered_for_itself(
+    agents: list[AgentDouble], campaign: Campaign, database: Database, backstage: Backstage
+) -> None:
+    """Void leases, an end, an order to drain; what is not named goes back, what is named stays."""
+    quiet, stopped, ended, lossy = agents
+    kept, cancelled = quiet.claim(1), stopped.claim(1)
+    ended.claim(1)
+    named, lost = lossy.claim(2)
+    campaign.cancel([cancelled[0].key])
+    ended.leave()
+    backstage.execute(
+        "update taskq.session set drain = true where session_id = %s", [stopped.session]
+    )
+    answers = answered(
+        database,
+        [
+            beat_of(quiet, *kept),
+            beat_of(stopped, *cancelled),
+            beat_of(ended),
+            beat_of(lossy, named),
+        ],
+    )
+    first, second, third, fourth = answers
+    assert first == fourth == BeatAnswer()
+    assert isinstance(second, BeatAnswer)
+    assert (second.stop, second.orders.drain) == (held(*cancelled), True)
+    assert isinstance(third, SessionLost)
+    assert statuses(backstage)[lost.key] == "waiting"
+    assert value(backstage, "select attempt from taskq.task where task_id = %s", lost.task) == 0
+    assert [one.done(task) for one, task in ((quiet, kept[0]), (lossy, named), (lossy, lost))] == [
+        "accepted",
+        "accepted",
+        "superseded",
+    ]
+
+
+def test_nobody_is_asked_about_the_claims_of_others(
+    agents: list[AgentDouble], database: Database
+) -> None:
+    """What one names, as held or pending, does not speak for another; nor does its lease."""
+    careless, thief, patient, hasty = agents
+    mine, pending = careless.claim(1), patient.claim(1)
+    old = hasty.draw_lease()
+    younger = hasty.claim(1)
+    answers = answered(
+        database,
+        [
+            beat_of(careless),
+            beat_of(thief, *mine, pending=(mine[0].lease,), drawn=new_lease()),
+            beat_of(patient, pending=(pending[0].lease,)),
+            beat_of(hasty, drawn=old),
+        ],
+    )
+    assert [one.stop for one in answers if isinstance(one, BeatAnswer)] == [(), held(*mine), (), ()]
+    assert careless.done(mine[0]) == "superseded"
+    assert patient.done(pending[0]) == "accepted"
+    assert hasty.done(younger[0]) == "accepted"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"session": -1},
+        {"session": 2**63},
+        {"held": (Held(1, 2, "no lease"),)},
+        {"held": (Held(1, True, new_lease()),)},
+        {"held": (Held(1, 1, new_lease()),) * 10_001},
+        {"pending": ("",)},
+        {"drawn": "yesterday"},
+    ],
+)
+def test_bad_beat_is_refused_alone(
+    words: dict[str, Any], agents: list[AgentDouble], database: Database
+) -> None:
+    """Those that came with it are answered."""
+    bad = Beat(**{"session": agents[0].session, **words})
+    first, second, third = answered(database, [beat_of(agents[1]), bad, beat_of(agents[2])])
+    assert isinstance(second, Refused)
+    assert first == third == BeatAnswer()
+
+
+def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
+    agents: list[AgentDouble], database: Database
+) -> None:
+    """Should this side have overlooked something, it harms nobody else."""
+
+    async def scene(beats: Beats) -> None:
+        said = [asyncio.ensure_future(beats.beat(beat_of(agent))) for agent in agents]
+        await asyncio.sleep(0)
+        beats._waiting[agents[2].session].text = '{"session": null}'  # noqa: SLF001 - overlooked
+        answers = await asyncio.gather(*said, return_exceptions=True)
+        refused = answers.pop(2)
+        assert isinstance(refused, Refused)
+        assert isinstance(refused.__cause__, UsageError)
+        assert answers == [BeatAnswer()] * 3
+
+    play(database, scene)
+
+
+def test_the_newest_of_two_beats_of_a_session_counts(
+    agents: list[AgentDouble], database: Database, backstage: Backstage
+) -> None:
+    """Both callers get its answer."""
+    agent = agents[0]
+    first = agent.claim(1)
+    older = beat_of(agent, *first)
+    second = agent.claim(1)
+    assert answered(database, [older, beat_of(agent, *second)]) == [BeatAnswer()] * 2
+    now = statuses(backstage)
+    assert (now[first[0].key], now[second[0].key]) == ("waiting", "working")
+
+
+def test_beat_that_nobody_waits_for_is_not_said(
+    agents: list[AgentDouble], database: Database, backstage: Backstage
+) -> None:
+    """Its client has gone."""
+    gone, here = agents[:2]
+    before = last_beats(backstage)
+
+    async def scene(beats: Beats) -> None:
+        given_up = asyncio.ensure_future(beats.beat(beat_of(gone)))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await beats.beat(beat_of(here))
+
+    play(database, scene)
+    after = last_beats(backstage)
+    assert after[gone.session] == before[gone.session]
+    assert after[here.session] > before[here.session]
+
+
+@pytest.mark.parametrize(("bounds", "sizes"), [((3, 10_000), [3, 1]), ((9, 1), [1] * 4)])
+def test_no_statement_grows_beyond_its_bounds(
+    bounds: tuple[int, int],
+    sizes: list[int],
+    agents: list[AgentDouble],
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is too much for one, in number or length, goes with the next."""
+    most, chars = bounds
+    monkeypatch.setattr("taskq.beating.MOST_CHARS", chars)
+    assert statements(database, [beat_of(agent) for agent in agents], most=most) == sizes
+
+
+def test_database_that_does_not_answer_is_told_to_all(
+    agents: list[AgentDouble], database: Database, dsn: str
+) -> None:
+    """And the next beat finds it again."""
+
+    async def scene(beats: Beats) -> None:
+        with psycopg.connect(dsn) as other:
+            other.execute("lock table taskq.session in access exclusive mode")
+            answers = await asyncio.gather(
+                *(beats.beat(beat_of(agent)) for agent in agents), return_exceptions=True
+            )
+            assert {type(one) for one in answers} == {TransportFailed}
+            other.rollback()
+        assert await beats.beat(beat_of(agents[0])) == BeatAnswer()
+
+    play(database, scene)
+
+
+def test_lost_connection_is_told_to_all(
+    agents: list[AgentDouble], database: Database, backstage: Backstage
+) -> None:
+    """And the next beat opens another."""
+
+    async def scene(beats: Beats) -> None:
+        await beats.beat(beat_of(agents[0]))
+        backstage.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        answers = await asyncio.gather(
+            *(beats.beat(beat_of(agent)) for agent in agents), return_exceptions=True
+        )
+        assert {type(one) for one in answers} == {TransportFailed}
+        assert await beats.beat(beat_of(agents[0])) == BeatAnswer()
+
+    play(database, scene)
+
+
+def test_closing_sends_what_waits(
+    agents: list[AgentDouble], database: Database, backstage: Backstage
+) -> None:
+    """At once, and answers it."""
+    before = last_beats(backstage)
+
+    async def run() -> None:
+        beats = Beats(database, 3_600)
+        said = [asyncio.ensure_future(beats.beat(beat_of(agent))) for agent in agents]
+        await asyncio.sleep(0)
+        await beats.close()
+        assert await asyncio.gather(*said) == [BeatAnswer()] * 4
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    after = last_beats(backstage)
+    assert all(after[agent.session] > before[agent.session] for agent in agents)
+
+
+def test_what_an_ended_session_left_is_not_the_beats_to_hand_on(
+    agents: list[AgentDouble], database: Database, backstage: Backstage
+) -> None:
+    """Whether it was lost or released, upkeep knows."""
+    agent = agents[0]
+    (task,) = agent.claim(1)
+    backstage.execute("update taskq.session set ended_at = now(), expired = true")
+    (answer,) = answered(database, [beat_of(agent)])
+    assert isinstance(answer, SessionLost)
+    assert statuses(backstage)[task.key] == "working"

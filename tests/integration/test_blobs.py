@@ -1,0 +1,205 @@
+"""Stores of blobs: the same for PostgreSQL, a folder, and what fsspec knows."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskq.blob_folder import FolderBlobs
+from taskq.blob_fsspec import FsspecBlobs
+from taskq.blob_store import CHUNK_BYTES, BlobStore
+from taskq.blobs import DatabaseBlobs, open_blobs
+from taskq.database import Database
+from taskq.errors import NotFound, Unavailable, UsageError
+from tests.backstage import Backstage
+
+SIZES = (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES + 12_345)
+
+
+@pytest.fixture(params=["database", "folder", "file://", "memory://"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+    """Give each kind of store in turn, empty."""
+    if request.param == "database":
+        return DatabaseBlobs(request.getfixturevalue("database"))
+    if request.param == "folder":
+        return FolderBlobs(tmp_path / "blobs")
+    if request.param == "file://":
+        return FsspecBlobs(f"file://{tmp_path}/blobs")
+    return FsspecBlobs(f"memory://{secrets.token_hex(4)}")
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def pieces(data: bytes, length: int) -> Iterator[bytes]:
+    return (data[start : start + length] for start in range(0, len(data), length))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_was_put_is_read_back(blobs: BlobStore, tmp_path: Path, size: int) -> None:
+    """From a file, a stream or memory, at any size around the parts, named by its SHA-256."""
+    path = tmp_path / "file"
+    for put in ("file", "stream", "memory"):
+        data = secrets.token_bytes(size)
+        path.write_bytes(data)
+        if put == "memory":
+            blobs.put_verified(digest_of(data), data)
+        else:
+            given = path if put == "file" else pieces(data, 70_001)
+            assert blobs.put(given) == (digest_of(data), size)
+        chunks = list(blobs.read(digest_of(data)))
+        assert b"".join(chunks) == data
+        assert all(0 < len(chunk) <= CHUNK_BYTES for chunk in chunks)
+        assert blobs.size(digest_of(data)) == size
+
+
+def test_a_blob_is_read_from_any_offset(blobs: BlobStore) -> None:
+    """So that a broken transfer is resumed; at its end there is nothing more."""
+    data = secrets.token_bytes(2 * CHUNK_BYTES + 99)
+    digest, size = blobs.put([data])
+    for offset in (1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, size - 1, size):
+        assert b"".join(blobs.read(digest, offset)) == data[offset:]
+
+
+def test_a_blob_put_again_is_stored_once(blobs: BlobStore) -> None:
+    """Putting is idempotent."""
+    assert blobs.put([b"data"]) == blobs.put([b"data"])
+    blobs.put_verified(digest_of(b"data"), b"data")
+    assert list(blobs.read(digest_of(b"data"))) == [b"data"]
+
+
+def test_a_missing_blob_is_told(blobs: BlobStore) -> None:
+    """It is no empty one."""
+    with pytest.raises(NotFound, match="no blob 0000"):
+        blobs.size("0" * 64)
+    with pytest.raises(NotFound, match="no blob 0000"):
+        list(blobs.read("0" * 64))
+
+
+@pytest.mark.parametrize("digest", ["", "A" * 64, "0" * 63, "../" + "0" * 61, "0" * 64 + "\n"])
+def test_what_is_no_digest_names_no_blob(blobs: BlobStore, digest: str) -> None:
+    """A digest becomes a file's name, so nothing else may pass."""
+    with pytest.raises(UsageError, match="no SHA-256 digest"):
+        list(blobs.read(digest))
+    with pytest.raises(UsageError, match="no SHA-256 digest"):
+        blobs.put_verified(digest, b"")
+
+
+def test_data_with_another_digest_are_refused(blobs: BlobStore) -> None:
+    """Nothing is stored then."""
+    with pytest.raises(UsageError, match="do not have the digest"):
+        blobs.put_verified(digest_of(b"data"), b"date")
+    with pytest.raises(NotFound):
+        blobs.size(digest_of(b"data"))
+
+
+def test_a_stream_that_breaks_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
+    """Complete or not at all."""
+
+    def broken() -> Iterator[bytes]:
+        yield b"data"
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        blobs.put(broken())
+    with pytest.raises(UsageError, match="more than 3 bytes"):
+        blobs.put([b"data"], most=3)
+    (tmp_path / "file").write_bytes(b"data")
+    with pytest.raises(UsageError, match="more than 3 bytes"):
+        blobs.put(tmp_path / "file", most=3)
+    with pytest.raises(NotFound):
+        blobs.size(digest_of(b"data"))
+
+
+def test_a_file_that_is_none_is_told(blobs: BlobStore, tmp_path: Path) -> None:
+    """A folder, and one that is absent."""
+    with pytest.raises(NotFound, match="no file"):
+        blobs.put(tmp_path / "absent")
+    with pytest.raises(UsageError, match="no ordinary file"):
+        blobs.put(tmp_path)
+
+
+def test_the_place_is_chosen_by_name(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing: PostgreSQL; a path: a folder; a URL: fsspec; what is given wins."""
+    monkeypatch.delenv("TASKQ_BLOBS", raising=False)
+    assert isinstance(open_blobs(database), DatabaseBlobs)
+    monkeypatch.setenv("TASKQ_BLOBS", str(tmp_path))
+    assert isinstance(open_blobs(database), FolderBlobs)
+    assert isinstance(open_blobs(database, f"file://{tmp_path}"), FsspecBlobs)
+    with pytest.raises(UsageError, match="absolute"):
+        open_blobs(database, "blobs")
+    with pytest.raises(UsageError, match="fsspec cannot open"):
+        open_blobs(database, "nowhere://bucket")
+
+
+def test_a_storage_that_fails_is_unavailable(tmp_path: Path) -> None:
+    """Later it may work."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Unavailable):
+        FolderBlobs(tmp_path / "file").put([b"data"])
+    with pytest.raises(Unavailable):
+        FsspecBlobs(f"file://{tmp_path}/file").put([b"data"])
+
+
+def age(backstage: Backstage) -> None:
+    backstage.execute("update taskq.blob set put_at = put_at - interval '2 days'")
+
+
+def removed(database: Database) -> int:
+    return int(database.value("remove_unused_blobs", limit=10, age_s=86_400.0))
+
+
+def test_unused_blobs_are_removed_and_used_ones_stay(
+    database: Database, backstage: Backstage
+) -> None:
+    """What an input or a result names stays, and what somebody has put within a day."""
+    blobs = DatabaseBlobs(database)
+    database.value("create_campaign", path="/c", spec="{}")
+    as_input, size = blobs.put([b"input"])
+    database.value("add_input", path="/c", input="a", digest=as_input, size=size)
+    as_result, size = blobs.put([b"result"])
+    backstage.execute(
+        "insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id,"
+        " claimed_at, ended_at, outcome, result) values (1, 1, 1, gen_random_uuid(), 1, now(),"
+        " now(), 'done', jsonb_build_object('taskq_blob', jsonb_build_object('digest', %s::text)))",
+        [as_result],
+    )
+    unused, _ = blobs.put([b"unused"])
+    again, _ = blobs.put([b"again"])
+    database.value("begin_blob", digest=bytes(32), size=1)
+    assert removed(database) == 0
+    age(backstage)
+    blobs.put([b"again"])
+    assert removed(database) == 2
+    for digest in (as_input, as_result, again):
+        assert blobs.size(digest)
+    with pytest.raises(NotFound):
+        blobs.size(unused)
+    assert backstage.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 3}
+
+
+def test_two_that_store_the_same_do_not_spoil_each_other(
+    database: Database, backstage: Backstage
+) -> None:
+    """One breaks off with wrong parts, another comes later than the first."""
+    data = b"data"
+    digest = hashlib.sha256(data).digest()
+    broken = database.value("begin_blob", digest=digest, size=len(data))
+    database.execute("put_blob_part", blob=broken, part=0, data=b"dat")
+    late = database.value("begin_blob", digest=digest, size=len(data))
+    database.execute("put_blob_part", blob=late, part=0, data=data)
+    DatabaseBlobs(database).put([data])
+    database.execute("end_blob", blob=late)
+    with pytest.raises(UsageError, match="4 bytes was announced, and 3 came"):
+        database.execute("end_blob", blob=broken)
+    assert b"".join(DatabaseBlobs(database).read(digest.hex())) == data
+    age(backstage)
+    assert removed(database) == 2
+    assert backstage.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 0}

@@ -1,0 +1,127 @@
+"""Tokens, and agents that shall leave, from the command line."""
+
+from __future__ import annotations
+
+import stat
+import uuid
+from pathlib import Path
+
+import pytest
+
+from taskq import Client
+from taskq.tokens import hashed, session_token
+from tests.backstage import Backstage, value
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+
+
+@pytest.fixture
+def taskq(dsn: str, queue: Client) -> CommandLine:
+    """Give the command line of a queue with the campaigns /c and /c/below."""
+    queue.create_campaign("/c/below")
+    return CommandLine(dsn)
+
+
+def test_token_is_printed_once_and_never_again(taskq: CommandLine, backstage: Backstage) -> None:
+    """Alone on standard output; `list` tells all but the token."""
+    created = taskq("token", "create", "site-a", "--site", "--campaign", "/c", "--uses", 3)
+    token = created.stdout.strip()
+    assert created.exit_code == 0
+    assert "The token site-a is valid until" in created.stderr
+    assert value(backstage, "select hash from taskq.token") == hashed(token)
+    made = taskq.json("token", "create", "ada", "--manager", "--campaign", "/", "--days", 1)
+    assert made["token"].startswith("tqm_")
+    for output in ("table", "json"):
+        told = taskq.out("token", "list", "-o", output)
+        assert "site-a" in told
+        assert token[4:20] not in told
+    assert "0 of 3" in taskq.out("token", "list")
+
+
+def test_token_goes_to_a_file_that_only_its_owner_can_read(
+    taskq: CommandLine, tmp_path: Path, backstage: Backstage
+) -> None:
+    """Made anew: a file that is there, or a link, is left alone, and then there is no token."""
+    words = ("token", "create", "site-a", "--site", "--campaign", "/c", "--to")
+    place = tmp_path / "token"
+    assert f"The token site-a is in {place}" in taskq.out(*words, place)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert value(backstage, "select hash from taskq.token") == hashed(place.read_text().strip())
+
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    for taken in (place, link):
+        assert taskq.refused(*words, taken) == (3, f"{taken} exists; give the name of a new file")
+    code, error = taskq.refused(*words, tmp_path / "none" / "token")
+    assert (code, error.endswith("No such file or directory")) == (2, True)
+    assert value(backstage, "select count(*) from taskq.token") == 1
+
+
+def test_no_file_is_left_for_a_token_that_was_not_created(
+    taskq: CommandLine, tmp_path: Path
+) -> None:
+    """The name can be used for the next try."""
+    place = tmp_path / "token"
+    words = ("token", "create", "a", "--site", "--to", place, "--campaign")
+    code, error = taskq.refused(*words, "/none")
+    assert (code, "no campaign /none" in error) == (66, True)
+    assert not place.exists()
+
+
+def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None:
+    """The error says what to write."""
+    words = ("token", "create", "a", "--campaign", "/c")
+    assert taskq.refused(*words)[1].startswith("say whose token it is: --site or --manager")
+    for more, told in (
+        (["--site", "--network", "here"], "write 192.0.2.0/24"),
+        (["--manager", "--uses", 3], "neither uses nor networks"),
+        (["--site", "--days", 0], "--days"),
+    ):
+        code, error = taskq.refused(*words, *more)
+        assert (code, told in error) == (2, True), error
+
+
+def test_revoking_says_what_has_ended(taskq: CommandLine, backstage: Backstage) -> None:
+    """And a name that nobody has is told."""
+    token = taskq.out("token", "create", "a", "--site", "--campaign", "/c").strip()
+    key = str(uuid.uuid4())
+    backstage.execute(
+        "select taskq.enrol(%s, %s, null, '/c', %s)",
+        [hashed(token), hashed(session_token(token, key)), key],
+    )
+    (agent,) = taskq.json("agents")
+    assert (agent["token"], agent["draining"]) == ("a", False)
+    text = "The token a is void; 1 session ended, 0 attempts handed back.\n"
+    assert taskq.out("token", "revoke", "a") == text
+    assert taskq.json("agents") == []
+    assert [one["state"] for one in taskq.json("token", "list")] == ["revoked"]
+    assert taskq.refused("token", "revoke", "b")[0] == 66
+
+
+def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, backstage: Backstage) -> None:
+    """Those that were chosen and no others; it shows in the list, and each is counted once."""
+    above, below = hire("/c"), hire("/c/below")
+    backstage.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
+    assert taskq.out("agents", "drain", "--campaign", "/c/below") == "1 agent told to leave.\n"
+    draining = {one["session_id"]: one["draining"] for one in taskq.json("agents")}
+    assert draining == {above.session: False, below.session: True}
+    assert "DRAINING" in taskq.out("agents")
+    assert taskq.json("agents", "drain", "--site", "b", "--name", "other") == {"agents": 0}
+    assert taskq.json("agents", "drain", "--site", "b", "--name", "double") == {"agents": 1}
+    assert taskq.json("agents", "drain", "--campaign", "/") == {"agents": 0}
+    assert taskq.refused("agents", "drain", "--campaign", "/none")[0] == 66
+    code, error = taskq.refused("agents", "drain")
+    assert (code, error) == (2, "say which agents shall leave; --campaign / stands for all")
+
+
+def test_list_may_be_left_out(taskq: CommandLine, hire: Hire) -> None:
+    """`taskq agents` lists, with whatever options `list` has."""
+    agent = hire("/c")
+    for words in (
+        ["agents", "list", "/c"],
+        ["agents", "/c"],
+        ["agents", "--limit", 1],
+        ["agents"],
+    ):
+        assert [one["session_id"] for one in taskq.json(*words)] == [agent.session]
+    assert "drain" in taskq.out("agents", "-h")

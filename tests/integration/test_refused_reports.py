@@ -1,0 +1,88 @@
+"""A report that the database cannot store, in the spool of a node: it costs nothing but itself."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskq import CampaignSpec, Client, Handler
+from taskq.direct import DirectTransport
+from taskq_agent.errors import Refused
+from taskq_agent.handlers.base import Ended
+from taskq_agent.loop import run_agent
+from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.protocol import Campaign as Shared
+from taskq_agent.reports import fence, line
+from taskq_agent.settings import AgentSettings
+from taskq_agent.spool import Spool
+
+TOO_LONG = 10**199_999  # jsonb's numbers have 131,072 digits before the point
+
+
+class Adder:
+    """A runner whose results can be stored."""
+
+    def run(self, task: Task, campaign: Shared) -> Ended:
+        """Add one."""
+        assert campaign.campaign == task.campaign
+        return Ended(DONE, result={"n": task.payload["n"] + 1})
+
+    def stop(self) -> None:
+        """Do nothing: it takes no time."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to clear up."""
+
+
+@pytest.fixture(autouse=True)
+def _long_integers() -> Iterator[None]:
+    """Let Python read and write them, as releases without a limit do."""
+    former = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    yield
+    sys.set_int_max_str_digits(former)
+
+
+def claimed(transport: DirectTransport, count: int) -> tuple[int, Answer]:
+    """Return a session of an agent, and what it has claimed."""
+    welcome = transport.open(Hello(str(uuid.uuid4()), "/c", "killed", "host", 1, "", count, "0"))
+    return welcome.session, transport.exchange(Request(welcome.session, (), count, LeaseIds()()))
+
+
+def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
+    queue: Client, tmp_path: Path
+) -> None:
+    """The others of the same exchange are accepted, and the agent goes on to further tasks."""
+    spec = CampaignSpec("/c", handler=Handler("command", argv=("true",)))  # agents want one
+    campaign = queue.create_campaign(spec)
+    campaign.seed([{"n": n} for n in range(5)])
+    transport = DirectTransport(queue.database)
+    session, answer = claimed(transport, 3)
+    reports = [
+        Report(task.campaign, task.task, task.lease, DONE, result={"n": n})
+        for task, n in zip(answer.tasks, (1, TOO_LONG, 3), strict=True)
+    ]
+    with pytest.raises(Refused):
+        transport.exchange(Request(session, tuple(reports)))
+    spool = Spool(tmp_path, "killed")
+    spool.open()
+    for report in reports:
+        spool.add(fence(report), line(report))
+    spool.close()
+
+    settings = AgentSettings(campaign="/c", until_empty=True, spool_dir=tmp_path)
+    summary = run_agent(transport, settings, lambda _: Adder())
+
+    assert (summary.exit_code, summary.done, summary.undelivered) == (0, 2, 0)
+    assert list(tmp_path.iterdir()) == [], "nothing is left for the next agent"
+    status = campaign.status()
+    assert (status.done, status.failed, status.unfinished) == (4, 1, 0)
+    assert all(one.result == {"n": one.payload["n"] + 1} for one in campaign.results())
+    (refused,) = campaign.tasks("failed")
+    (attempt,) = campaign.attempts(refused.key)
+    assert (attempt.error_class, attempt.result) == ("report-refused", None)
+    assert "overflow" in (attempt.error or "")

@@ -1,0 +1,185 @@
+"""A session's leases are its only rights: what it can report on, and what not."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from taskq import Campaign, Client, Seed
+from taskq.choice import Serving
+from taskq.database import Database
+from taskq.exchanging import Exchanges, asked, run
+from taskq.tokens import hashed
+from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
+from tests.agent_double import AgentDouble, Claimed, report_of
+from tests.backstage import (
+    Backstage,
+    assert_counts_are_true,
+    expire,
+    silence,
+    task_row,
+)
+from tests.fixtures.queues import Hire
+
+OUTCOMES = [DONE, FAILED, RELEASED]
+Hired: TypeAlias = Callable[[str], AgentDouble]
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever a test did, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def hired(queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage) -> Hired:
+    """Give a function that returns an agent of a site, in a campaign with the tasks a to d."""
+    campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcd"))
+    for name in ("here", "there"):
+        queue.tokens.create("site", name, ["/c"])
+
+    def of_site(name: str) -> AgentDouble:
+        agent = hire()
+        backstage.execute(
+            "update taskq.session s set token_id = t.token_id, token_hash = %s"
+            "  from taskq.token t where s.session_id = %s and t.name = %s",
+            [hashed(str(uuid.uuid4())), agent.session, name],
+        )
+        return agent
+
+    return of_site
+
+
+def say(agent: AgentDouble, *reports: dict[str, Any], session: int | None = None) -> list[str]:
+    """Report through a gateway, which adds whose word it is; return the verdicts."""
+    session = agent.session if session is None else session
+    acks: list[str] = agent.exchange([one | {"session": session} for one in reports])["acks"]
+    return acks
+
+
+def test_session_reports_on_what_it_has_claimed(hired: Hired) -> None:
+    """One at a time and many at once, however they ended."""
+    agent = hired("here")
+    first, *others = agent.claim(4)
+    assert say(agent, report_of(first, DONE)) == ["accepted"]
+    mixed = [report_of(one, how) for one, how in zip(others, OUTCOMES, strict=True)]
+    assert say(agent, *mixed) == ["accepted"] * 3
+    assert say(agent, *mixed) == ["duplicate"] * 3
+
+
+@pytest.mark.parametrize("owner", ["there", None])
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_lease_of_another_site_is_unknown_and_stays_as_it_is(
+    owner: str | None, outcome: str, hired: Hired, hire: Hire, backstage: Backstage
+) -> None:
+    """As if there were no such task; also that of an agent beside the database."""
+    stranger = hired("here")
+    agent = hired(owner) if owner else hire()
+    tasks = agent.claim(3)
+    before = [task_row(backstage, one.task) for one in tasks]
+    assert say(stranger, report_of(tasks[0], outcome)) == ["unknown"]
+    assert say(stranger, *(report_of(one, outcome) for one in tasks)) == ["unknown"] * 3
+    assert [task_row(backstage, one.task) for one in tasks] == before
+    assert agent.done(tasks[0]) == "accepted"
+    for again in OUTCOMES:
+        assert say(stranger, report_of(tasks[0], again)) == ["unknown"]
+
+
+def test_of_a_task_of_another_site_nothing_is_told(hired: Hired) -> None:
+    """Neither that it is there, nor that its lease is another."""
+    stranger, agent = hired("here"), hired("there")
+    (task,) = agent.claim()
+    guess = Claimed(task.campaign, task.task, stranger.draw_lease(), 1, "", {})
+    absent = Claimed(task.campaign, 10**9, task.lease, 1, "", {})
+    assert say(stranger, report_of(guess, DONE), report_of(absent, DONE)) == ["unknown"] * 2
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_spool_of_a_killed_agent_is_reported_by_another_of_its_site(
+    outcome: str, hired: Hired, campaign: Campaign
+) -> None:
+    """The result counts, and stays with the session that worked it out."""
+    killed, heir = hired("here"), hired("here")
+    first, second, mine = *killed.claim(2), *heir.claim(1)
+    assert say(heir, report_of(first, outcome)) == ["accepted"]
+    assert say(heir, report_of(mine, DONE), report_of(second, outcome)) == ["accepted"] * 2
+    assert say(heir, report_of(first, outcome)) == ["duplicate"]
+    assert [one.outcome for one in campaign.attempts("a")] == [outcome]
+
+
+def test_late_word_on_an_attempt_of_its_own_is_superseded_whoever_has_the_task(
+    hired: Hired, backstage: Backstage
+) -> None:
+    """That its lease is void is the agent's business."""
+    late, other = hired("here"), hired("there")
+    (task,) = late.claim()
+    silence(backstage, late.session)
+    assert expire(backstage) == 1
+    (again,) = other.claim()
+    assert again.task == task.task
+    assert say(late, report_of(task, DONE)) == ["superseded"]
+    assert say(other, report_of(again, DONE)) == ["accepted"]
+    assert say(late, report_of(task, DONE)) == ["superseded"]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_stranger_in_front_does_not_take_the_word_from_whoever_has_it(
+    outcome: str, hired: Hired, campaign: Campaign
+) -> None:
+    """Reports of many sessions go together: those that do not count hide none that does."""
+    stranger, agent = hired("here"), hired("there")
+    task, other = agent.claim(2)
+    false = report_of(task, DONE, result={"by": "stranger"}) | {"session": stranger.session}
+    true = [report_of(one, outcome) | {"session": agent.session} for one in (task, other)]
+    acks = agent.exchange([false, *true])["acks"]
+    assert acks == ["unknown", "accepted", "accepted"]
+    assert [one.outcome for one in campaign.attempts("a")] == [outcome]
+
+
+def test_two_of_one_site_that_report_the_same_count_once(hired: Hired, campaign: Campaign) -> None:
+    """The agent that was thought dead, and its heir, in one statement."""
+    agent, heir = hired("here"), hired("here")
+    (task,) = agent.claim()
+    words = [report_of(task, DONE) | {"session": one.session} for one in (heir, agent)]
+    assert agent.exchange(words)["acks"] == ["accepted", "duplicate"]
+    assert len(campaign.attempts("a")) == 1
+
+
+def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database: Database) -> None:
+    """Though two of one round are about the same attempt."""
+    stranger, agent = hired("here"), hired("there")
+    (task,) = agent.claim()
+    report = Report(task.campaign, task.task, task.lease, DONE, {"x": 1})
+    words = [
+        asked(Request(one.session, (report,)), Serving("/c"), fenced=True)
+        for one in (stranger, agent)
+    ]
+    with database.connection() as statements:
+        answers = run(
+            Exchanges().steps(words), lambda query: statements.rows(query.name, **query.values)
+        )
+    verdicts = [ack.verdict for answer in answers for ack in getattr(answer, "acks", ())]
+    assert verdicts == ["unknown", "accepted"]
+
+
+def test_only_a_fenced_exchange_says_whose_word_it_is() -> None:
+    """Beside the database there is nobody to keep apart."""
+    request = Request(7, (Report(1, 2, "lease", DONE),))
+    (fenced,) = asked(request, Serving("/c"), fenced=True).reports
+    (free,) = asked(request, Serving("/c")).reports
+    assert json.loads(fenced) == json.loads(free) | {"session": 7}
+
+
+def test_ended_session_can_do_nothing(hired: Hired, queue: Client, campaign: Campaign) -> None:
+    """Its leases are void, whatever it reports; it gets no more tasks."""
+    agent = hired("here")
+    tasks = agent.claim(2)
+    queue.tokens.revoke("here")
+    assert say(agent, *(report_of(one, DONE) for one in tasks)) == ["superseded"] * 2
+    assert agent.exchange(want=1)["refused"] == [agent.session]
+    assert campaign.status().done == 0

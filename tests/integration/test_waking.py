@@ -1,0 +1,358 @@
+"""Long polls: agents that wait cost next to nothing, and are woken when there is work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.choice import Serving
+from taskq.database import Database
+from taskq.waking import Waker
+from tests.backstage import Backstage, value
+from tests.fixtures.queues import Hire
+from tests.plans import watched
+
+POLL_S = 0.05
+NEVER_RUN = Handler("command", argv=("true",))
+ALL, ONE, OTHER = Serving("/"), Serving("/c"), Serving("/other")
+
+Scene = Callable[[Waker], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that agents may choose, with one task that is being worked on."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    campaign.seed([{"n": 0}])
+    return campaign
+
+
+@pytest.fixture(autouse=True)
+def _working(campaign: Campaign, hire: Hire) -> None:
+    """See to it that something is unfinished and nothing can be claimed."""
+    assert len(hire(campaign.path).claim(1)) == 1
+
+
+def play(database: Database, scene: Scene, poll_s: float = POLL_S) -> None:
+    """Run a coroutine with a `Waker` in a loop of its own."""
+
+    async def run() -> None:
+        async with Waker(database, poll_s) as waker:
+            await scene(waker)
+        assert waker.parked == 0
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def park(
+    waker: Waker, serving: Serving, count: int, seconds: float = 20.0, unfinished: int | None = None
+) -> list[asyncio.Future[bool]]:
+    """Let so many wait."""
+    return [asyncio.ensure_future(waker.wait(serving, seconds, unfinished)) for _ in range(count)]
+
+
+async def until(predicate: Callable[[], object]) -> None:
+    """Wait until something has become true."""
+    deadline = asyncio.get_running_loop().time() + 10
+    while not predicate():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.005)
+
+
+async def turns(statements: list[int], count: int) -> None:
+    """Wait for so many more turns to be begun."""
+    before = len(statements)
+    await until(lambda: len(statements) >= before + count)
+
+
+def counted(waker: Waker) -> list[int]:
+    """Return a list that grows by the servings that each statement asks for."""
+    sizes: list[int] = []
+    line = waker._line  # noqa: SLF001 - to see what goes over it
+    rows = line.rows
+
+    async def count(name: str, **values: Any) -> list[dict[str, Any]]:
+        sizes.append(len(json.loads(values["servings"])))
+        return await rows(name, **values)
+
+    line.rows = count  # type: ignore[method-assign]  # passes everything on
+    return sizes
+
+
+def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Database) -> None:
+    """Those who came first; the others go on waiting, whatever they serve."""
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        first = park(waker, ONE, 3)
+        second = park(waker, ALL, 3)
+        third = park(waker, ONE, 3)
+        await turns(statements, 2)
+        assert waker.parked == 9
+        campaign.seed({"n": n} for n in range(1, 5))
+        await until(lambda: waker.parked < 9)
+        everybody = first + second + third
+        assert [one.result() if one.done() else None for one in everybody[:4]] == [True] * 4
+        assert waker.parked == 5
+
+    play(database, scene, poll_s=0.5)
+
+
+def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database: Database) -> None:
+    """By path, tags, and time limit."""
+    spec = CampaignSpec("/gpu", handler=NEVER_RUN, requires=("gpu",), time_limit_s=1_000)
+    gpu = queue.create_campaign(spec)
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        fitting = Serving("/gpu", ("gpu", "mem=8"), 2_000.0)
+        others = [ONE, ALL, Serving("/gpu"), Serving("/", ("gpu",), 500.0)]
+        parked = [park(waker, serving, 2) for serving in [*others, fitting]]
+        gpu.seed([{"n": 1}])
+        await until(parked[-1][0].done)
+        await turns(statements, 3)
+        assert not any(one.done() for some in parked[:-1] for one in some)
+
+    play(database, scene)
+
+
+def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> None:
+    """It names each serving once; those with nearly the same lifetime are one."""
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        for number in range(500):
+            park(waker, Serving("/c", (), 3_600.0 + number / 10), 1)
+        park(waker, ALL, 500)
+        await turns(statements, 3)
+        assert set(statements) == {2}
+
+    play(database, scene)
+
+
+def test_nobody_asks_for_nobody(database: Database) -> None:
+    """Once the last one has gone there are no more statements, until somebody comes."""
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        for one in park(waker, ONE, 3, seconds=3 * POLL_S):
+            assert await one is False
+        asked = len(statements)
+        await asyncio.sleep(4 * POLL_S)
+        assert len(statements) == asked
+        park(waker, ONE, 1)
+        await turns(statements, 1)
+
+    play(database, scene)
+
+
+def test_time_is_up_when_it_is_up(database: Database) -> None:
+    """Each has its own; nobody waits for a turn of the clock."""
+
+    async def scene(waker: Waker) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        long, short = park(waker, ONE, 1), park(waker, ONE, 1, seconds=0.1)
+        assert await short[0] is False
+        assert 0.1 <= loop.time() - began < 5
+        assert not long[0].done()
+        assert await waker.wait(ONE, 0) is False
+
+    play(database, scene, poll_s=60)
+
+
+def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Database) -> None:
+    """Nor is a task lost on them: who stays is woken."""
+
+    async def scene(waker: Waker) -> None:
+        gone, stays = park(waker, ONE, 100), park(waker, ONE, 1)
+        await asyncio.sleep(0)
+        assert waker.parked == 101
+        for one in gone:
+            one.cancel()
+        await asyncio.wait(gone)
+        assert waker.parked == 1
+        campaign.seed([{"n": 1}])
+        assert await stays[0] is True
+        assert not waker.has_waiting(ONE)
+
+    play(database, scene)
+
+
+def test_all_are_woken_when_nothing_is_unfinished(
+    campaign: Campaign, queue: Client, database: Database
+) -> None:
+    """Below the path that they serve; but not those who know it already."""
+    queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN)).seed([{"n": 1}])
+    queue.campaign("/other").pause()
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        told, elsewhere, above = (
+            park(waker, ONE, 5, unfinished=1),
+            park(waker, OTHER, 5, unfinished=1),
+            park(waker, ALL, 5),
+        )
+        await turns(statements, 2)
+        assert waker.parked == 15
+        campaign.cancel()
+        assert await asyncio.gather(*told) == [True] * 5
+        know = park(waker, ONE, 5, unfinished=0)
+        await turns(statements, 3)
+        assert not any(one.done() for one in (*elsewhere, *above, *know))
+
+    play(database, scene)
+
+
+def test_removed_campaign_wakes_who_waits_for_it(campaign: Campaign, database: Database) -> None:
+    """The next claim tells them; nobody else is disturbed by it."""
+
+    async def scene(waker: Waker) -> None:
+        nowhere, here = park(waker, Serving("/removed"), 2), park(waker, ONE, 1)
+        assert await asyncio.gather(*nowhere) == [True] * 2
+        assert not here[0].done()
+        campaign.seed([{"n": 1}])
+        assert await here[0] is True
+
+    play(database, scene)
+
+
+def test_draining_lets_everybody_go_at_once(database: Database) -> None:
+    """Without a statement, and those too who come later."""
+
+    async def scene(waker: Waker) -> None:
+        parked = park(waker, ONE, 1_000)
+        await asyncio.sleep(0)
+        waker.drain()
+        assert await asyncio.gather(*parked) == [False] * 1_000
+        assert await waker.wait(ONE, 50) is False
+
+    play(database, scene, poll_s=60)
+
+
+def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Database) -> None:
+    """Many of them at once are one statement."""
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        (one,) = park(waker, ONE, 1)
+        await asyncio.sleep(0)
+        campaign.seed([{"n": 1}])
+        for _ in range(100):
+            waker.poke()
+        assert await one is True
+        assert statements == [1]
+        waker.poke()  # nobody waits: nothing to look for
+
+    play(database, scene, poll_s=60)
+
+
+def test_database_that_goes_away_is_asked_on(
+    campaign: Campaign,
+    database: Database,
+    backstage: Backstage,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told once in the log, and who waits is woken when the database is back."""
+    caplog.set_level(logging.WARNING, "taskq.waking")
+
+    async def scene(waker: Waker) -> None:
+        statements = counted(waker)
+        (one,) = park(waker, ONE, 1)
+        await turns(statements, 2)
+        backstage.execute("alter function taskq.claimable(jsonb) rename to claimable_away")
+        await turns(statements, 4)
+        assert len(caplog.records) == 1
+        backstage.execute("alter function taskq.claimable_away(jsonb) rename to claimable")
+        campaign.seed([{"n": 1}])
+        assert await one is True
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+
+    play(database, scene)
+
+
+def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
+    campaign: Campaign, database: Database
+) -> None:
+    """Before anybody is woken who would be sent away again because of it."""
+    found: list[Serving] = []
+
+    async def run() -> None:
+        async with Waker(database, POLL_S, found=found.append) as waker:
+            parked = park(waker, ONE, 1) + park(waker, Serving("/c", (), 5_000.0), 1)
+            other = park(waker, OTHER, 1, unfinished=0)
+            campaign.seed([{"n": 1}, {"n": 2}])
+            assert await asyncio.gather(*parked) == [True, True]
+            assert set(found) == {ONE, Serving("/c", (), 5_000.0).rounded()}
+            assert not other[0].done()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+@pytest.mark.parametrize("broken", ["5", '[{"path": "/", "lifetime_s": "x"}]', '[{"offers": 3}]'])
+def test_servings_of_another_form_are_refused(broken: str, backstage: Backstage) -> None:
+    """With an error of their own class."""
+    with pytest.raises(psycopg.Error) as refused:
+        backstage.execute("select * from taskq.claimable(%s)", [broken])
+    assert refused.value.sqlstate == "TQ400"
+
+
+def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
+    campaign: Campaign, queue: Client, backstage: Backstage, hire: Hire
+) -> None:
+    """Within the limit of running tasks; not where it is closed, nor without a handler."""
+    campaign.seed({"n": n} for n in range(1, 4))
+    limited = queue.create_campaign(CampaignSpec("/c/two", handler=NEVER_RUN, max_running=2))
+    limited.seed({"n": n} for n in range(5))
+    hire("/c/two").claim(1)
+    queue.create_campaign(CampaignSpec("/c/shut", handler=NEVER_RUN)).seed([{"n": 1}])
+    queue.campaign("/c/shut").pause()
+    queue.create_campaign("/c/no-handler").seed([{"n": 1}])
+    servings = [
+        {"path": path, "lifetime_s": None, "offers": []}
+        for path in ("/c", "/", "/c/two", "/c/shut", "/nowhere", "/c")
+    ]
+    row = backstage.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
+    assert row is not None
+    assert sorted(row["claimable"]) == [[[0, 1, 2, 5], 1], [[0, 1, 5], 3]]
+    assert row["unfinished"] == [11, 11, 5, 1, 0, 11]
+
+
+@pytest.mark.parametrize("statistics", ["true", "absent"])
+def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
+    statistics: str, queue: Client, backstage: Backstage
+) -> None:
+    """Once for each path, however many servings have it."""
+    for number in range(100):
+        spec = CampaignSpec(f"/many/{number}", handler=NEVER_RUN)
+        queue.create_campaign(spec).seed([{"n": 1}])
+    backstage.execute("select taskq.fold('0')")
+    if statistics == "true":
+        backstage.execute("analyze")
+    servings = [
+        {"path": path, "lifetime_s": 2.0**step, "offers": []}
+        for path in ("/many", "/many/1")
+        for step in range(20)
+    ]
+    question = "select * from taskq.claimable(%s)"
+    backstage.execute(question, [json.dumps(servings)])  # planning reads the catalogues
+    with watched(backstage) as seen:
+        backstage.execute(question, [json.dumps(servings)])
+    tables = seen.to("campaign", "counter", "delta", "task", "spec", "attempt")
+    assert tables.ways <= {
+        "campaign by campaign_path_key",
+        "campaign by campaign_pkey",
+        "campaign by campaign_closed",
+        "campaign by campaign_parent",
+        "counter by counter_pkey",
+        "delta by delta_xid",
+    }
+    assert sum(one.rows for one in tables.accesses) <= 500
+    assert value(backstage, "select count(*) from taskq.delta") <= 300

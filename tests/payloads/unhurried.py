@@ -1,0 +1,16 @@
+"""Payload code that notes each execution and takes its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import diary
+
+
+def run(payload: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Do as `diary.run`, and take `shared["takes_s"]` seconds more."""
+    result = diary.run(payload, shared)
+    time.sleep(shared["takes_s"])
+    return result

@@ -1,0 +1,43 @@
+"""The CPythons that this machine has."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+OLDEST = (3, 9)
+
+_SAYS = "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3])"
+
+
+@cache
+def pythons() -> dict[str, str]:
+    """Return the path of each CPython that the agent supports, by its release; ours is one."""
+    found = {".".join(map(str, sys.version_info[:3])): sys.executable}
+    for path in _candidates():
+        said = subprocess.run(
+            [path, "-c", _SAYS], capture_output=True, text=True, timeout=30, check=False
+        ).stdout.split()
+        if len(said) == 2 and said[0] == "cpython" and _number(said[1]) >= OLDEST:
+            found.setdefault(said[1], path)
+    return dict(sorted(found.items(), key=lambda item: _number(item[0])))
+
+
+def _candidates() -> list[str]:
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    folders = [*sorted(root.glob("versions/*/bin")), *map(Path, os.get_exec_path())]
+    paths = []
+    for folder in folders:
+        if folder.is_dir() and "shims" not in folder.parts:
+            names = (path.name for path in folder.glob("python3.*"))
+            paths += [str(folder / name) for name in names if re.fullmatch(r"python3\.\d+", name)]
+    return [path for path in paths if shutil.which(path)]
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))

@@ -1,0 +1,228 @@
+"""Inputs before a task, large results after it, in one slot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq_agent.handlers import Ended
+from taskq_agent.protocol import DONE, FAILED, RELEASED
+from tests.blob_source import BlobSource
+from tests.slot_world import PAYLOADS, SlotWorld, command, python, shell, slot_in, talker
+from tests.support import wait_until
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> BlobSource:
+    """Give a store without blobs."""
+    (tmp_path / "source").mkdir()
+    return BlobSource(tmp_path / "source")
+
+
+@pytest.fixture
+def slot(tmp_path: Path, source: BlobSource) -> Iterator[SlotWorld]:
+    with slot_in(tmp_path, grace_s=1, blobs=source) as world:
+        yield world
+
+
+def test_command_finds_inputs_by_placeholder_and_environment(
+    slot: SlotWorld, source: BlobSource
+) -> None:
+    """The file has the input's name, so that programs which look at suffixes are content."""
+    inputs = {"a.txt": source.add(b"first"), "b": source.add(b"second")}
+    ended = slot.run(command("cat", "{inputs.a.txt}", "{inputs.b}"), inputs=inputs)
+    assert ended.result == {"stdout": "firstsecond"}
+    assert "fetch_s" in ended.phases
+    ended = slot.run(shell('echo "$1"; echo "$TASKQ_INPUTS"', "{inputs.a.txt}"), inputs=inputs)
+    assert ended.result is not None
+    assert Path(ended.result["a.txt"]).name == "a.txt"
+    assert set(ended.result) == {"a.txt", "b"}
+    assert source.moved() == 11
+
+
+def test_python_finds_inputs_by_their_names(slot: SlotWorld, source: BlobSource) -> None:
+    """By a function of ours, or in the environment."""
+    inputs = {"a": source.add(b"first")}
+    ended = slot.run(python("read_input"), {"name": "a"}, inputs=inputs)
+    assert ended.result == {"text": "first", "names": ["a"]}
+    ended = slot.run(python("read_input"), {"name": "b"}, inputs=inputs)
+    assert ended.error == "the campaign has no input 'b'; it has ['a']"
+
+
+def test_process_is_told_its_inputs(slot: SlotWorld, source: BlobSource) -> None:
+    """In its first message, and in its arguments."""
+    handler = {"kind": "process", "argv": [sys.executable, str(PAYLOADS / "talker.py")]}
+    handler["argv"].append("{inputs.a}")  # type: ignore[attr-defined]  # it is the list
+    ended = slot.run(handler, inputs={"a": source.add(b"first")})
+    assert ended.result is not None
+    assert Path(ended.result["prepared"]["inputs"]["a"]).read_text() == "first"
+    ended = slot.run(handler)
+    assert (ended.outcome, ended.retry) == (FAILED, False)
+    assert (ended.error_class, "campaign's inputs" in str(ended.error)) == (
+        *("placeholder-missing", True),
+    )
+
+
+def test_inputs_are_fetched_once_and_stay_while_the_campaign_lasts(
+    slot: SlotWorld, source: BlobSource
+) -> None:
+    """Later tasks of the campaign wait for nothing."""
+    inputs = {"a": source.add(b"first")}
+    assert "fetch_s" in slot.run(python("read_input"), {"name": "a"}, inputs=inputs).phases
+    assert "fetch_s" not in slot.run(python("read_input"), {"name": "a"}, inputs=inputs).phases
+    changed = {"a": source.add(b"other")}
+    ended = slot.run(python("read_input"), {"name": "a"}, inputs=changed)
+    assert ended.result == {"text": "other", "names": ["a"]}
+
+
+def test_missing_input_hands_the_task_back_unbegun(slot: SlotWorld, source: BlobSource) -> None:
+    """It is no fault of the task, nor of this node; when it can be had, work goes on."""
+    wanted = source.add(b"first")
+    stored = next((source.folder / "store").glob("??/*"))
+    stored.rename(stored.with_name("hidden"))
+    ended = slot.run(command("cat", "{inputs.a}"), inputs={"a": wanted})
+    assert (ended.outcome, ended.started, ended.node_broken) == (RELEASED, False, False)
+    assert ended.error_class == "inputs-missing"
+    assert "has no blob" in str(ended.error)
+    stored.with_name("hidden").rename(stored)
+    assert slot.run(command("cat", "{inputs.a}"), inputs={"a": wanted}).outcome == DONE
+
+
+def test_transfer_that_breaks_is_tried_again_for_a_while(
+    slot: SlotWorld, source: BlobSource
+) -> None:
+    """Then the task goes back."""
+    data = b"x" * 50_000
+    wanted = source.add(data)
+    source.break_at = 20_000
+    ended = slot.run(command("wc", "-c", "{inputs.a}"), inputs={"a": wanted})
+    assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, False, "inputs-missing")
+    mend = threading.Timer(0.3, setattr, (source, "break_at", None))
+    mend.start()
+    assert slot.run(command("wc", "-c", "{inputs.a}"), inputs={"a": wanted}).outcome == DONE
+    mend.join()
+    assert source.moved() == len(data)
+
+
+def test_stop_ends_a_transfer(slot: SlotWorld, source: BlobSource) -> None:
+    """The task goes back, unbegun."""
+    wanted = source.add(b"x" * 50_000)
+    source.break_at = 20_000
+
+    def stop() -> None:
+        wait_until(lambda: source.moved() == 20_000)
+        slot.runner.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    ended = slot.run(command("true"), inputs={"a": wanted})
+    stopper.join()
+    assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, False, "stopped")
+
+
+def test_cache_that_cannot_be_used_is_the_nodes_fault(
+    slot: SlotWorld, source: BlobSource, tmp_path: Path
+) -> None:
+    """As a full disk."""
+    (tmp_path / "cache").write_text("in the way")
+    ended = slot.run(command("true"), inputs={"a": source.add(b"first")})
+    assert (ended.outcome, ended.started, ended.node_broken) == (RELEASED, False, True)
+    assert ended.error_class == "inputs-unusable"
+
+
+@pytest.mark.parametrize("name", ["../a", "/etc/a", "..", ""])
+def test_name_that_leads_elsewhere_is_refused(
+    slot: SlotWorld, source: BlobSource, name: str
+) -> None:
+    """The server does not allow such names; the agent does not rely on that."""
+    ended = slot.run(command("true"), inputs={name: source.add(b"first")})
+    assert (ended.outcome, ended.error_class) == (RELEASED, "inputs-missing")
+
+
+def test_time_for_transfers_is_not_the_tasks(slot: SlotWorld, source: BlobSource) -> None:
+    """Its limit is for what the handler does."""
+    source.break_at = 20_000
+    threading.Timer(1.0, setattr, (source, "break_at", None)).start()
+    inputs = {"a": source.add(b"x" * 50_000)}
+    assert slot.run(command("true"), inputs=inputs, limit_s=0.9).outcome == DONE
+
+
+def uploaded(source: BlobSource, ended: Ended) -> Any:
+    """Return the result that was uploaded, as the reference in a result says."""
+    assert ended.outcome == DONE, ended
+    assert ended.large is None
+    assert ended.result is not None
+    digest, size = ended.result["taskq_blob"]["digest"], ended.result["taskq_blob"]["size"]
+    data = b"".join(source.store.read(digest))
+    assert (hashlib.sha256(data).hexdigest(), len(data)) == (digest, size)
+    return json.loads(data)
+
+
+def test_large_result_of_python_is_uploaded(slot: SlotWorld, source: BlobSource) -> None:
+    """The limit is one of bytes: 262,144 as compact UTF-8, no more."""
+    inline = (262_144 - len('{"x":""}')) // 2
+    ended = slot.run(python("large"), {"length": inline})
+    assert ended.result == {"x": "\u00e4" * inline}
+    ended = slot.run(python("large"), {"length": inline + 1})
+    assert uploaded(source, ended) == {"x": "\u00e4" * (inline + 1)}
+    assert "upload_s" in ended.phases
+
+
+def test_large_result_of_a_command_is_uploaded(slot: SlotWorld, source: BlobSource) -> None:
+    """From its result file."""
+    write = f'{sys.executable} -c \'print("[" + "1," * 500_000 + "1]")\''
+    script = f'(printf \'{{"x": \'; {write}; echo "}}") > "$TASKQ_RESULT"; echo words'
+    ended = slot.run(shell(script))
+    assert uploaded(source, ended) == {"x": [1] * 500_001}
+    assert ended.tail == "words\n"
+
+
+def test_large_result_of_a_process_is_uploaded(slot: SlotWorld, source: BlobSource) -> None:
+    """In its answer up to the limit of a line, else from its result file."""
+    result = {"x": "y" * 300_000}
+    assert uploaded(source, slot.run(talker(), {"lines": [{"result": result}]})) == result
+    large = {"x": "y" * 3_000_000}
+    payload = {"write_result": json.dumps(large), "lines": [{"result_file": True}]}
+    assert uploaded(source, slot.run(talker(), payload)) == large
+    ended = slot.run(talker(), {"lines": [{"result_file": True}]})
+    assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
+
+
+def test_upload_that_breaks_is_tried_again(slot: SlotWorld, source: BlobSource) -> None:
+    """What was computed is not thrown away for a short outage."""
+    source.broken_writes = 2
+    assert uploaded(source, slot.run(python("large"), {"length": 200_000}))
+    source.broken_writes = 1_000_000
+    ended = slot.run(python("large"), {"length": 200_000})
+    assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "result-upload")
+    assert (ended.result, ended.large) == (None, None)
+
+
+def test_stop_ends_an_upload(slot: SlotWorld, source: BlobSource) -> None:
+    """The attempt is handed back."""
+    source.broken_writes = 1_000_000
+
+    def stop() -> None:
+        wait_until(lambda: source.broken_writes < 1_000_000)
+        slot.runner.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    ended = slot.run(python("large"), {"length": 200_000})
+    stopper.join()
+    assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, True, "stopped")
+
+
+def test_without_a_queue_large_results_stay(tmp_path: Path) -> None:
+    """As with `taskq-agent try`."""
+    with slot_in(tmp_path) as slot:
+        ended = slot.run(python("large"), {"length": 200_000})
+        assert ended.result == {"x": "\u00e4" * 200_000}
+        assert ended.large is None

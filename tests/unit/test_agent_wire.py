@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from taskq_agent.protocol import (
+    Ack,
+    Answer,
+    Beat,
+    BeatAnswer,
+    Campaign,
+    Held,
+    Hello,
+    Input,
+    Orders,
+    Report,
+    Request,
+    Task,
+    Welcome,
+    dumps,
+)
+from taskq_agent.wire import MAX_DEPTH, decoded
+
+CAMPAIGN = Campaign(
+    1, 2, "/a", {"kind": "command"}, {"x": [1]}, None, {"receptor": Input("ab", 3)}, "stop"
+)
+TASK = Task(1, 2, 3, "key", 4, "lease", {"ligand": "CC", "n": 1.5})
+MESSAGES = [
+    Hello("key", "/", "name", "host", 1, "site", 2, "0.1", ("gpu", "mem=64")),
+    Welcome(1, 30.0, 120.0, "tqs_secret"),
+    Request(1, (Report(1, 2, "lease", "done", result={"a": None}, phases={"run_s": 1.0}),), 3),
+    Answer(
+        (Ack(1, 2, "lease", "accepted"),),
+        (TASK,),
+        (CAMPAIGN,),
+        7,
+        Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
+    ),
+    Beat(1, (Held(1, 2, "lease"),), ("pending",), "drawn"),
+    BeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
+]
+WELCOME = {"session": 1, "heartbeat_s": 1.0, "lease_s": 4.0}
+
+
+def welcome(**members: Any) -> bytes:
+    return json.dumps({**WELCOME, **members}).encode()
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_what_was_written_is_read(message: object) -> None:
+    """Both sides have the same messages."""
+    assert decoded(type(message), dumps(message).encode()) == message
+
+
+def test_unknown_members_are_passed_over() -> None:
+    """A gateway of a later release may say more."""
+    assert decoded(Welcome, welcome(news={"a": [1]})) == Welcome(1, 1.0, 4.0)
+
+
+def test_whole_numbers_serve_as_seconds() -> None:
+    assert decoded(Welcome, welcome(heartbeat_s=30)).heartbeat_s == 30.0
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "Expecting value"),
+        (b"<html>504</html>", "Expecting value"),
+        (b"\xff\xfe", "decode"),
+        (b"[]", "Welcome is not an object"),
+        (b'{"session": 1', "delimiter"),
+        (b'{"session": 1}', "has no heartbeat_s"),
+        (welcome(session="1"), "Welcome.session is not of type int"),
+        (welcome(session=True), "Welcome.session is not of type int"),
+        (welcome(session=1.0), "Welcome.session is not of type int"),
+        (welcome(session=None), "Welcome.session is not of type int"),
+        (welcome(lease_s="4"), "Welcome.lease_s is not a finite number"),
+        (welcome(lease_s=True), "Welcome.lease_s is not a finite number"),
+        (welcome(lease_s=10**400), "Welcome.lease_s is not a finite number"),
+        (welcome(token=["a"]), "Welcome.token is not of type str"),
+        (welcome(news="\ud800"), "surrogates"),
+        (b'{"session": 1, "heartbeat_s": NaN, "lease_s": 4}', "NaN is not JSON"),
+        (b'{"session": 1, "heartbeat_s": 1e999, "lease_s": 4}', "not a finite number"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_anything_else_is_refused(data: bytes, text: str) -> None:
+    """Whatever comes instead of a message, the error is the same and says what is wrong."""
+    with pytest.raises(ValueError, match=text):
+        decoded(Welcome, data)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "text"),
+    [
+        ("acks", {}, "Answer.acks is not an array"),
+        ("tasks", [3], "Answer.tasks is not an object"),
+        ("orders", [], "Answer.orders is not an object"),
+        ("orders", {"claim_after_s": "soon"}, "Answer.orders.claim_after_s is not a finite"),
+        ("unfinished", "none", "Answer.unfinished is not of type int"),
+        ("tasks", [{**vars(TASK), "payload": [1]}], "payload is not an object"),
+        ("campaigns", [{**vars(CAMPAIGN), "inputs": {"a": 1}}], "inputs is not an object"),
+    ],
+)
+def test_parts_are_checked_too(member: str, value: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        decoded(Answer, json.dumps({member: value}).encode())
+
+
+def test_free_values_are_nested_within_bounds() -> None:
+    """What a payload holds can be written again by every part of the agent."""
+
+    def nested(depth: int) -> bytes:
+        return dumps(Answer(tasks=(TASK,))).replace('"CC"', "[" * depth + "]" * depth).encode()
+
+    assert decoded(Answer, nested(MAX_DEPTH)).tasks
+    with pytest.raises(ValueError, match="levels deep"):
+        decoded(Answer, nested(MAX_DEPTH + 1))

@@ -1,0 +1,115 @@
+"""Who is woken for what: first come first served, nobody for somebody else's task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from taskq.choice import Serving
+from taskq.parked import Parked, Place
+
+ALL, LEFT, RIGHT = Serving("/"), Serving("/left"), Serving("/right")
+
+
+class Row:
+    """Waits in line under names."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self.parked = Parked()
+        self.places: dict[str, Place] = {}
+        self.futures: dict[str, asyncio.Future[bool]] = {}
+
+    def join(self, name: str, serving: Serving, *, hoping: bool = True) -> None:
+        """Put somebody in line."""
+        self.futures[name] = self._loop.create_future()
+        self.places[name] = self.parked.join(serving, self.futures[name], hoping=hoping)
+
+    def take(
+        self, servings: list[Serving], pots: list[tuple[list[int], int]], unfinished: list[int]
+    ) -> str:
+        """Return the names of those who are woken, in that order."""
+        names = {id(future): name for name, future in self.futures.items()}
+        return "".join(names[id(one)] for one in self.parked.take(servings, pots, unfinished))
+
+    def close(self) -> None:
+        """Release the loop that the futures belong to."""
+        self._loop.close()
+
+
+@pytest.fixture
+def row() -> Iterator[Row]:
+    """Give a row in which nobody waits."""
+    made = Row()
+    yield made
+    made.close()
+
+
+def test_as_many_are_woken_as_there_are_tasks_longest_parked_first(row: Row) -> None:
+    """And each once: the next turn goes on where this one stopped."""
+    for name in "abcde":
+        row.join(name, ALL)
+    assert row.take([ALL], [([0], 2)], [9]) == "ab"
+    assert row.take([ALL], [([0], 2)], [9]) == "cd"
+    assert row.take([ALL], [([0], 7)], [9]) == "e"
+    assert row.take([ALL], [], [0]) == ""
+
+
+def test_servings_that_have_the_same_tasks_in_view_share_them(row: Row) -> None:
+    """Three tasks wake three, in the order of arrival, however many lines they stand in."""
+    for name, serving in zip("abcdef", [LEFT, ALL, LEFT, ALL, RIGHT, RIGHT], strict=True):
+        row.join(name, serving)
+    assert row.take([LEFT, ALL, RIGHT], [([0, 1], 3), ([1, 2], 1)], [9, 9, 9]) == "abcd"
+
+
+def test_agents_are_not_woken_for_tasks_that_only_others_can_claim(row: Row) -> None:
+    """Even if they have been there for longer."""
+    row.join("a", LEFT)
+    row.join("b", RIGHT)
+    assert row.take([LEFT, RIGHT], [([1], 5)], [3, 5]) == "b"
+    assert len(row.parked) == 1
+
+
+def test_who_has_given_up_is_passed_over(row: Row) -> None:
+    """A task is not lost on somebody who is gone."""
+    for name in "abc":
+        row.join(name, ALL)
+    row.futures["a"].cancel()
+    assert row.take([ALL], [([0], 1)], [1]) == "b"
+
+
+def test_all_learn_that_nothing_is_unfinished_but_those_who_know(row: Row) -> None:
+    """Who was told so and waits for new tasks is not woken again for that."""
+    row.join("a", ALL)
+    row.join("b", ALL, hoping=False)
+    row.join("c", ALL)
+    row.join("d", LEFT)
+    assert row.take([ALL, LEFT], [], [0, 4]) == "ac"
+    assert row.take([ALL, LEFT], [], [0, 4]) == ""
+    row.take([ALL, LEFT], [], [1, 4])
+    assert row.take([ALL, LEFT], [], [0, 4]) == "b", "something has been unfinished since"
+
+
+def test_leaving_leaves_nothing_behind(row: Row) -> None:
+    """Woken or not, in whatever order."""
+    for name in "abc":
+        row.join(name, ALL)
+    assert row.take([ALL], [([0], 1)], [1]) == "a"
+    for name in "bac":
+        assert row.parked
+        row.parked.leave(row.places[name])
+    assert not row.parked
+    assert row.parked.servings(10) == []
+    row.join("d", ALL)
+    row.parked.leave(row.places["a"])
+    assert ALL in row.parked
+
+
+def test_many_servings_take_turns(row: Row) -> None:
+    """No statement asks for more than so many; none is left out for ever."""
+    for name, serving in zip("abc", [LEFT, ALL, RIGHT], strict=True):
+        row.join(name, serving)
+    assert row.parked.servings(2) == [LEFT, ALL]
+    assert row.parked.servings(2) == [RIGHT, LEFT]
