@@ -1,8 +1,8 @@
-"""Many sessions' beats, few statements: those that arrive within two seconds share one.
+"""Many sessions' beats, few statements: those that arrive within three seconds share one.
 
 A beat may take its time: it must be there long before a lease has run out, and what it is answered
 (leases that are void, a drain) is not urgent. So beats are gathered for much longer than exchanges,
-and what 20,000 agents say costs the database one statement every two seconds.
+and what 20,000 agents say costs the database one statement every three seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskq_agent.protocol import Beat, BeatAnswer
 
 log = logging.getLogger(__name__)
 
-GATHER_S: Final = 2.0
+GATHER_S: Final = 3.0
 #: Beats in a statement at most, which takes some 20 ms then.
 MOST_BEATS: Final = 2_000
 #: ... and characters, unless a single one has more.

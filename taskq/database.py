@@ -62,6 +62,13 @@ def statement(name: str, folder: str = "queries") -> LiteralString:
     return importlib.resources.files(f"taskq.sql.{folder}").joinpath(f"{name}.sql").read_text()
 
 
+def load_statements() -> None:
+    """Read all of `sql/queries` now; later there may be no file left, or one of another release."""
+    for file in importlib.resources.files("taskq.sql.queries").iterdir():
+        if file.name.endswith(".sql"):
+            statement(file.name.removesuffix(".sql"))
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Turn psycopg's errors into taskq's; `what` is the server, as the user knows it."""
@@ -200,20 +207,33 @@ class AsyncLine:
         self._cursor: psycopg.AsyncCursor[Row] | None = None
 
     async def rows(self, name: str, **values: object) -> list[Row]:
-        """Return all rows of a statement; errors come out translated."""
+        """Return all rows of a statement; errors come out translated.
+
+        One that finds its connection broken is run again on a new one: what is sent here may be
+        repeated.
+        """
         with translated(self._server):
-            try:
-                if self._cursor is None:
-                    self._connection = await self._address.connect_async()
-                    self._cursor = self._connection.cursor()
-                await self._cursor.execute(statement(name), values)
-                return await self._cursor.fetchall()
-            except psycopg.errors.ReadOnlySqlTransaction:
-                await self.close()
-                raise
-            finally:
-                if self._connection is not None and self._connection.closed:
-                    self._connection = self._cursor = None
+            if self._cursor is not None:
+                try:
+                    return await self._rows(name, values)
+                except psycopg.OperationalError:
+                    if self._cursor is not None:
+                        raise
+            return await self._rows(name, values)
+
+    async def _rows(self, name: str, values: dict[str, object]) -> list[Row]:
+        try:
+            if self._cursor is None:
+                self._connection = await self._address.connect_async()
+                self._cursor = self._connection.cursor()
+            await self._cursor.execute(statement(name), values)
+            return await self._cursor.fetchall()
+        except psycopg.errors.ReadOnlySqlTransaction:
+            await self.close()
+            raise
+        finally:
+            if self._connection is not None and self._connection.closed:
+                self._connection = self._cursor = None
 
     async def close(self) -> None:
         """Close the connection."""

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Row, SessionEnded, array
-from taskq.errors import TaskqError, Unavailable
+from taskq.errors import SchemaError, ServerUnsuitable, TaskqError, Unavailable
 from taskq_agent import protocol
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Ack, Answer, Report, Request
@@ -333,7 +333,9 @@ def told_as_transport() -> Iterator[None]:
     """Turn the errors of the queue into those of a transport."""
     try:
         yield
-    except Unavailable as error:
+    except (Unavailable, ServerUnsuitable, SchemaError) as error:
+        # An agent can do nothing about these but wait: an upgrade that is under way, say, may have
+        # taken a function away for a moment.
         raise TransportFailed(str(error)) from error
     except SessionEnded as error:
         raise SessionLost(str(error)) from error

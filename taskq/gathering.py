@@ -216,9 +216,9 @@ class Gatherer:
                     log.exception("an exchange failed")
                 return
             # One of them is at fault; the others' may be repeated, and keep their verdicts.
-            for one in gathered:
-                if one.tell is not None:
-                    await self._answer(line, [one], verdicts)
+            half = len(gathered) // 2
+            for some in (gathered[:half], gathered[half:]):
+                await self._answer(line, some, verdicts)
             return
         for one, answer in zip(gathered, answers, strict=True):
             one.settle(answer)

@@ -7,6 +7,9 @@
 -- opened, counted only under max_uses: a row that each enrolment changes makes them wait for each
 -- other's commit.
 
+-- In the order in which exchanges come to them: a queue may be at work meanwhile.
+lock table taskq.campaign, taskq.session in access exclusive mode;
+
 create type taskq.token_kind as enum ('site', 'manager');
 
 create table taskq.token (

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from functools import cache
+from ipaddress import ip_address
 from typing import Final
 
 from starlette.applications import Starlette
@@ -18,7 +19,7 @@ from starlette.routing import Route
 from taskq import agent_file
 from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
-from taskq.gateway.errors import Failure, TooLarge, failure
+from taskq.gateway.errors import Busy, Failure, TooLarge, failure
 from taskq.gateway.identities import Agent, Identity, Manager
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
@@ -64,10 +65,8 @@ class App:
     async def open(self, request: Request) -> Response:
         """POST /v1/sessions."""
         token = _token(request)
-        hello = messages.read_hello(await _body(request))
-        # Without the zone of a link-local address, which means nothing elsewhere.
-        address = request.client.host.partition("%")[0] if request.client else ""
-        return _json(await self._service.open(token, hello, address))
+        hello = messages.read_hello(await _body(request, messages.MAX_HELLO_BYTES))
+        return _json(await self._service.open(token, hello, _address(request)))
 
     async def close(self, request: Request) -> Response:
         """DELETE /v1/session."""
@@ -80,6 +79,8 @@ class App:
         body = await _body(request, messages.MAX_EXCHANGE_BYTES)
         message = messages.read_exchange(body)
         answer = await self._service.exchanged(agent, message)
+        if self._service.is_unchecked(message, answer):
+            await self._identity(request, anew=True)
         return _json(self._service.ordered(message, answer))
 
     async def beat(self, request: Request) -> Response:
@@ -111,9 +112,13 @@ class App:
     async def write_blob(self, request: Request) -> Response:
         """PUT /v1/blobs/{digest}."""
         await self._identity(request, anew=True)
-        data = await _body(request, MAX_BLOB_BYTES)
         digest = request.path_params["digest"]
-        await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
+        uploads = self._service.uploads
+        if uploads.locked():
+            raise Busy
+        async with uploads:
+            data = await _body(request, MAX_BLOB_BYTES)
+            await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
         return Response(status_code=204)
 
     # Managers
@@ -225,6 +230,16 @@ def bearer(value: str) -> str:
 
 def _token(request: Request) -> str:
     return bearer(request.headers.get("authorization", ""))
+
+
+def _address(request: Request) -> str:
+    """Return where a request comes from; raise `Forbidden` if a proxy does not say."""
+    # Without the zone of a link-local address, which means nothing elsewhere.
+    address = request.client.host.partition("%")[0] if request.client else ""
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        raise Forbidden(f"{address!r:.80}, where this comes from, is no address") from None
 
 
 async def _body(request: Request, most: int = messages.MAX_BODY_BYTES) -> bytes:

@@ -57,6 +57,13 @@ class Connection(HttpToolsProtocol):
         self._began = time.monotonic()
         self.deadline = self._began + ARRIVAL_S
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a client in, unless there are as many as can be."""
+        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn's is narrower
+        if len(self.connections) > self.service.settings.most_clients:
+            self.service.metrics.slow += 1
+            self.transport.abort()
+
     @property
     def is_busy(self) -> bool:
         """Whether a request is on its way, arriving or not yet answered."""

@@ -11,6 +11,7 @@ from taskq.database import SessionEnded
 from taskq.gateway.messages import BadRequest, encode
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 
+_NOT_NOW: Final = 503
 #: Agents a second that a gateway lets come back: a second try finds it less busy than the first.
 _BACK_PER_S: Final = 1_000
 
@@ -49,7 +50,10 @@ def failure(error: Exception) -> Failure:
     """Return what is told of an error; one that nobody has foreseen is told without its text."""
     for kind, status, code in _KNOWN:
         if isinstance(error, kind):
-            return Failure(status, code, str(error) or (kind.__doc__ or ""), retry=status == 503)  # noqa: PLR2004
+            text = str(error) or kind.__doc__ or ""
+            if code == "unavailable":  # with the address of the database in it, and more
+                text = "the database does not answer now"
+            return Failure(status, code, text, retry=status == _NOT_NOW)
     return Failure(500, "defect", "the gateway has failed; its log says why")
 
 

@@ -19,6 +19,9 @@ from taskq_agent import protocol
 MAX_DEPTH: Final = 100
 MAX_EXCHANGE_BYTES: Final = 8 << 20
 MAX_BODY_BYTES: Final = 1 << 20
+MAX_HELLO_BYTES: Final = 1 << 16
+#: To look at more would keep all other clients waiting.
+_MOST_BRACKETS: Final = 100_000
 LONGEST_WAIT_S: Final = 50.0
 _MAX_HELD: Final = beats.MOST_NAMED
 _MAX_OFFERS: Final = 100
@@ -194,6 +197,8 @@ def _is_suspect(body: bytes) -> bool:
 
 def _check_storable(body: bytes) -> None:
     """Refuse NUL and lone surrogates, wherever they stand, and what is nested too deep."""
+    if body.count(b"{") + body.count(b"[") > _MOST_BRACKETS:
+        raise BadRequest(f"more than {_MOST_BRACKETS} objects and arrays")
     try:
         _check_values(msgspec.json.decode(body), 0)
     except (msgspec.MsgspecError, UnicodeError) as error:

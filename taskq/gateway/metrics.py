@@ -30,7 +30,7 @@ _TITLES: Final = {
     "beats": "Beats taken in",
     "opened": "Sessions opened",
     "abandoned": "Requests whose client was gone before the answer",
-    "slow": "Connections closed since a request did not arrive in time",
+    "slow": "Connections cut: the client was too slow, or silent, or there were too many",
 }
 
 

@@ -21,7 +21,7 @@ import uvloop
 
 from taskq.blob_store import BlobStore
 from taskq.client import Client
-from taskq.database import Database
+from taskq.database import Database, load_statements
 from taskq.errors import TaskqError, Unavailable
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
@@ -109,6 +109,7 @@ class Gateway:
         tell: takes the address, once the gateway can be reached. Raise `Unavailable` if it cannot
         listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
         """
+        load_statements()
         with self.listening.bind() as listener, _upkeep(self.duties.kept):
             uvloop.run(self._serve(listener, tell))
 
@@ -142,8 +143,12 @@ class Gateway:
         try:
             await server.serve([listener])
         finally:
-            await service.close()
-            log.info("ended in good order")
+            try:
+                await asyncio.wait_for(service.close(), LAST_ANSWERS_S)
+            except asyncio.TimeoutError:
+                log.warning("the database does not answer: ended without its last word")
+            else:
+                log.info("ended in good order")
 
 
 class _Server(uvicorn.Server):

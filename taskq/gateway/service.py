@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from taskq.beating import Beats
+from taskq.beating import GATHER_S, Beats
 from taskq.database import Database
 from taskq.errors import Forbidden, Unauthorized
 from taskq.exchanging import Asked, Fence
@@ -35,6 +35,7 @@ MOST_REPORTS: Final = 16_384
 LINES: Final = 3
 #: ... and for all else, such as opening sessions.
 OTHER_LINES: Final = 4
+MOST_UPLOADS: Final = 4
 
 NOTHING: Final = Answer()
 
@@ -44,12 +45,14 @@ class Settings:
     """How a gateway serves.
 
     lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
-    all gateways, told to agents. lines: connections for exchanges.
+    all gateways, told to agents. lines: connections for exchanges. most_clients: connections
+    beyond which nobody is let in, so that files can still be opened.
     """
 
     lease_s: float = 120.0
     gateways: tuple[str, ...] = ()
     lines: int = LINES
+    most_clients: int = 1_000_000
 
 
 class Service:
@@ -66,9 +69,12 @@ class Service:
         self.lines = Lines(database, OTHER_LINES)
         self.identities = Identities(self.lines)
         self.draining = False
+        #: Large bodies that are in memory at the same time.
+        self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._connections = connections
         self._gatherer = Gatherer(database, lines=settings.lines)
-        self._beats = Beats(database)
+        # Well within a lease: an agent beats four times in it, and waits for the answer.
+        self._beats = Beats(database, min(GATHER_S, settings.lease_s / 8))
         self._waker = Waker(database, found=self._gatherer.forget)
 
     async def close(self) -> None:
@@ -109,6 +115,7 @@ class Service:
             release=hello.release,
             offers=list(hello.offers),
         )
+        self.metrics.opened += 1
         lease_s = self.settings.lease_s
         return Welcome(row["session_id"], lease_s / 4, lease_s, session)
 
@@ -174,6 +181,13 @@ class Service:
             answer = await self.waited(agent, message, answer)
         return answer
 
+    def is_unchecked(self, message: messages.Exchange, answer: Answer) -> bool:
+        """Tell whether nothing on the way to an answer has found out if its session still lives.
+
+        A statement that reports or claims does, and so does the beat that a wait is.
+        """
+        return not (answer.tasks or answer.acks or message.wait_s > 0)
+
     def would_wait(self, agent: Agent, message: messages.Exchange) -> bool:
         """Tell whether a new claim need not even be tried: others wait for the same already."""
         return (
@@ -219,7 +233,8 @@ class Service:
             self.metrics.waiting -= 1
             beat.cancel()
             turns.cancel()
-        return replace(answer, acks=acks)
+        orders = replace(answer.orders, gateways=self.settings.gateways)
+        return replace(answer, acks=acks, orders=orders)
 
     async def _turns(self, agent: Agent, message: messages.Exchange, answer: Answer) -> Answer:
         """Claim whenever there may be something, until there is or the time is up."""
@@ -236,6 +251,7 @@ class Service:
 
     def ordered(self, message: messages.Exchange, answer: Answer) -> Answer:
         """Return an answer with what the agent should know besides."""
+        self.metrics.tasks += len(answer.tasks)
         if self.draining:
             orders = replace(answer.orders, elsewhere=True, gateways=self.settings.gateways)
         elif message.lease and not message.want:  # the claim was put off
@@ -266,7 +282,7 @@ class Service:
         return metrics.text(self.metrics, connections=self._connections(), queued=queued)
 
     async def beat(self, agent: Agent, message: messages.Beat) -> BeatAnswer:
-        """Keep a session alive; answered together with others that beat within a second or two."""
+        """Keep a session alive; answered together with others that beat within some seconds."""
         if self._beats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.beats += 1

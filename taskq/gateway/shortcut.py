@@ -25,6 +25,8 @@ from taskq.gathering import Submitted
 from taskq_agent.protocol import Answer
 
 _PATH: Final = b"/v1/exchange"
+#: Longer ones are read here only for those who are known: what strangers send is looked at first.
+_MOST_OF_STRANGERS: Final = 65_536
 
 
 class _NoEvent:
@@ -39,10 +41,10 @@ class _Call:
 
     __slots__ = (
         "began",
-        "body",
         "disconnected",
         "keep_alive",
         "more_body",
+        "parts",
         "response_complete",
         "submitted",
         "task",
@@ -52,12 +54,18 @@ class _Call:
     def __init__(self, *, keep_alive: bool) -> None:
         self.began = time.perf_counter()
         self.keep_alive = keep_alive
-        self.body = b""
+        self.parts: list[bytes] = []
         self.more_body = True
         self.disconnected = False
         self.response_complete = False
         self.submitted: Submitted | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def read(self) -> Exchange:
+        """Return what is asked; raise `BadRequest`."""
+        body = b"".join(self.parts)
+        self.parts.clear()
+        return read_exchange(body)
 
 
 class AgentConnection(Connection):
@@ -79,7 +87,7 @@ class AgentConnection(Connection):
             and not self.expect_100_continue
             and not self.parser.should_upgrade()
             and not self.is_busy
-            and not self._is_long()
+            and self._is_welcome()
         ):
             self.in_head = False
             keep_alive = self.parser.should_keep_alive()
@@ -95,9 +103,9 @@ class AgentConnection(Connection):
         if call is None:
             super().on_body(body)
         elif self.count_body(len(body)) <= MAX_EXCHANGE_BYTES:
-            call.body += body
+            call.parts.append(body)
         elif not call.response_complete:
-            call.body = b""  # what still comes is read, and left
+            call.parts.clear()  # what still comes is read, and left
             self._fail(call, TooLarge(f"an exchange has {MAX_EXCHANGE_BYTES} bytes at most"))
 
     def on_message_complete(self) -> None:
@@ -122,10 +130,15 @@ class AgentConnection(Connection):
             if call.task is not None:
                 call.task.cancel()
 
-    def _is_long(self) -> bool:
-        """Tell whether the body is announced to be longer than an exchange can be."""
-        lengths = [int(value) for name, value in self.headers if name == b"content-length"]
-        return bool(lengths) and lengths[0] > MAX_EXCHANGE_BYTES
+    def _is_welcome(self) -> bool:
+        """Tell whether the body can be read before it is known who sends it."""
+        is_known, size = False, MAX_EXCHANGE_BYTES
+        for name, value in self.headers:
+            if name == b"authorization":
+                is_known = value == self._credential
+            elif name == b"content-length":
+                size = int(value)
+        return size <= (MAX_EXCHANGE_BYTES if is_known else _MOST_OF_STRANGERS)
 
     # Exchanges
 
@@ -137,8 +150,7 @@ class AgentConnection(Connection):
             if agent is None:
                 self._spawn(call, self._slowly(call, header))
                 return
-            message = read_exchange(call.body)
-            call.body = b""
+            message = call.read()
             # One that comes again under the same lease id may have tasks already.
             is_new, self._lease = message.lease != self._lease, message.lease
             if is_new and service.would_wait(agent, message):
@@ -156,16 +168,24 @@ class AgentConnection(Connection):
             self._fail(call, outcome)
         elif self.service.may_wait(message, outcome):
             self._spawn(call, self._wait(call, agent, message, outcome))
+        elif self.service.is_unchecked(message, outcome):
+            self._spawn(call, self._confirm(call, message, outcome))
         else:
             self._succeed(call, message, outcome)
 
+    async def _confirm(self, call: _Call, message: Exchange, answer: Answer) -> None:
+        if self.service.is_unchecked(message, answer):
+            token = bearer(self._credential.decode("latin-1"))
+            await self.service.identities.identify(token, anew=True)
+        self._succeed(call, message, answer, waited=True)
+
     async def _slowly(self, call: _Call, header: bytes) -> None:
         agent = await self.service.agent(bearer(header.decode("latin-1")))
-        message = read_exchange(call.body)
-        call.body = b""
+        message = call.read()
         # The next request here will most likely show the same token, byte for byte.
         self._credential, self._agent, self._lease = header, agent, message.lease
-        self._succeed(call, message, await self.service.exchanged(agent, message), waited=True)
+        answer = await self.service.exchanged(agent, message)
+        await self._confirm(call, message, answer)
 
     async def _wait(self, call: _Call, agent: Agent, message: Exchange, found: Answer) -> None:
         self._succeed(call, message, await self.service.waited(agent, message, found), waited=True)
@@ -186,7 +206,6 @@ class AgentConnection(Connection):
         self, call: _Call, message: Exchange, answer: Answer, *, waited: bool = False
     ) -> None:
         service = self.service
-        service.metrics.tasks += len(answer.tasks)
         if not waited:
             service.metrics.took(time.perf_counter() - call.began)
         self._write(call, 200, encode(service.ordered(message, answer)))

@@ -16,7 +16,7 @@ from taskq.choice import Serving
 from taskq.database import Database
 from taskq.direct import DirectTransport
 from taskq.gathering import Gatherer
-from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import (
     ACCEPTED,
     DONE,
@@ -238,10 +238,10 @@ def test_exchange_repeated_gets_the_same_answer(
     assert value(backstage, "select count(*) from taskq.attempt") == 1
 
 
-def test_lost_connection_is_told_and_the_next_exchange_finds_another(
+def test_lost_connection_is_made_anew_unnoticed(
     campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
 ) -> None:
-    """An exchange whose answer got lost may be repeated, and is answered."""
+    """An exchange may be repeated, so nobody need hear that its connection was cut."""
     campaign.seed({"n": n} for n in range(10))
     members = Members(database, 4)
 
@@ -252,13 +252,11 @@ def test_lost_connection_is_told_and_the_next_exchange_finds_another(
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
         requests = [members.claim(number) for number in range(4)]
-        answers = await asyncio.gather(
-            *(gatherer.exchange(request, SERVING) for request in requests),
-            return_exceptions=True,
-        )
-        assert TransportFailed in {type(answer) for answer in answers}
-        again = await asyncio.gather(*(gatherer.exchange(request, SERVING) for request in requests))
-        assert [len(answer.tasks) for answer in again] == [1, 1, 1, 1]
+        for _ in range(2):
+            answers = await asyncio.gather(
+                *(gatherer.exchange(request, SERVING) for request in requests)
+            )
+            assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
 
     gathered(scene)
     assert value(backstage, "select count(*) from taskq.task where status = 'working'") == 5

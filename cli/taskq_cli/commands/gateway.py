@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
+import resource
 from pathlib import Path
 from typing import Final
 
 import click
 
 from taskq import Client
+from taskq.direct import LEASE_S
 from taskq.errors import UsageError
+from taskq_agent.gateways import parsed
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.shared import Invocation, seconds, shared_options
 
-DEFAULT_LEASE_S: Final = 120.0
+LEAST_LEASE_S: Final = 2.0
+FILES_FOR_OTHERS: Final = 100
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -63,8 +68,8 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--lease",
     "lease_s",
-    type=seconds(1, 86_400),
-    default=DEFAULT_LEASE_S,
+    type=seconds(LEAST_LEASE_S, 86_400),
+    default=LEASE_S,
     show_default=True,
     metavar="SECONDS",
     help="Silence after which an agent's tasks are handed to others.",
@@ -137,8 +142,9 @@ def gateway(
             f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, listen "
             "at 127.0.0.1 behind a proxy that ends TLS, or say --plain"
         )
+    _check(gateways, proxies)
     if log_json:
-        log_json_to_stderr()
+        log_json_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
     else:
         log_to_stderr(verbose=verbose, quiet=quiet)
     certificate = Certificate(tls_cert, tls_key) if tls_cert and tls_key else None
@@ -146,11 +152,27 @@ def gateway(
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),
-            Settings(lease_s=lease_s, gateways=gateways, lines=lines),
+            Settings(lease_s, gateways, lines, _most_clients()),
             server.Listening(host, port, share_port, certificate, proxies),
             server.Duties(drain_s, None if no_keeper else known.database),
         )
         serving.run(click.echo)
+
+
+def _check(gateways: tuple[str, ...], proxies: tuple[str, ...]) -> None:
+    """Raise `UsageError` at what agents or the server could not use."""
+    try:
+        for url in gateways:
+            parsed(url, insecure=True)
+        for proxy in proxies:
+            ipaddress.ip_network(proxy)
+    except ValueError as error:
+        raise UsageError(f"--gateway or --proxy: {error}") from None
+
+
+def _most_clients() -> int:
+    """Return how many may be connected, so that enough files are left for all else."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
 
 
 def _is_loopback(host: str) -> bool:
