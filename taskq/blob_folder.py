@@ -40,7 +40,7 @@ class FolderBlobs(BlobStore):
         with self._translated(digest):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                os.utime(path)  # it is of use again: see whoever removes old ones
+                os.utime(path)  # of use again, as whoever removes old files must see
                 return
             except FileNotFoundError:
                 pass
@@ -50,6 +50,8 @@ class FolderBlobs(BlobStore):
                     file.flush()
                     os.fsync(file.fileno())
                 unfinished.replace(path)
+                for folder in (path.parent, self._folder):  # which may both be new
+                    _sync(folder)
             finally:
                 unfinished.unlink(missing_ok=True)
 
@@ -64,3 +66,12 @@ class FolderBlobs(BlobStore):
             raise NotFound(f"{str(self._folder)!r} has no blob {digest}") from None
         except OSError as error:
             raise Unavailable(f"{str(self._folder)!r}: {error.strerror or error}") from error
+
+
+def _sync(folder: Path) -> None:
+    """Force the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -9,11 +9,6 @@ from contextlib import contextmanager, suppress
 from taskq.blob_store import CHUNK_BYTES, BlobStore, check_digest
 from taskq.errors import NotFound, TaskqError, Unavailable, UsageError
 
-try:
-    import fsspec  # type: ignore[import-untyped]  # it has no stubs
-except ImportError:
-    fsspec = None
-
 
 class FsspecBlobs(BlobStore):
     """Keeps blobs under a URL, as s3://bucket/folder, named as `FolderBlobs` does.
@@ -23,10 +18,13 @@ class FsspecBlobs(BlobStore):
 
     def __init__(self, url: str) -> None:
         """Raise `UsageError` if fsspec, or what it needs for this URL, is missing."""
-        if fsspec is None:
-            raise UsageError(f"{url}: this needs fsspec; pip install 'taskq[storage]'")
         try:
-            self._storage, self._root = fsspec.core.url_to_fs(url)
+            # An extra that few need and that takes long to import.
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no stubs
+        except ImportError:
+            raise UsageError(f"{url}: this needs fsspec; pip install 'taskq[storage]'") from None
+        try:
+            self._storage, self._root = url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise UsageError(f"{url}: fsspec cannot open this: {error}") from None
 

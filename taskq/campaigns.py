@@ -13,7 +13,7 @@ from taskq.blob_store import BlobStore
 from taskq.blobs import open_blobs
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
-from taskq.errors import Conflict, InvalidCampaign, NotFound
+from taskq.errors import Conflict, InvalidCampaign, NotFound, ResultLost
 from taskq.large_results import is_reference, resolved
 from taskq.model import Seed
 from taskq.seeding import Seedable, SeedCount
@@ -191,16 +191,28 @@ class Campaign:
             self._database.rows("remove_campaign", path=node.path)
         return removed
 
-    def results(self, *, raw: bool = False, blobs: BlobStore | None = None) -> Iterator[Result]:
+    def results(
+        self,
+        *,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> Iterator[Result]:
         """Iterate over the accepted results of this campaign, ordered by task, page by page.
 
         Large ones are fetched, one at a time; raw: leave the references that stand for them.
-        blobs: where they are; by default as `open_blobs` says. Raise `NotFound` if one is missing.
+        blobs: where they are; by default as `open_blobs` says. on_lost: called for each that
+        cannot be had, which then stays a reference; without it, raise that `ResultLost`.
         """
         for row in self._pages("results"):
             if is_reference(row["result"]) and not raw:
                 blobs = blobs or open_blobs(self._database)
-                row["result"] = resolved(row["result"], blobs)
+                try:
+                    row["result"] = resolved(row["result"], blobs)
+                except ResultLost as error:
+                    if on_lost is None:
+                        raise
+                    on_lost(error)
             yield Result(**row)
 
     def failures(self) -> Iterator[Failure]:

@@ -6,6 +6,7 @@
     │   ├── InvalidTask         a payload, key or priority that cannot be a task's
     │   └── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
     ├── NotFound              fix the name: no such campaign, task or file
+    │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
     ├── Conflict              look again: the thing is not in the state that the call needs
     ├── Unauthorized          get another token: this one is unknown, expired or revoked
     ├── Forbidden             ask for more: the token does not allow this
@@ -53,6 +54,10 @@ class NotFound(TaskqError):
     """No such campaign, task or file."""
 
     exit_code = 66
+
+
+class ResultLost(NotFound):
+    """A result refers to a blob that is missing, or is not what was stored."""
 
 
 class Conflict(TaskqError):

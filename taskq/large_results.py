@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from taskq.blob_store import BlobStore
-from taskq.errors import NotFound, Unavailable, UsageError
+from taskq.blob_store import BlobStore, check_digest
+from taskq.errors import NotFound, ResultLost, UsageError
+from taskq.plain import as_json
 from taskq_agent.handlers.results import REFERENCE
 from taskq_agent.transport import MAX_BLOB_BYTES
 
@@ -23,7 +24,7 @@ def is_reference(result: Result | None) -> bool:
 def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
     """Return the result that a reference stands for, at most 64 MiB as JSON.
 
-    Raise `NotFound` if the store does not have it, `Unavailable` if what it has is damaged.
+    Raise `ResultLost` if the store does not have it, or what it has is damaged or no result.
     """
     digest = _digest(result)
     data = bytearray()
@@ -33,21 +34,28 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
             if len(data) > MAX_BLOB_BYTES:
                 break
     except NotFound as error:
-        raise NotFound(
+        raise ResultLost(
             f"{error}: is TASKQ_BLOBS the same here as for the agents? "
             "With --raw, references are shown as they are"
         ) from None
     if hashlib.sha256(data).hexdigest() != digest:
-        raise Unavailable(f"blob {digest}, a result, is damaged where it is stored")
-    value = json.loads(data)
+        raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
+    try:
+        value = json.loads(data)
+        as_json(value).encode()  # so that whoever writes it on can
+    except (ValueError, RecursionError):  # stored by somebody else than our agents
+        value = None
     if not isinstance(value, dict):
-        raise Unavailable(f"blob {digest} is no result, though a result refers to it")
+        raise ResultLost(f"blob {digest} is no result, though a result refers to it")
     return value
 
 
 def _digest(result: Result) -> str:
     reference = result[REFERENCE]
     digest = reference.get("digest") if isinstance(reference, Mapping) else None
-    if not isinstance(digest, str):
-        raise UsageError(f"a result refers to a blob without its digest: {reference!r:.80}")
-    return digest
+    try:
+        return check_digest(digest if isinstance(digest, str) else "")
+    except UsageError:
+        raise ResultLost(
+            f"a result refers to a blob without its digest: {reference!r:.80}"
+        ) from None

@@ -1,8 +1,8 @@
 """Who waits for something to claim, in which order, and who is to be woken: no clock, no database.
 
-Agents that serve the same wait in one line. What can be claimed is told by pots: so many tasks, for
-whoever serves one of certain servings, and each task in one pot only. From each pot as many are
-woken as it has tasks, those first who came first, in whichever of its lines they stand; so however
+Agents that serve the same wait in one queue. What can be claimed is told by pots: so many tasks,
+for whoever serves one of certain servings, and each task in one pot only. From each pot as many are
+woken as it has tasks, those first who came first, in whichever of its queues they stand; so however
 many servings have the same tasks in view, nobody is woken for a task that is somebody else's.
 """
 
@@ -23,7 +23,7 @@ Pot: TypeAlias = tuple[Sequence[int], int]
 
 
 @dataclass(slots=True)
-class _Line:
+class _Queue:
     """Who waits in one serving, by number, in the order of arrival.
 
     hoping: those of them to whom it is news if nothing is unfinished.
@@ -45,86 +45,86 @@ class Place:
     """Where somebody waits, to leave it by."""
 
     serving: Serving
-    line: _Line
+    queue: _Queue
     number: int
 
 
 class Parked:
-    """Futures that wait, in a line for each serving. Each step costs as much as it wakes."""
+    """Futures that wait, in a queue for each serving. Each step costs as much as it wakes."""
 
     def __init__(self) -> None:
         # In the order in which they are to be asked for.
-        self._lines: OrderedDict[Serving, _Line] = OrderedDict()
+        self._queues: OrderedDict[Serving, _Queue] = OrderedDict()
         self._numbers = itertools.count()
 
     def __bool__(self) -> bool:
-        return bool(self._lines)
+        return bool(self._queues)
 
     def __len__(self) -> int:
-        return sum(len(line.waiting) for line in self._lines.values())
+        return sum(len(queue.waiting) for queue in self._queues.values())
 
     def __contains__(self, serving: Serving) -> bool:
-        line = self._lines.get(serving)
-        return line is not None and bool(line.waiting)
+        queue = self._queues.get(serving)
+        return queue is not None and bool(queue.waiting)
 
     def __iter__(self) -> Iterator[asyncio.Future[bool]]:
         """Go through all who wait."""
-        for line in self._lines.values():
-            yield from line.waiting.values()
+        for queue in self._queues.values():
+            yield from queue.waiting.values()
 
     def join(self, serving: Serving, woken: asyncio.Future[bool], *, hoping: bool) -> Place:
-        """Get in line. hoping: to learn if nothing is unfinished, which is not known yet."""
-        place = Place(serving, self._lines.setdefault(serving, _Line()), next(self._numbers))
-        place.line.waiting[place.number] = woken
+        """Enter a queue. hoping: to learn if nothing is unfinished, which is not known yet."""
+        place = Place(serving, self._queues.setdefault(serving, _Queue()), next(self._numbers))
+        place.queue.waiting[place.number] = woken
         if hoping:
-            place.line.hoping[place.number] = woken
+            place.queue.hoping[place.number] = woken
         return place
 
     def leave(self, place: Place) -> None:
-        """Get out of line, woken or not."""
-        place.line.remove(place.number)
-        if not place.line.waiting and self._lines.get(place.serving) is place.line:
-            del self._lines[place.serving]
+        """Leave the queue, woken or not."""
+        place.queue.remove(place.number)
+        if not place.queue.waiting and self._queues.get(place.serving) is place.queue:
+            del self._queues[place.serving]
 
     def servings(self, most: int) -> list[Serving]:
         """Return those to ask for next, of which somebody waits; the ones asked last come last."""
-        servings = list(itertools.islice(self._lines, most))
+        servings = list(itertools.islice(self._queues, most))
         for serving in servings:
-            self._lines.move_to_end(serving)
+            self._queues.move_to_end(serving)
         return servings
 
     def take(
         self, servings: Sequence[Serving], pots: Iterable[Pot], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:
-        """Take out of line who is to be woken.
+        """Take out of the queues who is to be woken.
 
         unfinished: tasks that are not final, for each serving. Where there are none, all are taken
         to whom that is news.
         """
         taken: list[asyncio.Future[bool]] = []
-        lines = [self._lines.get(serving) or _Line() for serving in servings]
-        for line, left in zip(lines, unfinished, strict=True):
+        queues = [self._queues.get(serving) or _Queue() for serving in servings]
+        for queue, left in zip(queues, unfinished, strict=True):
             if not left:
-                for number, woken in list(line.hoping.items()):
-                    line.remove(number)
+                for number, woken in list(queue.hoping.items()):
+                    queue.remove(number)
                     taken.append(woken)
-            elif len(line.hoping) < len(line.waiting):
-                line.hoping = dict(line.waiting)
+            elif len(queue.hoping) < len(queue.waiting):
+                queue.hoping = dict(queue.waiting)
         for numbers, tasks in pots:
-            taken += itertools.islice(_first([lines[number] for number in numbers]), tasks)
+            taken += itertools.islice(_first([queues[number] for number in numbers]), tasks)
         return taken
 
 
-def _first(lines: Sequence[_Line]) -> Iterator[asyncio.Future[bool]]:
-    """Take out of some lines, one by one, who came first and has not given up."""
-    heads = [(line.first(), which) for which, line in enumerate(lines) if line.waiting]
+def _first(queues: Sequence[_Queue]) -> Iterator[asyncio.Future[bool]]:
+    """Take out of some queues, one by one, who came first and has not given up."""
+    heads = [(queue.first(), which) for which, queue in enumerate(queues) if queue.waiting]
     heapq.heapify(heads)
     while heads:
         number, which = heapq.heappop(heads)
-        line = lines[which]
-        woken = line.waiting[number]
-        line.remove(number)
-        if line.waiting:
-            heapq.heappush(heads, (line.first(), which))
+        queue = queues[which]
+        woken = queue.waiting[number]
+        queue.remove(number)
+        if queue.waiting:
+            heapq.heappush(heads, (queue.first(), which))
         if not woken.done():
             yield woken

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.database import Database
+from taskq.database import Database, SessionEnded
 from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
 
 
@@ -121,16 +121,17 @@ class AgentDouble:
         drawn: str | None = None,
     ) -> set[int]:
         """Send a heartbeat, as one that knows of all leases drawn; return the tasks to stop."""
-        names = None if held is None else [[one.campaign, one.task, one.lease] for one in held]
+        beat = {
+            "session": self.session,
+            "held": None if held is None else [(one.campaign, one.task, one.lease) for one in held],
+            "pending": list(pending),
+            "drawn": drawn or self.drawn,
+        }
         with self._line.connected() as statements:
-            rows = statements.rows(
-                "heartbeat",
-                session=self.session,
-                held=None if names is None else json.dumps(names),
-                pending=list(pending),
-                drawn=drawn or self.drawn,
-            )
-        return {row["task_id"] for row in rows}
+            rows = statements.rows("beat", beats=json.dumps([beat]))
+        if any(row["ended"] for row in rows):
+            raise SessionEnded("the session has ended")
+        return {task for row in rows for _, task, _ in row["stop"] or ()}
 
     def leave(self) -> int:
         """End the session; return how many attempts were handed back."""

@@ -74,16 +74,16 @@ class Claiming:
         """Claim nothing before then."""
         self.claim_at = max(self.claim_at, until)
 
-    def claimed(self, answer: Answer, kept: int, now: float, *, held_up: bool = False) -> None:
+    def claimed(self, answer: Answer, kept: int, now: float, *, parked: bool = False) -> None:
         """Learn from the answer to a claim, of which `kept` tasks were taken in.
 
-        held_up: the queue has kept it for as long as it may, so that it is asked again at once.
+        parked: the queue has kept it for as long as it may, so that it is asked again at once.
         """
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
         self._unfinished = None if answer.tasks else answer.unfinished
-        if kept or held_up:
+        if kept or parked:
             self._polls.reset()
         if not kept:
             self.claim_at = now + self._polls.draw()

@@ -19,7 +19,8 @@ class Conversation:
 
     A call is in the air from `sent` to `answered`, `failed` or `dropped`. One that failed stays
     the current call, and is to be sent again as it is. expires_at: when the session must have
-    expired if nothing more is heard of the queue.
+    expired if no further beat is answered. A claim that is parked is a beat; other exchanges do not
+    renew the lease.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
@@ -48,38 +49,37 @@ class Conversation:
             return self.call.request
         return None
 
-    def held_up(self) -> Optional[Request]:
-        """Return the current claim if it is one that the queue may keep waiting."""
+    def parkable(self) -> Optional[Request]:
+        """Return the current claim if the queue may park it: keep it until it has tasks."""
         claim = self.claim()
         return claim if claim is not None and claim.wait_s > 0 else None
 
-    def give_up_waiting(self) -> Optional[Request]:
-        """Drop a claim that the queue may keep waiting; return it if it is in the air instead."""
-        claim = self.held_up()
+    def is_parked(self) -> bool:
+        """Tell whether the queue may have parked a claim in the air; it takes that for a beat."""
+        return self.in_air and self.parkable() is not None
+
+    def was_parked(self, now: float) -> bool:
+        """Tell whether the queue has parked the claim for most of the time it may."""
+        claim = self.parkable()
+        return claim is not None and now - self._sent_at >= claim.wait_s / 2
+
+    def unpark(self) -> Optional[Request]:
+        """Drop a claim that the queue may park; return it if it is in the air instead."""
+        claim = self.parkable()
         if claim is not None and not self.in_air:
             self.dropped()
             return None
         return claim
 
-    def was_held_up(self, now: float) -> bool:
-        """Tell whether the queue has kept the claim in the air for most of the time it may."""
-        claim = self.held_up()
-        return claim is not None and now - self._sent_at >= claim.wait_s / 2
-
     def opened(self, welcome: Welcome, now: float) -> None:
         """Note the session that is open now."""
         self.session = welcome.session
         self._lease_s = welcome.lease_s
-        self.heard(now)
-
-    def heard(self, now: float) -> None:
-        """Note that the queue has answered, be it a call or a beat."""
         self.expires_at = now + self._lease_s
 
-    def is_waiting(self) -> bool:
-        """Tell whether the queue keeps a claim until it has tasks; it takes that for a beat."""
-        claim = self.claim()
-        return self.in_air and claim is not None and claim.wait_s > 0
+    def renewed(self, at: float) -> None:
+        """Note that the lease was renewed, at that time or later."""
+        self.expires_at = max(self.expires_at, at + self._lease_s)
 
     def sent(self, call: Call, now: float) -> None:
         """Note that the call is in the air."""
@@ -92,8 +92,9 @@ class Conversation:
         failing_since = self.failing_since
         if isinstance(self.call, SendExchange):
             self._repeats.reset()
+        if self.is_parked():
+            self.renewed(self._sent_at)
         self.dropped()
-        self.heard(now)
         self.failing_since = None
         return None if failing_since is None else now - failing_since
 

@@ -14,8 +14,8 @@ without threads, processes or a network. What it keeps to:
 * A lost session is replaced by another. What is in hand goes on: from here nobody can tell
   whose outage it was, and the fence decides what counts; unless the campaign says that its
   tasks are not to run when the session must have expired.
-* A claim is kept waiting by the queue only while nothing is in hand, and is broken off when the
-  agent leaves.
+* A claim is parked, kept waiting by the queue, only while nothing is in hand, and is broken off
+  when the agent leaves.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class AgentCore:
 
     def beat(self) -> Optional[Beat]:
         """Return what a beat says at this moment; None if there is none to be sent."""
-        if self._queue.session is None or self._queue.is_waiting():
+        if self._queue.session is None or self._queue.is_parked():
             return None
         claim = self._queue.claim()
         return Beat(
@@ -143,13 +143,13 @@ class AgentCore:
         self._out.say(logging.INFO, text, self._queue.session, settings.campaign, settings.slots)
 
     def _answered(self, event: ev.AnswerArrived) -> None:
-        claim, held_up = self._queue.claim(), self._queue.was_held_up(self._now)
+        claim, parked = self._queue.claim(), self._queue.was_parked(self._now)
         self._call_answered()
         self._delivery.answered(event.answer.acks)
         if claim is not None:
             leaving = self._leaving is not None
             kept = self._work.take_in(claim, event.answer, self._now, leaving=leaving)
-            self._claiming.claimed(event.answer, kept, self._now, held_up=held_up)
+            self._claiming.claimed(event.answer, kept, self._now, parked=parked)
         self._obey(event.answer.orders)
 
     def _closed(self, _: ev.Closed) -> None:
@@ -168,7 +168,7 @@ class AgentCore:
                 self._refused(event.error)
         elif isinstance(call, ev.SendExchange) and call.request.session != queue.session:
             queue.dropped()  # it asked within a session that a beat has found to be lost
-        elif self._leaving is not None and queue.held_up() is not None:
+        elif self._leaving is not None and queue.parkable() is not None:
             queue.dropped()  # broken off; the end of the session gives back what it may get
         elif isinstance(event.error, SessionLost):
             queue.dropped()
@@ -189,7 +189,7 @@ class AgentCore:
 
     def _heard(self, event: ev.Heard) -> None:
         if event.session == self._queue.session:
-            self._queue.heard(self._now)
+            self._queue.renewed(self._now)
             self._obey(event.orders)
 
     def _obey(self, orders: Orders) -> None:
@@ -250,7 +250,7 @@ class AgentCore:
             self._leaving = Leaving(self._settings, reason, code, stop_at, mute=mute)
             self._work.hand_back_queue()
             self._queue.hasten(self._now)
-            self._give_up_waiting()
+            self._unpark()
         else:
             self._leaving.hasten(reason, code, stop_at, mute=mute)
         level = logging.ERROR if code else logging.INFO
@@ -312,14 +312,14 @@ class AgentCore:
             self._out.say(logging.INFO, "the queue answers again after %.1f s", away_s)
 
     def _lose_session(self) -> None:
-        self._give_up_waiting()
+        self._unpark()
         self._queue.lost_session(self._now)
         self._out.say(logging.WARNING, "the session was lost: opening another")
         self._work.stop_unheard()
 
-    def _give_up_waiting(self) -> None:
-        """Do not let the queue keep a claim that is of no use any more."""
-        claim = self._queue.give_up_waiting()
+    def _unpark(self) -> None:
+        """Do not leave a claim parked that is of no use any more."""
+        claim = self._queue.unpark()
         if claim is not None:
             self._out.add(ev.BreakOff(claim))
 

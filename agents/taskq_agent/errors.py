@@ -7,7 +7,7 @@ HandlerError          raised by payload code to say how an attempt ended
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
 ├── SessionLost         the queue has given the session up: open another
-└── Refused             the request can never be served: stop
+└── Refused             the request can never be served: stop, or, if it reports, see delivery
 """
 
 from __future__ import annotations
@@ -51,4 +51,8 @@ class SessionLost(TransportError):
 
 
 class Refused(TransportError):
-    """The queue will never serve this request: wrong campaign, rights or release."""
+    """The queue will never serve this request: wrong campaign, rights or release.
+
+    An exchange with reports that is refused is taken apart, to find the one that is the reason;
+    see `delivery`.
+    """

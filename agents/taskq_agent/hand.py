@@ -31,9 +31,8 @@ class Queued:
 class Running:
     """A task in a slot.
 
-    stops_unheard: as for `Queued`. void: its lease is gone;
-    nobody wants to hear how it ends. unwanted: it is to stop and goes back. told_at: when it was
-    last told to stop.
+    stops_unheard: as for `Queued`. void: its lease is gone; nobody wants to hear how it ends.
+    unwanted: it is to stop and goes back. told_at: when it was last told to stop.
     """
 
     held: Held

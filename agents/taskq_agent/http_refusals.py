@@ -8,13 +8,12 @@ from http import HTTPStatus
 from typing import Optional, Tuple
 
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
-from taskq_agent.handlers.output import clean
+from taskq_agent.text import clean
 
 _MAX_TEXT_CHARS = 300
 _MAX_RETRY_AFTER_S = 300.0
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
-_PATIENCE = frozenset({429, 503})
-_DRAINING = "draining"
+_BUSY = "busy"
 
 
 class GatewayFailed(TransportFailed):
@@ -35,7 +34,9 @@ def error_of(
         return SessionLost(text)
     if status in _REFUSED:
         return Refused(text)
-    if status in _PATIENCE and code != _DRAINING:
+    # Of what else is 503 it is this gateway that cannot: it drains, its database is out of its
+    # reach, or a proxy answers for it. Where there is too much to do, others would get more of it.
+    if status == HTTPStatus.TOO_MANY_REQUESTS or code == _BUSY:
         return TransportFailed(text, _seconds(retry_after))
     return GatewayFailed(text, _seconds(retry_after))
 

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from taskq_agent.handlers.output import clean
+from taskq_agent.text import clean
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:

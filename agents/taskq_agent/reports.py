@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Optional, Union
 
 from taskq_agent.handlers.base import Ended
-from taskq_agent.handlers.output import clean
 from taskq_agent.protocol import (
     FAILED,
     MAX_ERROR_CHARS,
@@ -19,6 +18,7 @@ from taskq_agent.protocol import (
     Task,
     dumps,
 )
+from taskq_agent.text import clean
 
 _FIELDS = frozenset(member.name for member in fields(Report))
 

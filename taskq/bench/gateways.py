@@ -49,7 +49,7 @@ class Gateways:
 
 
 @contextmanager
-def gateways(
+def running_gateways(
     dsn: str, count: int, folder: Path, certificate: Certificate | None = None
 ) -> Iterator[Gateways]:
     """Start gateways and wait until they are ready; end them afterwards, as an operator does.
@@ -57,11 +57,11 @@ def gateways(
     folder: for their log. certificate: for TLS. Raise `Unavailable` if one does not serve.
     """
     with ExitStack() as started:
-        doors = [
+        gateways = [
             started.enter_context(_gateway(dsn, folder / "gateway.log", certificate))
             for _ in range(count)
         ]
-        yield Gateways(tuple(one for one, _ in doors), tuple(pid for _, pid in doors))
+        yield Gateways(tuple(one for one, _ in gateways), tuple(pid for _, pid in gateways))
 
 
 def make_certificate(folder: Path) -> Certificate:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from taskq.choice import Serving
@@ -32,12 +32,18 @@ class Agent:
     """An agent's session, and what it serves."""
 
     session: int
-    path: str
-    offers: tuple[str, ...]
+    whole: Serving
+
+    @property
+    def path(self) -> str:
+        """The campaign that it serves, with all below it."""
+        return self.whole.path
 
     def serving(self, lifetime_s: float | None) -> Serving:
-        """Return what it serves in the time it has left."""
-        return Serving(self.path, self.offers, lifetime_s)
+        """Return what it serves in the time it has left; None: as long as it likes."""
+        if lifetime_s is None:
+            return self.whole
+        return replace(self.whole, lifetime_s=lifetime_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,5 @@ class Identities:
             elif row["ended"]:
                 found[token] = SessionLost("the session has ended")
             else:
-                path, offers = row["path"], tuple(row["offers"])
-                found[token] = Agent(row["session_id"], path, offers)
+                found[token] = Agent(row["session_id"], Serving(row["path"], tuple(row["offers"])))
         return found

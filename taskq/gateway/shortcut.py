@@ -9,6 +9,7 @@ about this one, go to the application, which answers it in the same way.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Coroutine
 from functools import partial
@@ -73,7 +74,8 @@ class AgentConnection(Connection):
 
     _arriving: _Call | None = None
     _call: _Call | None = None
-    # Whose token the last request has shown, and under which lease id it has claimed.
+    # What the last request has shown; of one that was served, whose it is, and its last lease id.
+    _shown = b""
     _credential = b""
     _agent: Agent | None = None
     _lease = ""
@@ -115,8 +117,10 @@ class AgentConnection(Connection):
             super().on_message_complete()
             return
         call.more_body = False
-        self.arrived()
-        if not call.response_complete:
+        if call.response_complete:
+            self.arrived()
+        else:
+            self.deadline = math.inf
             self._begin(call)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -132,23 +136,21 @@ class AgentConnection(Connection):
 
     def _is_welcome(self) -> bool:
         """Tell whether the body can be read before it is known who sends it."""
-        is_known, size = False, MAX_EXCHANGE_BYTES
-        for name, value in self.headers:
-            if name == b"authorization":
-                is_known = value == self._credential
-            elif name == b"content-length":
-                size = int(value)
-        return size <= (MAX_EXCHANGE_BYTES if is_known else _MOST_OF_STRANGERS)
+        headers = dict(reversed(self.headers))  # the first one counts, as for the application
+        self._shown = headers.get(b"authorization", b"")
+        size = int(headers.get(b"content-length", MAX_EXCHANGE_BYTES))
+        return size <= _MOST_OF_STRANGERS or (
+            self._shown == self._credential and size <= MAX_EXCHANGE_BYTES
+        )
 
     # Exchanges
 
     def _begin(self, call: _Call) -> None:
         try:
             service = self.service
-            header = next((value for name, value in self.headers if name == b"authorization"), b"")
-            agent = self._agent if header == self._credential else None
+            agent = self._agent if self._shown == self._credential else None
             if agent is None:
-                self._spawn(call, self._slowly(call, header))
+                self._spawn(call, self._slowly(call, self._shown))
                 return
             message = call.read()
             # One that comes again under the same lease id may have tasks already.

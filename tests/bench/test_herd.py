@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench.gateways import Gateways, gateways
+from taskq.bench.gateways import Gateways, running_gateways
 from taskq.bench.herd import runs, sessions
 from taskq.bench.herd.herd import Herd
 from taskq.bench.herd.work import Credentials, Work
@@ -31,8 +31,8 @@ def stage(database: Database) -> Stage:
 
 
 @pytest.fixture
-def doors(stage: Stage, tmp_path: Path) -> Iterator[Gateways]:
-    with gateways(stage.database.dsn, 1, tmp_path) as started:
+def gateways(stage: Stage, tmp_path: Path) -> Iterator[Gateways]:
+    with running_gateways(stage.database.dsn, 1, tmp_path) as started:
         yield started
 
 
@@ -40,10 +40,10 @@ def opened(stage: Stage) -> tuple[Credentials, ...]:
     return sessions.opened(stage.database, CAMPAIGN, AGENTS)
 
 
-def test_tasks_told_as_reported_are_done_in_the_database(stage: Stage, doors: Gateways) -> None:
+def test_tasks_told_as_reported_are_done_in_the_database(stage: Stage, gateways: Gateways) -> None:
     """What is counted has happened, and each agent has its own session."""
     stage.seed(5_000)
-    with Herd(WORK, doors.addresses, opened(stage)) as herd:
+    with Herd(WORK, gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
         herd.wait(lambda tally: tally.reported >= 100, SOON_S)
         tally = herd.tally()
@@ -52,11 +52,11 @@ def test_tasks_told_as_reported_are_done_in_the_database(stage: Stage, doors: Ga
 
 
 def test_every_agent_of_a_herd_holds_what_it_wants(
-    stage: Stage, doors: Gateways, backstage: Backstage
+    stage: Stage, gateways: Gateways, backstage: Backstage
 ) -> None:
     """In a session of its own, and never more."""
     stage.seed(2_000)
-    with Herd(replace(WORK, rate=20.0, want=2), doors.addresses, opened(stage)) as herd:
+    with Herd(replace(WORK, rate=20.0, want=2), gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
         herd.wait(lambda tally: tally.reported > 0, SOON_S)
     rows = backstage.execute(
@@ -66,13 +66,13 @@ def test_every_agent_of_a_herd_holds_what_it_wants(
 
 
 def test_agents_that_enroll_are_served_each_once(
-    stage: Stage, doors: Gateways, backstage: Backstage
+    stage: Stage, gateways: Gateways, backstage: Backstage
 ) -> None:
     """Each opens one session and is content with one task."""
     stage.seed(100)
     token = sessions.enrolment_token(stage.database, CAMPAIGN)
     work = replace(WORK, enrol=token, campaign=CAMPAIGN, content=True, spread_s=0.1)
-    with Herd(work, doors.addresses) as herd:
+    with Herd(work, gateways.addresses) as herd:
         herd.wait(lambda tally: tally.served == AGENTS, SOON_S)
         tally = herd.tally()
     assert (tally.claimed, tally.errors) == (AGENTS, {})
@@ -80,43 +80,43 @@ def test_agents_that_enroll_are_served_each_once(
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
 
-def test_agents_beat_while_they_wait(stage: Stage, doors: Gateways) -> None:
+def test_agents_beat_while_they_wait(stage: Stage, gateways: Gateways) -> None:
     """Idle agents cost what idle agents cost."""
     stage.seed(1)  # with none the campaign would be finished
     work = replace(WORK, wait_s=30.0, beat_s=1.0, content=True)
-    with Herd(work, doors.addresses, opened(stage)) as herd:
+    with Herd(work, gateways.addresses, opened(stage)) as herd:
         herd.wait(lambda tally: tally.beats >= 2 * AGENTS, SOON_S)
         assert herd.tally().errors == {}
 
 
-def test_agents_that_are_not_known_are_told_as_refused(stage: Stage, doors: Gateways) -> None:
+def test_agents_that_are_not_known_are_told_as_refused(stage: Stage, gateways: Gateways) -> None:
     """Nobody takes their silence for idleness."""
     strangers = [Credentials(one.session, f"{one.token[:-1]}_") for one in opened(stage)]
-    with Herd(WORK, doors.addresses, strangers) as herd:
+    with Herd(WORK, gateways.addresses, strangers) as herd:
         herd.wait(lambda tally: tally.refused == AGENTS, SOON_S)
 
 
-def test_a_gateway_that_vanishes_is_noticed(stage: Stage, doors: Gateways) -> None:
+def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: Gateways) -> None:
     """A rate that was measured meanwhile is no figure."""
     stage.seed(20_000)
-    with Herd(WORK, doors.addresses, opened(stage)) as herd:
+    with Herd(WORK, gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
-        os.kill(doors.pids[0], signal.SIGKILL)
+        os.kill(gateways.pids[0], signal.SIGKILL)
         herd.wait(lambda tally: tally.broken >= AGENTS, SOON_S)
         with pytest.raises(Conflict, match="broken"):
             runs.check(replace(herd.watch(0.0), tally=herd.tally()))
 
 
-def test_agents_that_run_out_of_tasks_give_no_figure(stage: Stage, doors: Gateways) -> None:
+def test_agents_that_run_out_of_tasks_give_no_figure(stage: Stage, gateways: Gateways) -> None:
     """A rate measured while nothing is waiting would be too low."""
     stage.seed(2 * AGENTS)
     with pytest.raises(Conflict, match="ran out of tasks"):
-        runs.run(stage.database, doors, WORK, opened(stage), 0.2)
+        runs.run(stage.database, gateways, WORK, opened(stage), 0.2)
 
 
-def test_a_herd_that_is_interrupted_leaves_no_process(stage: Stage, doors: Gateways) -> None:
+def test_a_herd_that_is_interrupted_leaves_no_process(stage: Stage, gateways: Gateways) -> None:
     """Ctrl-C ends the agents."""
     stage.seed(1_000)
-    with pytest.raises(KeyboardInterrupt), Herd(WORK, doors.addresses, opened(stage)):
+    with pytest.raises(KeyboardInterrupt), Herd(WORK, gateways.addresses, opened(stage)):
         raise KeyboardInterrupt
     assert multiprocessing.active_children() == []

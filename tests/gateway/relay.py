@@ -31,6 +31,8 @@ class Relay:
         self._listener.listen()
         self.dsn = make_conninfo(dsn, host=str(folder))
         self.is_moment: Callable[[], bool] = lambda: False
+        # Nobody lets answers go between somebody else's look at the moment and its holding them.
+        self._turn = threading.Lock()
         self._answering = threading.Event()
         self._answering.set()
         self._ended = threading.Event()
@@ -39,13 +41,14 @@ class Relay:
 
     def answer(self) -> None:
         """Pass on what was held, and all that follows."""
-        self.is_moment = lambda: False
-        self._answering.set()
+        with self._turn:
+            self.is_moment = lambda: False
+            self._answering.set()
 
     def close(self) -> None:
         """Cut all connections."""
         self._ended.set()
-        self._answering.set()
+        self.answer()
         for thread in self._threads:
             thread.join()
         self._listener.close()
@@ -69,8 +72,9 @@ class Relay:
                     if source is client:
                         server.sendall(data)
                         continue
-                    if self.is_moment():
-                        self._answering.clear()
+                    with self._turn:
+                        if self.is_moment():
+                            self._answering.clear()
                     self._answering.wait()
                     client.sendall(data)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
+from taskq.choice import Serving
 from taskq.database import Database
 from taskq.gateway import messages, service
 from taskq.gateway.errors import Busy, failure, retry_after_s
@@ -46,7 +47,7 @@ def play(database: Database, scene: Scene) -> None:
 
 def begun(served: Service, double: AgentDouble, message: messages.Exchange) -> asyncio.Task[Answer]:
     """Begin an exchange, together with all that are begun before anybody waits."""
-    agent = Agent(double.session, "/c", ())
+    agent = Agent(double.session, Serving("/c"))
     return asyncio.create_task(served.exchange(agent, message))
 
 

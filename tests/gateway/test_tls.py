@@ -114,5 +114,5 @@ def test_plain_http_to_a_tls_port_is_no_harm(gateway: GatewayProcess, authority:
     """The connection ends."""
     peer = gateway.peer()
     peer.send(b"GET /healthz HTTP/1.1\r\n\r\n")
-    peer.is_closed()
+    assert peer.is_closed()
     assert gateway.peer(tls=authority.client()).ask("GET", "/healthz").status == 200

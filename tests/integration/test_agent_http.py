@@ -246,7 +246,15 @@ def test_next_gateway_serves_when_one_fails(gateway: HttpGateway, queue: MemoryQ
 
 
 @pytest.mark.parametrize(
-    "reply", [error(503, "draining"), Reply(502), Reply(200, b"garbage"), Reply(hang_up=True)]
+    "reply",
+    [
+        error(503, "draining"),
+        error(503, "unavailable", Retry_After="5"),
+        Reply(503, b"<h1>No server is available"),
+        Reply(502),
+        Reply(200, b"garbage"),
+        Reply(hang_up=True),
+    ],
 )
 def test_next_gateway_serves_when_one_talks_nonsense(
     gateway: HttpGateway, queue: MemoryQueue, reply: Reply
@@ -254,8 +262,9 @@ def test_next_gateway_serves_when_one_talks_nonsense(
     with gateway_of(queue) as other, agent_of(gateway, other) as transport:
         gateway.misfortune = lambda _: reply
         other.tokens = gateway.tokens  # both serve one queue
-        assert transport.open(HELLO).session == 1
-        assert len(gateway.seen) == 1
+        session = transport.open(HELLO).session
+        transport.beat(Beat(session))
+        assert (len(gateway.seen), len(other.seen)) == (1, 2)
 
 
 def test_busy_queue_is_not_asked_through_another_gateway(
@@ -263,7 +272,7 @@ def test_busy_queue_is_not_asked_through_another_gateway(
 ) -> None:
     """That would double the load just when it is too much."""
     with gateway_of(queue) as other, agent_of(gateway, other) as transport:
-        gateway.misfortune = lambda _: error(503, "unavailable", Retry_After="1")
+        gateway.misfortune = lambda _: error(503, "busy", Retry_After="1")
         with pytest.raises(TransportFailed):
             transport.open(HELLO)
         assert other.seen == []

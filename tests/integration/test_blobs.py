@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,6 +139,13 @@ def test_the_place_is_chosen_by_name(
         open_blobs(database, "blobs")
     with pytest.raises(UsageError, match="fsspec cannot open"):
         open_blobs(database, "nowhere://bucket")
+
+
+def test_fsspec_is_imported_for_urls_only() -> None:
+    """It takes as long as all the rest, and few need it."""
+    look = "import sys, taskq, taskq_cli.main; print('fsspec' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True)
+    assert said.stdout == b"False\n"
 
 
 def test_a_storage_that_fails_is_unavailable(tmp_path: Path) -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.blob_folder import FolderBlobs
+from taskq.blobs import DatabaseBlobs
 from taskq.campaign_file import read_campaign_file
+from taskq.database import Database
 from taskq.direct import DirectTransport
-from taskq.errors import InvalidCampaign, NotFound, UsageError
+from taskq.errors import InvalidCampaign, NotFound, ResultLost, UsageError
 from taskq_agent.protocol import Hello, Input, LeaseIds, Request
 from tests.backstage import Backstage
 from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
 
 HELLO = ("/c", "agent", "host", 1, "site", 1, "0")
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -160,9 +164,56 @@ def test_an_agent_fetches_inputs_and_uploads_large_results(
     if where == "database":
         assert [one.result for one in campaign.results()] == [whole]
     else:
-        code, error = taskq.refused("export", "/c")
-        assert code == 66
-        assert "TASKQ_BLOBS" in error
+        with pytest.raises(ResultLost, match="TASKQ_BLOBS"):
+            list(campaign.results())
+
+
+NO_RESULTS = {
+    "missing": None,
+    "no object": b"[1]",
+    "no JSON": b'{"x":',
+    "no UTF-8": b'{"x":"\xff"}',
+    "no JSON for others": b'{"x":NaN}',
+    "a lone surrogate": rb'{"x":"\udfff"}',
+    "an abyss": b'{"x":' * 100_000 + b"1" + b"}" * 100_000,
+}
+
+
+@pytest.mark.parametrize("stored", NO_RESULTS.values(), ids=NO_RESULTS.keys())
+def test_lost_large_results_do_not_keep_the_others_back(
+    taskq: CommandLine, database: Database, campaign: Campaign, hire: Hire, stored: bytes | None
+) -> None:
+    """The references are shown, with one warning; who asks in Python decides."""
+    digest = "0" * 64
+    if stored is not None:
+        digest, _ = DatabaseBlobs(database).put([stored])
+    reference = {"taskq_blob": {"digest": digest, "size": 1}}
+    given = [reference, reference, {"taskq_blob": "nothing"}, {"x": 1}]
+    campaign.seed({"n": n} for n in range(len(given)))
+    agent = hire()
+    for task, result in zip(agent.claim(len(given)), given, strict=True):
+        assert agent.done(task, result) == "accepted"
+    for command in (("export", "/c"), ("results", "/c", "--output", "jsonl")):
+        ran = taskq(*command)
+        assert ran.exit_code == 0
+        assert [json.loads(line)["result"] for line in ran.stdout.splitlines()] == given
+        assert ran.stderr.startswith("Warning: ")
+        assert f"blob {digest}" in ran.stderr
+        assert ran.stderr.count("\n") == 1
+    with pytest.raises(ResultLost, match=digest):
+        next(campaign.results())
+
+
+def test_damaged_large_result_is_no_result(campaign: Campaign, hire: Hire, tmp_path: Path) -> None:
+    """Nobody is given other bytes than the agent has sent."""
+    blobs = FolderBlobs(tmp_path)
+    digest, size = blobs.put([b'{"x":1}'])
+    (tmp_path / digest[:2] / digest).write_bytes(b'{"x":2}')
+    campaign.submit({})
+    agent = hire()
+    agent.done(*agent.claim(), {"taskq_blob": {"digest": digest, "size": size}})
+    with pytest.raises(ResultLost, match="damaged"):
+        next(campaign.results(blobs=blobs))
 
 
 def test_blobs_of_removed_campaigns_can_be_cleaned_away(

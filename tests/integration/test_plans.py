@@ -106,14 +106,14 @@ class Load:
         agent = self._hire()
         held = agent.claim(3)
         agent.done(held[0])
-        stop = self._say(
-            "heartbeat",
-            session=agent.session,
-            held=json.dumps([[one.campaign, one.task, one.lease] for one in held[:2]]),
-            pending=[],
-            drawn=agent.drawn,
-        )
-        assert [row["task_id"] for row in stop] == [held[0].task]
+        said = {
+            "session": agent.session,
+            "held": [(one.campaign, one.task, one.lease) for one in held[:2]],
+            "pending": [],
+            "drawn": agent.drawn,
+        }
+        (told,) = self._say("beat", beats=json.dumps([said]))
+        assert [task for _, task, _ in told["stop"]] == [held[0].task]
 
     def leave(self) -> None:
         """End a session that has three tasks."""

@@ -261,7 +261,7 @@ def test_open_sessions_outlive_the_expiry_of_their_token(
     key = str(uuid.uuid4())
     session = enrol(site, key=key)["session_id"]
     backstage.execute("update taskq.token set expires_at = clock_timestamp()")
-    database.rows("heartbeat", session=session, held=None, pending=[], drawn=None)
+    backstage.execute("select taskq.heartbeat(%s)", [session])
     assert [one["ended"] for one in identify(database, session_token(site, key))] == [False]
     with pytest.raises(Unauthorized):
         enrol(site)

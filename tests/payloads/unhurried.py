@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import diary
+import diary  # type: ignore[import-not-found]  # found where agents search for payloads
 
 
 def run(payload: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """Do as `diary.run`, and take `shared["takes_s"]` seconds more."""
-    result = diary.run(payload, shared)
+    result: dict[str, Any] = diary.run(payload, shared)
     time.sleep(shared["takes_s"])
     return result

@@ -254,17 +254,40 @@ def test_task_goes_on_unheard_by_default() -> None:
     assert world.told_to_stop == []
 
 
-def test_answered_beats_and_calls_keep_tasks_running() -> None:
-    world = unheard_world(slots=1, ahead_s=0)
+def test_answered_beats_keep_tasks_running() -> None:
+    world = unheard_world(slots=1)
     for _ in range(10):
         world.tick(100)
         order(world, Orders())
     assert world.told_to_stop == []
+
+
+def test_answered_exchanges_do_not_keep_tasks_running() -> None:
+    """They do not renew the lease: without beats the queue gives the tasks to others."""
+    world = unheard_world(slots=1, ahead_s=0)
     world.tick(100)
     world.end(0)
     world.deliver_all()
-    world.tick(100)
+    world.tick(19)
     assert world.told_to_stop == []
+    world.tick(1)
+    assert world.told_to_stop == [0]
+
+
+def test_answered_long_poll_renews_the_lease_from_when_it_was_sent() -> None:
+    """Somewhere in the wait the queue took it for a beat; when, the agent cannot tell."""
+    world = idle_world(until_empty=False)
+    world.queue.campaign = replace(world.queue.campaign, on_disconnect=STOP)
+    world.tick(200)
+    world.deliver()
+    world.tick(5)
+    world.tick(20)
+    world.queue.add({})
+    world.deliver()
+    world.tick(99)
+    assert world.told_to_stop == []
+    world.tick(1)
+    assert world.told_to_stop == [0]
 
 
 def test_unanswered_calls_do_not_keep_tasks_running() -> None:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskq_agent.handlers import check_handler, placeholders
-from taskq_agent.handlers.output import Tail, clean
+from taskq_agent.handlers.output import Tail
 from taskq_agent.handlers.results import BadResult, encoded
+from taskq_agent.text import clean
 
 NAMES = st.text(st.characters(exclude_characters="{}", codec="utf-8"), min_size=1).filter(
     lambda name: not name.startswith(("params.", "task.")) and name != "scratch"

@@ -16,7 +16,7 @@ from typing import Any, Mapping
 
 from taskq_agent.handlers import environment, results
 from taskq_agent.handlers.base import Ended, broken, failed
-from taskq_agent.handlers.output import clean
+from taskq_agent.text import clean
 
 RETRY = "retry"
 FAIL = "fail"

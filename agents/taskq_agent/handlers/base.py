@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
 
-from taskq_agent.handlers.output import clean
 from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, Campaign, Task
+from taskq_agent.text import clean
 
 
 @dataclass(frozen=True)

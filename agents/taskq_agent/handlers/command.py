@@ -22,9 +22,10 @@ from typing import Any, Dict, Mapping, Optional
 from taskq_agent.handlers import environment, exits, placeholders, results
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.group import Group
-from taskq_agent.handlers.output import Tail, clean
+from taskq_agent.handlers.output import Tail
 from taskq_agent.handlers.watch import Watch
 from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Campaign, Task
+from taskq_agent.text import clean
 
 MAX_STDOUT_BYTES = 1_024
 

@@ -17,11 +17,11 @@ from typing import Callable, Dict, List, Optional, TypeVar
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers import results
 from taskq_agent.handlers.base import AttemptOver, Ended, RunnerSettings, broken, failed, timed
-from taskq_agent.handlers.output import clean
 from taskq_agent.handlers.watch import Watch
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.pacing import Backoff
 from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, Campaign, Input
+from taskq_agent.text import clean
 from taskq_agent.transport import Blobs
 
 _FIRST_RETRY_S = 0.1

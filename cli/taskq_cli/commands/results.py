@@ -12,7 +12,7 @@ import click
 
 from taskq import Client
 from taskq.blobs import open_blobs
-from taskq.errors import UsageError
+from taskq.errors import ResultLost, UsageError
 from taskq.export import FORMATS, write
 from taskq.tabular import Table
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
@@ -162,9 +162,22 @@ def _best(
 
 def _all(client: Client, path: str, *, raw: bool, blobs: str | None) -> Iterator[Record]:
     store = None if blobs is None else open_blobs(client.database, blobs)
+    on_lost = _Warning()
     for campaign in campaigns_with(client, path, lambda node: node.done):
-        for result in campaign.results(raw=raw, blobs=store):
+        for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost):
             yield as_record(result, campaign=campaign.path)
+
+
+class _Warning:
+    """Says of the first large result that is lost that it is, and what becomes of all such."""
+
+    def __init__(self) -> None:
+        self._given = False
+
+    def __call__(self, error: ResultLost) -> None:
+        if not self._given:
+            click.echo(f"Warning: {error}. Such results stay references.", err=True)
+            self._given = True
 
 
 def _format_of(to: str) -> str:

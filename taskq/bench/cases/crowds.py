@@ -12,7 +12,7 @@ from typing import Final
 from taskq.bench import processes
 from taskq.bench.cases.claims import MAX_BATCH_S, MAX_ONE_S, needs
 from taskq.bench.findings import Finding, Goal, not_measured
-from taskq.bench.gateways import Gateways, gateways, make_certificate
+from taskq.bench.gateways import Gateways, make_certificate, running_gateways
 from taskq.bench.herd import runs, sessions
 from taskq.bench.herd.herd import WARM_S
 from taskq.bench.herd.runs import US, Run
@@ -41,14 +41,14 @@ class Crowd:
         )
         self._told_done = 0
 
-    def rate(self, doors: Gateways, work: Work) -> float:
+    def rate(self, gateways: Gateways, work: Work) -> float:
         """Return the tasks reported a second."""
-        return self.run(doors, work).seen.rate
+        return self.run(gateways, work).seen.rate
 
-    def run(self, doors: Gateways, work: Work) -> Run:
+    def run(self, gateways: Gateways, work: Work) -> Run:
         """Let the first of them work, as many as the work is for; see `runs.run`."""
         self.feed()
-        done = runs.run(self._stage.database, doors, work, self._credentials, self._seconds)
+        done = runs.run(self._stage.database, gateways, work, self._credentials, self._seconds)
         self._told_done += done.seen.tally.reported
         return done
 
@@ -78,8 +78,8 @@ def encrypted(bench: Bench) -> Iterator[Finding]:
     with bench.stage() as stage, ExitStack() as entered:
         certificate = make_certificate(bench.folder)
         dsn = stage.database.dsn
-        plain = entered.enter_context(gateways(dsn, 1, bench.folder))
-        secret = entered.enter_context(gateways(dsn, 1, bench.folder, certificate))
+        plain = entered.enter_context(running_gateways(dsn, 1, bench.folder))
+        secret = entered.enter_context(running_gateways(dsn, 1, bench.folder, certificate))
         crowd = Crowd(stage, work.agents, scale.seconds)
         compared = compare(
             lambda: crowd.rate(secret, replace(work, authority=certificate.file)),
@@ -95,7 +95,7 @@ def batches(bench: Bench) -> Iterator[Finding]:
     """Report and claim 50 tasks in each exchange, 64 agents of one gateway."""
     scale, work = bench.scale, Work(bench.scale.agents_few, want=BATCH)
     _, raw_need = needs(MAX_BATCH_S, scale.seconds)
-    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
+    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         raw = Raw(stage.database, bench.folder)
         crowd = Crowd(stage, work.agents, scale.seconds, MAX_BATCH_S)
 
@@ -106,7 +106,7 @@ def batches(bench: Bench) -> Iterator[Finding]:
                 rates.append(raw.rate("batch", clients, scale.seconds))
             return max(rates)
 
-        compared = compare(lambda: crowd.rate(doors, work), raw_rate, scale.rounds)
+        compared = compare(lambda: crowd.rate(gateways, work), raw_rate, scale.rounds)
     yield compared.finding(
         f"{work.agents} agents of one gateway, {BATCH} tasks in each exchange",
         "tasks/s",
@@ -120,13 +120,13 @@ def several(bench: Bench) -> Iterator[Finding]:
     scale, work = bench.scale, Work(bench.scale.agents)
     with (
         bench.stage() as stage,
-        gateways(stage.database.dsn, max(SEVERAL), bench.folder) as doors,
+        running_gateways(stage.database.dsn, max(SEVERAL), bench.folder) as gateways,
     ):
         crowd = Crowd(stage, work.agents, scale.seconds)
         for count in SEVERAL:
             compared = compare(
-                partial(crowd.rate, doors.first(count), work),
-                partial(crowd.rate, doors.first(1), work),
+                partial(crowd.rate, gateways.first(count), work),
+                partial(crowd.rate, gateways.first(1), work),
                 scale.rounds,
             )
             what = f"{work.agents} agents of {count} gateways"
@@ -144,13 +144,13 @@ def _one_at_a_time(bench: Bench, count: int, at_least: float) -> Iterator[Findin
     _, raw_need = needs(MAX_ONE_S, scale.seconds)
     ours_us: list[float | None] = []
     raw_us: list[float] = []
-    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
+    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         raw = Raw(stage.database, bench.folder)
         crowd = Crowd(stage, count, scale.seconds)
         root = processes.server_process(stage.database)
 
         def our_rate() -> float:
-            done = crowd.run(doors, work)
+            done = crowd.run(gateways, work)
             ours_us.append(done.cpu_us)
             return done.seen.rate
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from taskq.bench.cases.crowds import Crowd
 from taskq.bench.findings import Finding, Goal, not_measured
-from taskq.bench.gateways import HOST, Gateways, gateways
+from taskq.bench.gateways import HOST, Gateways, running_gateways
 from taskq.bench.herd.work import Address, Work
 from taskq.bench.stage import Bench
 from taskq.bench.turns import compare
@@ -25,10 +25,10 @@ def agents(bench: Bench) -> Iterator[Finding]:
     """Let 1,000 agents be a quarter of a second away from their gateway."""
     scale, work = bench.scale, Work(bench.scale.agents_far, spread_s=ROUND_TRIP_S)
     most = work.agents / ROUND_TRIP_S
-    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
-        target = "{0.host}:{0.port}".format(*doors.addresses)
+    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
+        target = "{0.host}:{0.port}".format(*gateways.addresses)
         listener = socket.create_server((HOST, 0), backlog=work.agents)
-        far = Gateways((Address(*listener.getsockname()),), doors.pids)
+        far = Gateways((Address(*listener.getsockname()),), gateways.pids)
         with listener, delayed(listener, target, ROUND_TRIP_S / 2):
             crowd = Crowd(stage, work.agents, scale.seconds)
             compared = compare(
@@ -59,8 +59,8 @@ def database(bench: Bench) -> Iterator[Finding]:
         listener.listen()
         entered.enter_context(delayed(listener, target, DATABASE_ROUND_TRIP_S / 2))
         dsn = f"host={bench.folder} port={PORT} user={server['role']} dbname={server['database']}"
-        far = entered.enter_context(gateways(dsn, 1, bench.folder))
-        near = entered.enter_context(gateways(stage.database.dsn, 1, bench.folder))
+        far = entered.enter_context(running_gateways(dsn, 1, bench.folder))
+        near = entered.enter_context(running_gateways(stage.database.dsn, 1, bench.folder))
         crowd = Crowd(stage, work.agents, scale.seconds)
         compared = compare(
             lambda: crowd.rate(far, work),

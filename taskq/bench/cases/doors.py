@@ -12,7 +12,7 @@ from typing import Final
 from taskq.bench import ours
 from taskq.bench.cases.crowds import Crowd
 from taskq.bench.findings import Finding
-from taskq.bench.gateways import gateways, make_certificate
+from taskq.bench.gateways import make_certificate, running_gateways
 from taskq.bench.herd.work import Work
 from taskq.bench.ours import Load
 from taskq.bench.stage import CAMPAIGN, Bench
@@ -29,8 +29,8 @@ def amga(bench: Bench) -> Iterator[Finding]:
     with bench.stage() as stage, ExitStack() as entered:
         certificate = make_certificate(bench.folder)
         dsn = stage.database.dsn
-        plain = entered.enter_context(gateways(dsn, 1, bench.folder))
-        secret = entered.enter_context(gateways(dsn, 1, bench.folder, certificate))
+        plain = entered.enter_context(running_gateways(dsn, 1, bench.folder))
+        secret = entered.enter_context(running_gateways(dsn, 1, bench.folder, certificate))
         crowd = Crowd(stage, AGENTS, scale.seconds)
         work = Work(AGENTS)
         closed = replace(work, kept=False)

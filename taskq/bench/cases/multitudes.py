@@ -9,7 +9,7 @@ from typing import Final
 
 from taskq.bench import processes
 from taskq.bench.findings import Finding, Goal
-from taskq.bench.gateways import gateways
+from taskq.bench.gateways import running_gateways
 from taskq.bench.herd import sessions
 from taskq.bench.herd.herd import READY_S, Herd
 from taskq.bench.herd.work import Work
@@ -28,15 +28,18 @@ def connected(bench: Bench) -> Iterator[Finding]:
     """Keep 20,000 agents of two gateways connected, each with an exchange every 30 s."""
     scale = bench.scale
     work = Work(scale.agents_all, PROCESSES, rate=scale.agents_all / scale.exchange_every_s)
-    with bench.stage() as stage, gateways(stage.database.dsn, GATEWAYS, bench.folder) as doors:
+    with (
+        bench.stage() as stage,
+        running_gateways(stage.database.dsn, GATEWAYS, bench.folder) as gateways,
+    ):
         stage.seed(work.agents * 4)
         stage.settle()
         with Herd(
-            work, doors.addresses, sessions.opened(stage.database, CAMPAIGN, work.agents)
+            work, gateways.addresses, sessions.opened(stage.database, CAMPAIGN, work.agents)
         ) as herd:
             herd.warm(0)  # the first exchange of each only claims
             seen = herd.watch(scale.exchange_every_s)
-            held = processes.memory(*doors.pids)
+            held = processes.memory(*gateways.pids)
             tally = herd.tally()
     what = f"{work.agents:,} agents of {GATEWAYS} gateways, {work.rate:,.0f} exchanges a second"
     told = {"connections opened again": tally.reopened} | tally.errors
@@ -58,14 +61,14 @@ def connected(bench: Bench) -> Iterator[Finding]:
 def arriving(bench: Bench) -> Iterator[Finding]:
     """Let 10,000 agents connect, open a session and claim within one second."""
     count = bench.scale.agents_arriving
-    with bench.stage() as stage, gateways(stage.database.dsn, 1, bench.folder) as doors:
+    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         stage.seed(2 * count)
         stage.settle()
         token = sessions.enrolment_token(stage.database, CAMPAIGN)
         work = Work(
             count, PROCESSES, spread_s=ARRIVE_S, enrol=token, campaign=CAMPAIGN, content=True
         )
-        with Herd(work, doors.addresses) as herd:
+        with Herd(work, gateways.addresses) as herd:
             served_s = herd.wait(lambda tally: tally.served + tally.refused >= count, READY_S)
             tally = herd.tally()
     what = f"{count:,} agents that arrive within a second"
@@ -93,12 +96,12 @@ def idle(bench: Bench) -> Iterator[Finding]:
     what = f"{work.agents:,} idle agents of {GATEWAYS} gateways"
     with (
         bench.stage() as stage,
-        gateways(stage.database.dsn, GATEWAYS, bench.folder) as doors,
+        running_gateways(stage.database.dsn, GATEWAYS, bench.folder) as gateways,
     ):
         # Somebody works on it meanwhile: for a campaign that is finished nobody would wait.
         stage.seed(1)
         credentials = sessions.opened(stage.database, CAMPAIGN, work.agents)
-        with Herd(work, doors.addresses, credentials) as herd:
+        with Herd(work, gateways.addresses, credentials) as herd:
             herd.wait(lambda tally: tally.asked >= work.agents, READY_S)
             # Idle connections tell of what they have done before after 10 s.
             time.sleep(scale.exchange_every_s)

@@ -5,8 +5,10 @@ claims more in one exchange, as agents do; it executes nothing. What it sends is
 own encoder writes. The load shares the machine with what it measures, so a process of agents is one
 loop over epoll: with TLS that takes less than half the time of asyncio's.
 
+runs        one measurement: a herd before gateways for some seconds
 herd        the processes, started and watched from outside
 work        what the agents do, and what they count
+board       what the processes share with the one that has started them
 process     one of the processes
 agent       one agent: what it says next, and when
 beats       the heartbeats of the agents of a process

@@ -1,0 +1,22 @@
+"""Text from outside, made fit to be stored and shown."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48): colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # strings: window titles, links
+    r"|\x1b[ -/]*[0-~]?"
+)
+_LINE_ENDS = re.compile(r"\r+\n?")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Return text without what a database or a terminal would choke on.
+
+    NUL, other control characters, terminal escapes and lone surrogates go; carriage returns,
+    with which programs redraw a line, become line ends.
+    """
+    return _CONTROLS.sub("", _ESCAPES.sub("", _LINE_ENDS.sub("\n", text)))
