@@ -19,7 +19,7 @@ test: .venv/test ## Run the test suite
 	$(BIN)/pytest -n $(JOBS)
 
 .PHONY: test-proxy
-test-proxy: .venv/test ## Test gateways behind HAProxy, which must be installed (Debian: haproxy)
+test-proxy: .venv/test ## Test gateways behind HAProxy, and the agent in curl; both must be installed
 	$(BIN)/pytest tests/proxy
 
 .PHONY: lint

@@ -3,7 +3,7 @@
 # Usage: curl-agent.sh GATEWAY TOKEN_FILE CAMPAIGN COMMAND...   The command gets the payload as JSON
 # on its standard input and prints the result as JSON. Leaves when nothing is left to be done.
 set -u
-gateway=$1 token_file=$2 campaign=$3; shift 3
+gateway=$1 token_file=$2 campaign=$3 report=; shift 3
 uuid() { cat /proc/sys/kernel/random/uuid; }
 secret=$(mktemp)   # curl reads the token from a file: all users of a machine see its command lines
 trap 'rm -f "$secret"' EXIT
@@ -19,13 +19,13 @@ credential "$(cat "$token_file")"
 opened=$(call /v1/sessions --data-binary \
     "{\"key\":\"$(uuid)\",\"campaign\":\"$campaign\",\"name\":\"curl\",\"host\":\"$(hostname)\"}") || exit
 credential "$(between "$opened" '"token":"' '"')"
-( while call /v1/beat --data-binary '{}'; do sleep 30; done ) >/dev/null 2>&1 & beats=$!
+( trap 'kill $!; exit' TERM
+    while call /v1/beat --data-binary '{}'; do sleep 30 & wait $!; done ) >/dev/null 2>&1 & beats=$!
 trap 'kill $beats; call /v1/session -X DELETE; rm -f "$secret"' EXIT
 trap 'exit 143' TERM INT
 
-report=
 while :; do
-    answer=$(printf '{"reports":[%s],"want":1,"lease":"%s","wait_s":20}' "$report" "$(uuid)" |
+    answer=$(printf '{"reports":[%s],"want":1,"lease":"%s","wait_s":20,"until_empty":true}' "$report" "$(uuid)" |
         call /v1/exchange --data-binary @-) || exit
     report=
     case $answer in *'"tasks":[]'*'"unfinished":0'*) exit 0 ;; *'"tasks":[]'*) continue ;; esac
