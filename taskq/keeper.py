@@ -10,12 +10,15 @@ import logging
 import random
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from taskq.database import Database
 from taskq.errors import TaskqError
 
+END_S: Final = 5.0
 PERIOD_S: Final = 1.0
 TERM_S: Final = 10.0
 STANDBY_S: Final = 5.0
@@ -63,3 +66,18 @@ class Keeper:
                 log.warning("upkeep must wait: %s", error)
             stop.wait(pause_s)
         self._line.close()
+
+
+@contextmanager
+def keeping(database: Database) -> Iterator[None]:
+    """Run a keeper meanwhile, so that a queue with agents or gateways needs none besides."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(END_S)

@@ -9,10 +9,9 @@ import logging
 import math
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,11 +29,10 @@ from taskq.gateway.management import Management
 from taskq.gateway.service import Service, Settings
 from taskq.gateway.shortcut import AgentConnection
 from taskq.gateway.tls import Certificate
-from taskq.keeper import Keeper
+from taskq.keeper import keeping
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0
-KEEPER_END_S: Final = 5.0
 #: In the end, for how long what is under way may go on; who sends half a request waits in vain.
 LAST_ANSWERS_S: Final = 10
 _OBJECTS_BETWEEN_GC: Final = 50_000
@@ -110,7 +108,8 @@ class Gateway:
         listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
         """
         load_statements()
-        with self.listening.bind() as listener, _upkeep(self.duties.kept):
+        kept = nullcontext() if self.duties.kept is None else keeping(self.duties.kept)
+        with self.listening.bind() as listener, kept:
             uvloop.run(self._serve(listener, tell))
 
     async def _serve(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
@@ -224,20 +223,3 @@ class _Server(uvicorn.Server):
             log.warning("the certificate stays as it was: %s", error)
             return
         log.info("using the new certificate")
-
-
-@contextmanager
-def _upkeep(database: Database | None) -> Iterator[None]:
-    if database is None:
-        yield
-        return
-    stop = threading.Event()
-    keeper = threading.Thread(
-        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
-    )
-    keeper.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        keeper.join(KEEPER_END_S)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
-
 import click
 
 from taskq.blobs import open_blobs
-from taskq.database import Database
 from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
-from taskq.keeper import Keeper
+from taskq.keeper import keeping
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.settings import AgentSettings
@@ -21,8 +15,6 @@ from taskq_cli.agent_options import agent_options
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, blobs_option, shared_options
-
-KEEPER_END_S: Final = 5.0
 
 
 @click.group()
@@ -72,7 +64,7 @@ def run(
         client.campaign(agent.campaign)  # a wrong path is told before anything is started
         store = open_blobs(client.database, blobs)
         transport = DirectTransport(client.database, lease_s=lease_s, blobs=store)
-        with _keeping(client.database):
+        with keeping(client.database):
             try:
                 summary = run_agent(
                     transport, agent, lambda slot: make_runner(slot, runner, transport)
@@ -83,21 +75,6 @@ def run(
                 ) from error
     write_record(invocation.output, as_record(summary), _described(summary))
     context.exit(summary.exit_code)
-
-
-@contextmanager
-def _keeping(database: Database) -> Iterator[None]:
-    """Run a keeper meanwhile, so that a queue with agents needs none besides."""
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(KEEPER_END_S)
 
 
 def _described(summary: AgentSummary) -> str:
