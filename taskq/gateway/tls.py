@@ -33,7 +33,7 @@ class Certificate:
                 f"{self.chain} and {self.key} are no certificate and its key in PEM: {error.reason}"
             ) from None
         except OSError as error:
-            raise NotFound(f"the certificate or its key: {error}") from None
+            raise NotFound(f"{self.chain} or {self.key}: {error.strerror}") from None
 
     def stamp(self) -> tuple[float, float]:
         """Return what changes when the files do."""
