@@ -11,12 +11,10 @@ import asyncio
 import itertools
 import logging
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final
 
-from typing_extensions import Self
-
 from taskq.beats import encoded, outcome
+from taskq.closing import Closing
 from taskq.database import Database, Row
 from taskq.errors import UsageError
 from taskq.exchanging import told_as_transport
@@ -52,7 +50,7 @@ class _Waiting:
                 answer.set_result(outcome)
 
 
-class Beats:
+class Beats(Closing):
     """Gathers the beats of one asyncio loop; use it as an asynchronous context manager.
 
     A beat is answered after its statement has committed, and may be repeated as it is.
@@ -78,17 +76,6 @@ class Beats:
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def waiting(self) -> int:

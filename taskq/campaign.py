@@ -32,6 +32,7 @@ _KEYS: Final = (
     "retry",
     "limits",
     "on_disconnect",
+    "front",
     "params",
 )
 
@@ -141,6 +142,7 @@ class CampaignSpec:
     requires      tags that an agent must offer; see `taskq.tags`
     on_disconnect what an agent cut off from the queue does with running tasks when others may have
                   got them: "continue", so that the result counts if nobody has, or "stop"
+    front         whether its tasks may be leased ahead into Redis, where the queue has that
     """
 
     path: str
@@ -152,6 +154,7 @@ class CampaignSpec:
     weight: float = 1.0
     requires: tuple[str, ...] = ()
     on_disconnect: str = "continue"
+    front: bool = True
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -178,6 +181,8 @@ class CampaignSpec:
                 f"on_disconnect must be one of {', '.join(ON_DISCONNECT)}, "
                 f"not {self.on_disconnect!r:.80}"
             )
+        if type(self.front) is not bool:
+            raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
         check_params(self.params)
 
     def to_json(self) -> dict[str, Any]:
@@ -191,6 +196,7 @@ class CampaignSpec:
             "requires": list(self.requires),
             "limits": {"time_limit_s": self.time_limit_s, "max_running": self.max_running},
             "on_disconnect": self.on_disconnect,
+            "front": self.front,
             "params": dict(self.params),
         }
 
@@ -212,6 +218,7 @@ class CampaignSpec:
             weight=table.get("weight", 1.0),
             requires=table.get("requires", ()),
             on_disconnect=table.get("on_disconnect", "continue"),
+            front=table.get("front", True),
             params=table.get("params", {}),
         )
 

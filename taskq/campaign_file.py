@@ -4,6 +4,7 @@ path = "/wisdom/malaria/1lf3"
 weight = 2.0                  # see taskq.campaign.CampaignSpec
 requires = ["gpu", "mem>=16"]
 on_disconnect = "stop"
+front = false                 # never leased ahead
 [handler]                     # see taskq.campaign.Handler
 kind = "python"
 target = "dock:dock"

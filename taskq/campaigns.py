@@ -52,6 +52,7 @@ class Campaign:
             weight=row["weight"],
             requires=tuple(row["requires"]),
             on_disconnect=row["on_disconnect"],
+            front=row["front"],
             params=row["params"],
         )
 
@@ -310,6 +311,7 @@ def spec_body(spec: CampaignSpec) -> str:
         "weight": spec.weight,
         "requires": list(spec.requires),
         "on_disconnect": spec.on_disconnect,
+        "front": spec.front,
         **spec.retry.to_json(),
     }
     return json.dumps(body)

@@ -9,9 +9,10 @@ one beside a single campaign, and its next claim most often goes where its last 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 FRESH_S: Final = 1.0
 #: Claims that are gathered are spread over the campaigns in groups of this size.
@@ -48,26 +49,53 @@ class Serving:
 
 @dataclass(slots=True)
 class Choice:
-    """One draw: the campaigns to try, in order. Empty ones are struck out as that turns out."""
+    """One draw: the campaigns to try, in order. Empty ones are struck out as that turns out.
+
+    desires: how much each lacks of its share of the running tasks; where many claims are made
+    within one draw, they are divided by these.
+    """
 
     drawn_at: float = float("-inf")
     campaigns: list[int] = field(default_factory=list)
+    desires: list[float] = field(default_factory=list)
+    _current: int = 0
+    _left: int = 0
 
     def fresh(self, now: float) -> bool:
         """Say whether the draw still holds."""
         return now - self.drawn_at < FRESH_S
 
-    def draw(self, campaigns: Sequence[int], now: float) -> None:
-        """Take a new order."""
+    def draw(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
+        """Take a new order, as `servable` has told it."""
+        rows = list(rows)
         self.drawn_at = now
-        self.campaigns = list(campaigns)
+        self.campaigns = [row["campaign_id"] for row in rows]
+        self.desires = [row["desire"] for row in rows]
+        self._current, self._left = (self.campaigns or [0])[0], GROUP
+
+    def next(self) -> int:
+        """Return a campaign for one more claim of this draw, as `spread` does for many."""
+        if not self._left:
+            self._current = random.choices(self.campaigns, self.desires)[0]  # noqa: S311
+            self._left = GROUP
+        self._left -= 1
+        return self._current
 
     def spread(self, claims: int) -> list[int]:
-        """Return a campaign for each of so many claims; empty if there is none to try."""
-        used = self.campaigns[: max(1, claims // GROUP)]
-        return [used[number * len(used) // claims] for number in range(claims)] if used else []
+        """Return a campaign for each of so many claims; empty if there is none to try.
+
+        Few claims go to the first one, more are drawn in groups.
+        """
+        if not self.campaigns:
+            return []
+        groups = claims // GROUP
+        if groups < 2 or len(self.campaigns) == 1:  # noqa: PLR2004  # nothing to divide
+            return self.campaigns[:1] * claims
+        drawn = sorted(random.choices(self.campaigns, self.desires, k=groups))  # noqa: S311
+        return [drawn[number * groups // claims] for number in range(claims)]
 
     def strike(self, campaign: int) -> None:
         """Leave a campaign out that has turned out to have nothing for such an agent."""
         if campaign in self.campaigns:
-            self.campaigns.remove(campaign)
+            place = self.campaigns.index(campaign)
+            del self.campaigns[place], self.desires[place]

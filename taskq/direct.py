@@ -1,19 +1,28 @@
-"""The agent's transport beside the database: each call is one or a few server-side functions."""
+"""The agent's transport beside the database: each call is one or a few server-side functions.
+
+With a front, claims that come alone are served from it first. Those that come with reports go to
+the database along with these; what it has not got, or while it is away, the front may have. Unlike
+in a gateway (`gateway.fronted`), nobody looks whether the session still lives: its next beat tells.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from taskq import beats
 from taskq.blob_store import BlobStore
 from taskq.blobs import open_blobs
 from taskq.choice import Serving
 from taskq.database import Database, Line, Statements
-from taskq.exchanging import Exchanges, asked, run, told_as_transport
-from taskq_agent.errors import SessionLost
-from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
+from taskq.exchanging import Asked, Exchanges, asked, run, told_as_transport
+from taskq.front.address import FrontAddress
+from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.protocol import Ack, Answer, Beat, BeatAnswer, Hello, Request, Welcome
+
+if TYPE_CHECKING:
+    from taskq.front.beside import Beside
 
 LEASE_S: Final = 120.0
 
@@ -22,12 +31,19 @@ class DirectTransport:
     """Speaks with the queue in the database. Beats use a connection of their own."""
 
     def __init__(
-        self, database: Database, *, lease_s: float = LEASE_S, blobs: BlobStore | None = None
+        self,
+        database: Database,
+        *,
+        lease_s: float = LEASE_S,
+        blobs: BlobStore | None = None,
+        front: FrontAddress | None = None,
     ) -> None:
         """Note where the queue is; nothing is opened yet.
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
+        front: where tasks are that were leased ahead, by the refiller of a keeper or a gateway;
+        None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._exchange_line = database.line()
@@ -36,6 +52,11 @@ class DirectTransport:
         self._path = ""
         self._offers: tuple[str, ...] = ()
         self._exchanges = Exchanges()
+        self._front: Beside | None = None
+        if front is not None:
+            from taskq.front.beside import Beside  # noqa: PLC0415  # the extra may be missing
+
+            self._front = Beside(database, front)
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
@@ -53,8 +74,12 @@ class DirectTransport:
                 release=hello.release,
                 offers=list(hello.offers),
             )
+            heartbeat_s = self._lease_s / 4
+            if self._front is not None:  # a task of the pool must be named well before its deadline
+                (front,) = statements.rows("front")
+                heartbeat_s = min(heartbeat_s, front["pool_s"] / 4)
         self._path, self._offers = hello.campaign, hello.offers
-        return Welcome(session=session, heartbeat_s=self._lease_s / 4, lease_s=self._lease_s)
+        return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
 
     def beat(self, beat: Beat) -> BeatAnswer:
         """Keep the session alive."""
@@ -66,23 +91,59 @@ class DirectTransport:
         return answer
 
     def close(self, session: int) -> None:
-        """End the session and the connections."""
+        """End the session, the connections, and the thread of the front."""
         try:
             with _connected(self._exchange_line) as statements:
                 statements.value("end_session", session=session)
         finally:
             self._exchange_line.close()
             self._beat_line.close()
+            if self._front is not None:
+                self._front.close()
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
-        serving = Serving(self._path, self._offers, request.lifetime_s)
-        steps = self._exchanges.steps([asked(request, serving)])
+        exchange = asked(request, Serving(self._path, self._offers, request.lifetime_s))
+        front = self._front if request.ahead and request.want else None
+        if front is None:
+            return self._exchanged(exchange)
+        if not request.reports:
+            return self._popped(exchange, front) or self._exchanged(exchange)
+        try:
+            answer = self._exchanged(exchange)
+        except TransportFailed:
+            popped = self._popped(exchange, front)
+            if popped is None:
+                raise
+            return popped  # without verdicts: the reports come again
+        return answer if answer.tasks else self._popped(exchange, front, answer.acks) or answer
+
+    def _exchanged(self, exchange: Asked) -> Answer:
+        steps = self._exchanges.steps([exchange])
         with _connected(self._exchange_line) as statements:
             (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
         if isinstance(answer, SessionLost):
             raise answer
         return answer
+
+    def _popped(self, exchange: Asked, front: Beside, acks: tuple[Ack, ...] = ()) -> Answer | None:
+        """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
+        tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
+        if not tasks:
+            return None
+        campaign = self._exchanges.campaign(tasks[0])
+        if campaign is None:
+            try:
+                with _connected(self._exchange_line) as statements:
+                    rows = statements.rows("campaign_by_id", campaign=tasks[0].campaign)
+            except TransportFailed:
+                return None  # a repeated claim gets them again; else they go back by themselves
+            if not rows:  # removed just now; nobody misses its tasks
+                return None
+            campaign = self._exchanges.describe(tasks[0], rows[0])
+        for task in tasks:  # leased before the campaign was changed, perhaps
+            task.revision = campaign.revision
+        return Answer(acks, tuple(tasks), (campaign,))
 
     def break_off(self, request: Request) -> None:
         """Do nothing: the database keeps no claim waiting."""

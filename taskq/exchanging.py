@@ -49,6 +49,15 @@ class Fence(NamedTuple):
     lease: str
 
 
+def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
+    """Return what attempts are known by as the server-side functions take that of many."""
+    return {
+        "campaigns": array(one.campaign for one in fences),
+        "tasks": array(one.task for one in fences),
+        "leases": array(one.lease for one in fences),
+    }
+
+
 class Asked(NamedTuple):
     """One exchange: who claims how much, under which lease id, of what; and what it reports.
 
@@ -76,8 +85,9 @@ def asked(request: Request, serving: Serving, *, fenced: bool = False) -> Asked:
     if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
         raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
     try:
-        session = request.session if fenced else None
-        reports = tuple(_encode(encoded(report, session)) for report in request.reports)
+        reports = tuple(
+            _encode(encoded(report, request.session, fenced=fenced)) for report in request.reports
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
     fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
@@ -191,6 +201,30 @@ class Exchanges:
         """Draw anew what can be claimed: there is something, where there was nothing."""
         self._choices.pop(serving.rounded(), None)
 
+    def campaign(self, task: protocol.Task) -> protocol.Campaign | None:
+        """Return what the tasks of this one's campaign share, if that is known."""
+        known = self._campaigns.get(task.campaign)
+        return known if known is not None and known.revision >= task.revision else None
+
+    def describe(self, task: protocol.Task, row: Row) -> protocol.Campaign:
+        """Take in what they share, as `campaign_by_id` has just told it."""
+        if len(self._campaigns) >= _MOST_KEPT:
+            self._campaigns.clear()
+        known = self._campaigns[task.campaign] = protocol.Campaign(
+            campaign=task.campaign,
+            revision=task.revision,
+            path=row["path"],
+            handler=row["handler"] or {},
+            params=row["params"],
+            time_limit_s=row["time_limit_s"],
+            inputs={
+                name: protocol.Input(one["digest"], one["size"])
+                for name, one in row["inputs"].items()
+            },
+            on_disconnect=row["on_disconnect"],
+        )
+        return known
+
     def _chosen(
         self, exchanges: Sequence[Asked]
     ) -> Generator[Query, list[Row], dict[Serving, Choice]]:
@@ -220,7 +254,7 @@ class Exchanges:
                     "most": MOST_CAMPAIGNS,
                 },
             )
-            choice.draw([row["campaign_id"] for row in rows], now)
+            choice.draw(rows, now)
         return choice
 
     def _aimed(self, claiming: Sequence[_Pending]) -> list[_Call]:
@@ -304,27 +338,12 @@ class Exchanges:
         self, task: protocol.Task
     ) -> Generator[Query, list[Row], tuple[protocol.Campaign, ...]]:
         """Return what the tasks of this one's campaign share, asking for it when it has changed."""
-        known = self._campaigns.get(task.campaign)
-        if known is None or known.revision != task.revision:
+        known = self.campaign(task)
+        if known is None:
             rows = yield Query("campaign_by_id", {"campaign": task.campaign})
             if not rows:  # removed just now; nobody misses its tasks
                 return ()
-            (row,) = rows
-            if len(self._campaigns) >= _MOST_KEPT:
-                self._campaigns.clear()
-            known = self._campaigns[task.campaign] = protocol.Campaign(
-                campaign=task.campaign,
-                revision=task.revision,
-                path=row["path"],
-                handler=row["handler"] or {},
-                params=row["params"],
-                time_limit_s=row["time_limit_s"],
-                inputs={
-                    name: protocol.Input(one["digest"], one["size"])
-                    for name, one in row["inputs"].items()
-                },
-                on_disconnect=row["on_disconnect"],
-            )
+            known = self.describe(task, rows[0])
         return (known,)
 
 
@@ -354,10 +373,10 @@ def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | Sessio
         return answers
 
 
-def encoded(report: Report, session: int | None = None) -> dict[str, Any]:
+def encoded(report: Report, session: int, *, fenced: bool) -> dict[str, Any]:
     """Return a report as the server-side functions take it, without what goes without saying.
 
-    session: by whose rights it is measured; None: by nobody's.
+    session: who reports; fenced: whether it is measured by that session's rights.
     """
     body = {
         "task": report.task,
@@ -371,6 +390,6 @@ def encoded(report: Report, session: int | None = None) -> dict[str, Any]:
         "phases": report.phases or None,
         "retry": report.retry if report.outcome == protocol.FAILED else None,
         "started": report.started if report.outcome == protocol.RELEASED else None,
-        "session": session,
+        "session" if fenced else "by": session,
     }
     return {name: value for name, value in body.items() if value is not None}

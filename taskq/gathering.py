@@ -18,16 +18,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Final
 
-from typing_extensions import Self
-
 from taskq.choice import MOST_GATHERED, Serving
-from taskq.database import AsyncLine, Database
+from taskq.closing import Closing
+from taskq.database import AsyncLine, Database, Row
 from taskq.exchanging import Asked, Exchanges, Verdicts, asked, told_as_transport
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import MAX_CLAIM, Answer, Request
+from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign, Request, Task
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +38,20 @@ PATIENCE_S: Final = 0.01
 
 @dataclass(slots=True)
 class Submitted:
-    """An exchange on its way. tell: takes the answer or an error, once; None when that is over."""
+    """An exchange on its way. tell: takes the answer or an error, once; None when that is over.
+
+    part: an exchange that is a part of this one.
+    """
 
     asked: Asked
     tell: Callable[[Answer | Exception], None] | None
+    part: Submitted | None = None
 
     def give_up(self) -> None:
         """Tell nobody; what has not begun is left."""
         self.tell = None
+        if self.part is not None:
+            self.part.give_up()
 
     def settle(self, outcome: Answer | Exception) -> None:
         """Tell how it ended, unless that is known or nobody waits for it any more."""
@@ -62,7 +66,7 @@ class Submitted:
                 log.exception("an answer could not be told")
 
 
-class Gatherer:
+class Gatherer(Closing):
     """Gathers the exchanges of one asyncio loop; use it as an asynchronous context manager.
 
     An exchange is answered after its statement has committed, as in `DirectTransport.exchange`,
@@ -81,17 +85,6 @@ class Gatherer:
         self._speaking: set[int] = set()
         self._rounds: set[asyncio.Task[None]] = set()
         self._late: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Finish what was asked and close the connections."""
@@ -121,10 +114,23 @@ class Gatherer:
         """Look anew what can be claimed in a serving, at the next claim."""
         self._exchanges.forget(serving)
 
+    def campaign(self, task: Task) -> Campaign | None:
+        """See `Exchanges.campaign`."""
+        return self._exchanges.campaign(task)
+
+    def describe(self, task: Task, row: Row) -> Campaign:
+        """See `Exchanges.describe`."""
+        return self._exchanges.describe(task, row)
+
     @property
     def waiting(self) -> int:
         """How many exchanges wait for a statement."""
         return len(self._waiting)
+
+    @property
+    def under_way(self) -> int:
+        """How many exchanges wait for a statement or are in one."""
+        return len(self._waiting) + len(self._speaking)
 
     def submit(self, exchange: Asked, tell: Callable[[Answer | Exception], None]) -> Submitted:
         """Report and claim; `tell` gets what `exchange` returns or raises.
@@ -133,11 +139,15 @@ class Gatherer:
         a gateway does.
         """
         submitted = Submitted(exchange, tell)
+        self.put(submitted)
+        return submitted
+
+    def put(self, submitted: Submitted) -> None:
+        """Report and claim; see `submit`."""
         self._waiting.append(submitted)
         if len(self._waiting) == 1:
             # After all that is ready to run now: exchanges that arrive together go together.
             asyncio.get_running_loop().call_soon(self._go, False)
-        return submitted
 
     def _go(self, late: bool) -> None:
         """Put what waits on free connections, as many of them as are worth it."""

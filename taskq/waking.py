@@ -16,12 +16,10 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Final
 
-from typing_extensions import Self
-
 from taskq.choice import Serving
+from taskq.closing import Closing
 from taskq.database import Database
 from taskq.parked import Parked
 
@@ -45,7 +43,7 @@ _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
 
 
-class Waker:
+class Waker(Closing):
     """Parks agents of one asyncio loop until there is something for them."""
 
     def __init__(
@@ -54,15 +52,18 @@ class Waker:
         poll_s: float = POLL_S,
         *,
         found: Callable[[Serving], None] = lambda _serving: None,
+        front: bool = False,
     ) -> None:
         """Open nothing yet; poll_s: seconds between turns, while anybody is parked.
 
         found: is called, before anybody is woken, with each (rounded) serving in which a turn has
         seen something to claim: whoever keeps for a while that there was nothing must forget it.
+        front: whether those who wait can claim what waits in the lists of a front.
         """
         self._line = database.async_line()
         self._poll_s = poll_s
         self._found = found
+        self._front = front
         self._parked = Parked()
         self._woken: deque[asyncio.Future[bool]] = deque()
         self._watch: asyncio.Task[None] | None = None
@@ -71,17 +72,6 @@ class Waker:
         self._asked_at = float("-inf")
         self._failures = 0
         self._draining = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def parked(self) -> int:
@@ -196,7 +186,7 @@ class Waker:
         self._asked_at = asyncio.get_running_loop().time()
         servings = self._parked.servings(_MOST_SERVINGS)
         (row,) = await asyncio.wait_for(
-            self._line.rows("claimable", servings=_encoded(servings)), _ANSWER_S
+            self._line.rows("claimable", servings=_encoded(servings), front=self._front), _ANSWER_S
         )
         pots, unfinished = row["claimable"], row["unfinished"]
         for number in {number for numbers, _ in pots for number in numbers}:

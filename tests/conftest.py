@@ -16,7 +16,12 @@ from hypothesis import settings
 
 from tests.fixtures.servers import make_home, remove_home
 
-pytest_plugins = ["tests.fixtures.databases", "tests.fixtures.queues"]
+pytest_plugins = [
+    "tests.fixtures.databases",
+    "tests.fixtures.queues",
+    "tests.fixtures.redis_servers",
+    "tests.fixtures.front",  # uses the one above
+]
 
 HOME = pytest.StashKey[Path]()
 

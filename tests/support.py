@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import time
 from collections.abc import Callable
+
+_PORTS = iter(range(20_000 + os.getpid() % 10_000, 32_768))
 
 
 def wait_until(
@@ -19,3 +24,12 @@ def wait_until(
             said = on_timeout()
             raise AssertionError(f"not within {timeout_s} s: {predicate} {said}")
         time.sleep(0.01)
+
+
+def free_port() -> int:
+    """Return a port that nobody has, that outgoing connections do not get, and never one twice."""
+    for port in _PORTS:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")

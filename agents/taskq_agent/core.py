@@ -3,11 +3,12 @@
 Everything an agent decides is decided here, one event at a time, so that it can be tested
 without threads, processes or a network. What it keeps to:
 
-* One call at most is in the air. One that failed is repeated as it is, under the same lease id
-  and with the same reports, until it is answered. So there is never a lease that the agent
+* One call at most is in the air. A claim that failed is repeated as it is, under the same lease
+  id and with the same reports, until it is answered. So there is never a lease that the agent
   does not know of, and a report never counts twice.
 * A report is kept until it has its verdict. All verdicts are final. One that the queue refuses
-  does not keep the others back.
+  does not keep the others back. Where tasks come without verdicts, reports go along with the next
+  claims, or by themselves after a while.
 * Beats name what is in hand *and* the claim in the air. The claim leaves the beat in the same
   step in which its tasks enter it.
 * An order to stop is bound to a lease. What it does not find in hand it does not touch.
@@ -43,6 +44,7 @@ EXIT_UNDELIVERED = 75  # EX_TEMPFAIL
 EXIT_REFUSED = 77  # EX_NOPERM
 
 _LONGEST_HOLD_S = 3_600.0
+_LATER_S = 5.0
 
 
 class AgentCore:
@@ -74,6 +76,8 @@ class AgentCore:
         self._work = Work(self._hand, self._claiming, self._journal, self._out)
         self._delivery = Delivery(self._hand, self._journal, self._out)
         self._newest_lease = ""
+        self._uniform = uniform
+        self._reports_at = 0.0
         self._leaving: Optional[Leaving] = None
         self._exited = False
         self._now = now
@@ -116,7 +120,7 @@ class AgentCore:
 
     def due(self) -> float:
         """Return when time alone will next change something."""
-        times = [self._claiming.stop_at, self._claiming.claim_at]
+        times = [self._claiming.stop_at, self._claiming.claim_at, self._reports_at]
         ready_at = self._queue.ready_at()
         if ready_at is not None:
             times.append(ready_at)
@@ -144,11 +148,15 @@ class AgentCore:
 
     def _answered(self, event: ev.AnswerArrived) -> None:
         claim, parked = self._queue.claim(), self._queue.was_parked(self._now)
+        call = self._queue.call
         self._call_answered()
         self._delivery.answered(event.answer.acks)
+        if isinstance(call, ev.SendExchange) and len(event.answer.acks) < len(call.request.reports):
+            # The database is away, and a gateway gave tasks out of what it has leased ahead.
+            self._reports_at = self._now + _LATER_S * (0.5 + self._uniform())
         if claim is not None:
             leaving = self._leaving is not None
-            kept = self._work.take_in(claim, event.answer, self._now, leaving=leaving)
+            kept = self._work.take_in(event.answer, self._now, leaving=leaving)
             self._claiming.claimed(event.answer, kept, self._now, parked=parked)
         self._obey(event.answer.orders)
 
@@ -176,6 +184,8 @@ class AgentCore:
         else:
             first = queue.failing_since is None
             queue.failed(self._now, event.error)
+            if isinstance(call, ev.SendExchange) and not call.request.want:
+                queue.dropped()  # by then a claim can go along, which may be answered sooner
             level = logging.WARNING if first else logging.DEBUG
             self._out.say(level, "no answer from the queue, trying on: %s", event.error)
 
@@ -282,7 +292,9 @@ class AgentCore:
         want = 0
         if leaving is None and not self._delivery.is_searching():
             want = self._claiming.want(hand, self._now)
-        if not reports and (want == 0 or hand.free() <= 0):
+        claims = want > 0 and hand.free() > 0
+        late = self._now < self._reports_at and leaving is None
+        if not claims and (late or not reports):
             return None
         if want:
             self._newest_lease = self._draw_lease()
@@ -291,7 +303,7 @@ class AgentCore:
         wait_s = self._claiming.wait_s(hand, self._now) if want else 0.0
         until_empty = self._settings.until_empty
         return ev.SendExchange(
-            Request(session, reports, want, lease, lifetime_s, wait_s, until_empty)
+            Request(session, reports, want, lease, lifetime_s, wait_s, until_empty, ahead=True)
         )
 
     def _consider_exit(self) -> None:

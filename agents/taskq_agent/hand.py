@@ -74,6 +74,14 @@ class Hand:
         """Tell whether nothing is left to run or to deliver."""
         return not (self.running or self.queue or self.reports)
 
+    def has(self, held: Held) -> bool:
+        """Tell whether an attempt is in hand already: what is leased ahead may be given twice."""
+        return (
+            held in self.queue
+            or held in self.reports
+            or any(running.held == held for running in self.running.values())
+        )
+
     def to_be_stopped(self, now: float, *, all_stop: bool) -> List[int]:
         """Return the slots that are to be told to stop now.
 

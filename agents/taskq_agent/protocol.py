@@ -160,7 +160,9 @@ class Request:
     lifetime_s: seconds that this agent will still live; no task is given whose time limit
     is longer. None: no limit. wait_s: for how long the answer may be kept back while there is
     nothing to claim; a gateway does that, and takes it for a beat; a database does not.
-    until_empty: not if nothing is left unfinished either.
+    until_empty: not if nothing is left unfinished either. ahead: whether tasks may be given that
+    were leased ahead, under leases of their own; and tasks without a verdict on the reports, where
+    the database is away: the reports are sent again later.
     """
 
     session: int
@@ -170,6 +172,7 @@ class Request:
     lifetime_s: Optional[float] = None
     wait_s: float = 0.0
     until_empty: bool = False
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

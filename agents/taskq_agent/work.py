@@ -9,7 +9,7 @@ from taskq_agent.claiming import Claiming
 from taskq_agent.hand import Hand, Queued, Running
 from taskq_agent.journal import Journal
 from taskq_agent.outbox import Outbox
-from taskq_agent.protocol import DONE, Answer, Held, Report, Request, Task
+from taskq_agent.protocol import DONE, Answer, Held, Report, Task
 from taskq_agent.reports import ended_report, fence, line, unstarted_report
 
 
@@ -22,7 +22,7 @@ class Work:
         self._journal = journal
         self._out = out
 
-    def take_in(self, claim: Request, answer: Answer, now: float, *, leaving: bool) -> int:
+    def take_in(self, answer: Answer, now: float, *, leaving: bool) -> int:
         """Take in what a claim has got; return how many tasks were kept.
 
         What cannot end in time goes back at once, as all does when the agent is leaving.
@@ -31,7 +31,7 @@ class Work:
         kept = 0
         for task in answer.tasks:
             campaign, held = campaigns.get(task.campaign), fence(task)
-            if campaign is None or task.lease != claim.lease or held in self._hand.queue:
+            if campaign is None or self._hand.has(held):
                 text = "task %s is not what was asked for: left"
                 self._out.say(logging.WARNING, text, task.key)
             elif leaving or not self._claiming.fits(campaign, now):

@@ -35,6 +35,7 @@ SECTIONS: Final[Sections] = {
         "gateway": "gateway:gateway",
         "token": "token:token",
         "keeper": "keeper:keeper",
+        "front": "front:front",
     },
     "Server": {
         "up": "server:up",

@@ -35,6 +35,7 @@ class SpecOptions:
     weight: float | None
     require: tuple[str, ...]
     on_disconnect: str | None
+    front: bool | None
     param: tuple[str, ...]
 
     def said(self) -> bool:
@@ -58,6 +59,7 @@ class SpecOptions:
             weight=spec.weight if self.weight is None else self.weight,
             requires=tuple(filter(None, self.require)) if self.require else spec.requires,
             on_disconnect=self.on_disconnect or spec.on_disconnect,
+            front=spec.front if self.front is None else self.front,
             params={**spec.params, **dict(map(_param, self.param))},
         )
 
@@ -192,6 +194,11 @@ _OPTIONS: Final = (
         type=click.Choice(ON_DISCONNECT),
         help="What an agent that cannot reach the queue does with running tasks when others may "
         "have got them. [default: continue]",
+    ),
+    click.option(
+        "--front/--no-front",
+        default=None,
+        help="Whether tasks may be leased ahead into Redis. [default: --front]",
     ),
     click.option(
         "--param",

@@ -47,6 +47,7 @@ declare
     v_waiters bigint[];
     v_pending uuid[];
     v_live bigint[];
+    v_old timestamptz;
     v_ended bigint[];
     v_draining bigint[];
 begin
@@ -96,6 +97,17 @@ begin
       from touched t;
     v_ended := array(select unnest(v_sessions) except select unnest(v_live));
 
+    -- Leases of the pool are not drawn by agents. One that was handed out by now must be named by any
+    -- beat that was written since; a beat may take a minute.
+    select v_now - make_interval(secs => f.pool_s / 2 + 60) into v_old
+      from taskq.front f
+     where f.epoch > 0;
+
+    -- What was leased ahead becomes the session's that names it; of two the first, see lease_ahead().
+    if found then
+        perform taskq.name_ahead(v_holders, v_campaigns, v_tasks, v_leases);
+    end if;
+
     with unclaimed as materialized (
         select t.campaign_id, t.task_id
           from unnest(v_sessions, v_drawn) as b (session_id, drawn)
@@ -104,7 +116,8 @@ begin
                from taskq.task t
               where t.session_id = b.session_id
                 and t.status = 'working'
-                and t.lease_id <= b.drawn
+                and case when substr(t.lease_id::text, 15, 1) = '8'
+                         then t.claimed_at < v_old else t.lease_id <= b.drawn end
                 and (t.session_id, t.lease_id) not in (
                         select p.session_id, p.lease_id
                           from unnest(v_waiters, v_pending) as p (session_id, lease_id))
@@ -143,7 +156,9 @@ begin
                      where t.campaign_id = h.campaign_id
                        and t.task_id = h.task_id
                        and t.lease_id = h.lease_id
-                       and t.session_id = h.session_id
+                       -- One of the pool that just could not be named is not void.
+                       and (t.session_id = h.session_id
+                            or t.session_id = 0 and taskq.covers(h.session_id, h.campaign_id))
                        and t.status::text = 'working') = 0
              group by h.session_id
         )

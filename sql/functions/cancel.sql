@@ -49,9 +49,12 @@ begin
                clock_timestamp(), 'cancelled'
           from pick p
          where p.status = 'working'
+           and p.session_id <> 0
     ), changed as (
         update taskq.task t
-           set status = 'cancelled'
+           set status = 'cancelled',
+               -- What was leased ahead and not named was no attempt.
+               attempt = t.attempt - (t.status = 'working' and t.session_id = 0)::integer
          where t.campaign_id = p_campaign
            and t.task_id = any (array(select p.task_id from pick p))
     ), counted as (

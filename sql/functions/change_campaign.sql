@@ -40,6 +40,7 @@ begin
                               then (p_spec ->> 'max_running')::integer
                               else c.max_running end,
            on_disconnect = coalesce(p_spec ->> 'on_disconnect', c.on_disconnect),
+           front = coalesce((p_spec ->> 'front')::boolean, c.front),
            revision = c.revision + 1
      where c.path = p_path
  returning c.revision into v_revision;

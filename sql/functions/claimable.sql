@@ -1,6 +1,7 @@
--- claimable(servings): how many tasks could be claimed now, by which of many kinds of agents.
+-- claimable(servings, front): how many tasks could be claimed now, by which of many kinds of agents.
 --
 -- servings: JSON array of {"path", "lifetime_s", "offers"}, what each kind serves; see servable().
+-- front: whether they can claim what waits in the lists of the front, too.
 -- claimable: JSON array of [numbers of servings, tasks]: so many tasks can be claimed by agents of
 --     each of these servings, and of no other. Each task is in one of these counts only, however
 --     many servings have it. Numbers count from 0.
@@ -14,6 +15,7 @@
 -- Reads no task; for what it costs see standing(), which is asked once for each path.
 create or replace function taskq.claimable(
     p_servings jsonb,
+    p_front boolean default false,
     out claimable jsonb,
     out unfinished bigint[]
 )
@@ -36,9 +38,9 @@ begin
          cross join lateral taskq.standing(p.path) s
     ), campaign as (
         select array_agg(f.path order by f.path) as paths, f.time_limit_s, f.requires,
-               max(f.room) as room
+               max(f.room + case when p_front then f.ahead else 0 end) as room
           from found f
-         where f.room > 0
+         where f.room > 0 or p_front and f.ahead > 0
          group by f.campaign_id, f.time_limit_s, f.requires
     ), kind as (
         select c.paths, c.time_limit_s, c.requires, taskq.total(c.room) as room

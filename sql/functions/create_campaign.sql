@@ -2,7 +2,7 @@
 --
 -- path: '/name/name...'. spec: a JSON object with any of description, handler, params,
 --     max_attempts, max_losses, backoff_s, backoff_max_s, time_limit_s, weight, requires (an array
---     of tags), max_running, on_disconnect.
+--     of tags), max_running, on_disconnect, front.
 -- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
 --     formed.
 --

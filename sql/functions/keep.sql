@@ -33,6 +33,7 @@ begin
            until = clock_timestamp() + make_interval(secs => p_term_s);
     -- An hour back, and all of the time in which there was no keeper.
     lost := taskq.expire(least(v_until, clock_timestamp()) - interval '1 hour');
+    perform taskq.expire_ahead();
     promoted := taskq.promote();
     folded := taskq.fold();
 end

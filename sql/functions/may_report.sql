@@ -1,14 +1,22 @@
--- may_report(session, owner): whether a session may report on attempts of another: if it is the
--- same, or if one token has opened both: an agent reports what a killed one has left in the spool
--- of its node. A part of settle(); not for clients.
+-- may_report(session, owner, campaign): whether a session may report on attempts of another: if it is
+-- the same, or if one token has opened both: an agent reports what a killed one has left in the spool
+-- of its node; or if the owner is the pool (0), and the session serves the campaign: whoever knows the
+-- lease was handed it. A part of settle(); not for clients.
 --
 -- session: null: somebody beside the database, who may report on all. owner: null: of nobody's.
 -- Single values, which are looked up by key; see settle().
-create or replace function taskq.may_report(p_session bigint, p_owner bigint)
+create or replace function taskq.may_report(
+    p_session bigint,
+    p_owner bigint,
+    p_campaign bigint
+)
 returns boolean
 language plpgsql stable
 as $$
 begin
+    if p_owner = 0 and p_session is not null then
+        return taskq.covers(p_session, p_campaign);
+    end if;
     return p_session is null
         or coalesce(p_session = p_owner, false)
         or coalesce(

@@ -3,7 +3,7 @@
 --
 -- lifetime_s: leave out campaigns whose time limit is longer; null: none. offers: the agent's tags;
 --     leave out campaigns that require others. most: how many at most.
--- Result: ids of campaigns that are open with all above them, have a handler and waiting tasks, and
+-- desire: see below. Result: campaigns that are open with all above them, have a handler and waiting tasks, and
 --     are below their limit of running tasks. Error TQ404: no such campaign.
 --
 -- The order is drawn anew by each call, so that weights divide the *running* tasks:
@@ -26,7 +26,7 @@ create or replace function taskq.servable(
     p_offers text[],
     p_most integer
 )
-returns table (campaign_id bigint)
+returns table (campaign_id bigint, desire double precision)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -39,13 +39,15 @@ begin
             select s.campaign_id, s.working, taskq.total(s.working) over () as all_working,
                    s.weight / sum(s.weight) over () as share
               from taskq.standing(p_path) s
-             where s.room > 0
+             where s.room + s.ahead > 0
                and taskq.suits(s.time_limit_s, s.requires, p_lifetime_s, p_offers)
         )
-        select s.campaign_id
+        select s.campaign_id, d.desire
           from share s
-         order by -ln(1 - random())
-                  / greatest(s.share * (s.all_working + 1) - s.working, 0.01 * s.share)
+         cross join lateral (
+             select greatest(s.share * (s.all_working + 1) - s.working, 0.01 * s.share) as desire
+         ) d
+         order by -ln(1 - random()) / d.desire
          limit p_most;
 end
 $$;

@@ -2,9 +2,11 @@
 -- settings and records the moves; not for clients.
 --
 -- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
---     optional result, retry, started, error_class, error, exit_code, tail, phases, session.
+--     optional result, retry, started, error_class, error, exit_code, tail, phases, session, by.
 --     session: whose word it is, where that limits what it may be about, see may_report(); a
---     gateway sets it. settle_one() and settle_done() know only the session that claimed.
+--     gateway sets it. by: the same where nothing is limited: an agent beside the database sets it.
+--     settle_one() and settle_done() know only the session that claimed, and what was leased ahead
+--     (session 0, see lease_ahead()): that is recorded as the reporting session's.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
 --     accepted     the attempt ends as reported;
 --     duplicate    this very attempt was reported so before;
@@ -67,12 +69,12 @@ begin
                     select r.*
                       from rows from (
                                jsonb_to_recordset(p_reports) as (
-                                   task bigint, lease uuid, session bigint,
+                                   task bigint, lease uuid, session bigint, by bigint,
                                    outcome taskq.attempt_outcome, retry boolean,
                                    started boolean, error_class text, error text,
                                    exit_code integer, result jsonb, phases jsonb, tail text)
                            ) with ordinality as r (
-                               task, lease, session, outcome, retry, started, error_class,
+                               task, lease, session, by, outcome, retry, started, error_class,
                                error, exit_code, result, phases, tail, ord)
                      where r.ord <> all (v_accepted)
                      order by r.task, r.lease, r.ord
@@ -87,7 +89,7 @@ begin
                        and t.status::text = 'working'
                        and (r.session is null
                             or r.session = t.session_id
-                            or taskq.may_report(r.session, t.session_id))
+                            or taskq.may_report(r.session, t.session_id, p_campaign))
                        for no key update
                 ) t
                order by r.task, r.lease, r.ord
@@ -97,7 +99,11 @@ begin
         insert into taskq.attempt (
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
                ended_at, outcome, error_class, error, result, phases, tail)
-        select p_campaign, h.task, h.attempt, h.exit_code, h.lease, h.session_id, h.claimed_at,
+        select p_campaign, h.task, h.attempt, h.exit_code, h.lease,
+               case when h.session_id = 0
+                    then coalesce(h.session, h.by, 0)
+                    else h.session_id end,
+               h.claimed_at,
                v_now, h.outcome, h.error_class, h.error, h.result, h.phases, h.tail
           from held h
          where not h.unstarted
@@ -182,7 +188,7 @@ begin
                             (select t.session_id
                                from taskq.task t
                               where t.campaign_id = p_campaign
-                                and t.task_id = r.task))) then 'unknown'
+                                and t.task_id = r.task)), p_campaign) then 'unknown'
                    when exists (
                        select from taskq.attempt a
                         where a.campaign_id = p_campaign

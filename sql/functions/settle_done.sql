@@ -25,6 +25,7 @@ declare
     v_sessions bigint[];
     v_ords integer[];
     v_ordinary boolean;
+    v_covering bigint[];
 begin
     select array_agg(r.task), array_agg(r.lease), array_agg(r.session), array_agg(r.ord),
            bool_and(coalesce(r.outcome = 'done' and r.task is not null, false))
@@ -39,6 +40,16 @@ begin
     if v_ordinary is not true then
         return;
     end if;
+    -- Who may report on what was leased ahead; see covers(), here for all at once.
+    if v_sessions[1] is not null and exists (select from taskq.front f where f.epoch > 0) then
+        v_covering := array(
+            select s.session_id
+              from taskq.session s, taskq.campaign c
+             where s.session_id = any (v_sessions)
+               and s.ended_at is null
+               and c.campaign_id = p_campaign
+               and s.campaign_id = any (c.lineage));
+    end if;
 
     with ended as (
         update taskq.task t
@@ -46,8 +57,10 @@ begin
          where t.campaign_id = p_campaign
            and t.task_id = any (v_tasks)
            and t.lease_id = v_leases[width_bucket(t.task_id, v_tasks)]
-           and t.session_id
-               = coalesce(v_sessions[width_bucket(t.task_id, v_tasks)], t.session_id)
+           and (t.session_id
+                = coalesce(v_sessions[width_bucket(t.task_id, v_tasks)], t.session_id)
+                or t.session_id = 0
+                and v_sessions[width_bucket(t.task_id, v_tasks)] = any (v_covering))
            and t.status::text = 'working'
      returning t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
                v_ords[width_bucket(t.task_id, v_tasks)] as ord
@@ -56,7 +69,10 @@ begin
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
                ended_at, outcome, error_class, error, result, phases, tail)
         select p_campaign, e.task_id, e.attempt, (r.report ->> 'exit_code')::integer, e.lease_id,
-               e.session_id, e.claimed_at, v_now, 'done', r.report ->> 'error_class',
+               case when e.session_id = 0
+                    then coalesce((r.report ->> 'session')::bigint, (r.report ->> 'by')::bigint, 0)
+                    else e.session_id end,
+               e.claimed_at, v_now, 'done', r.report ->> 'error_class',
                r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
                r.report ->> 'tail'
           from ended e

@@ -15,7 +15,9 @@ begin
          where t.campaign_id = p_campaign
            and t.task_id = (p_report ->> 'task')::bigint
            and t.lease_id = (p_report ->> 'lease')::uuid
-           and t.session_id = coalesce((p_report ->> 'session')::bigint, t.session_id)
+           and (t.session_id = coalesce((p_report ->> 'session')::bigint, t.session_id)
+                or t.session_id = 0
+                and taskq.covers((p_report ->> 'session')::bigint, p_campaign))
            and t.status::text = 'working'
      returning t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at
     )
@@ -23,7 +25,10 @@ begin
            campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
            ended_at, outcome, error_class, error, result, phases, tail)
     select p_campaign, e.task_id, e.attempt, (p_report ->> 'exit_code')::integer, e.lease_id,
-           e.session_id, e.claimed_at, clock_timestamp(), 'done', p_report ->> 'error_class',
+           case when e.session_id = 0
+                then coalesce((p_report ->> 'session')::bigint, (p_report ->> 'by')::bigint, 0)
+                else e.session_id end,
+           e.claimed_at, clock_timestamp(), 'done', p_report ->> 'error_class',
            p_report ->> 'error', p_report -> 'result', p_report -> 'phases', p_report ->> 'tail'
       from ended e;
     accepted := found;

@@ -3,6 +3,8 @@
 --
 -- unfinished: tasks that wait, are delayed or are worked on. room: how many could be claimed now by
 --     an agent that suits the campaign; 0 unless it is open with all above it and has a handler.
+--     ahead: how many wait in the lists of the front, by about a third; they are not among those that
+--     are working, since nobody works on them.
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
 -- Reads no task; for what it costs see counts().
@@ -18,7 +20,8 @@ returns table (
     time_limit_s double precision,
     working bigint,
     unfinished bigint,
-    room bigint
+    room bigint,
+    ahead bigint
 )
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -52,20 +55,29 @@ begin
                    taskq.total(d.delayed) as delayed, taskq.total(d.working) as working
               from taskq.unfolded() d
              group by d.campaign_id
+        ), ahead as (
+            -- What waits in the lists of the front can be claimed as well.
+            select l.campaign_id, l.entries
+              from taskq.front_list l
+             where exists (
+                 select from taskq.front_refiller r where r.until > clock_timestamp())
         ), counted as (
-            select b.*,
+            select b.*, coalesce(a.entries, 0) as ahead,
                    n.waiting + coalesce(f.waiting, 0) as waiting,
                    n.delayed + coalesce(f.delayed, 0) as delayed,
                    n.working + coalesce(f.working, 0) as working
               from below b
               join taskq.counter n on n.campaign_id = b.campaign_id
               left join fresh f on f.campaign_id = b.campaign_id
+              left join ahead a on a.campaign_id = b.campaign_id
              where n.campaign_id = any (array(select b.campaign_id from below b))
         )
-        select c.campaign_id, c.weight, c.requires, c.time_limit_s, c.working,
+        select c.campaign_id, c.weight, c.requires, c.time_limit_s,
+               greatest(0, c.working - c.ahead),
                c.waiting + c.delayed + c.working,
                case when c.open
-                    then greatest(0, least(c.waiting, c.max_running - c.working)) else 0 end
+                    then greatest(0, least(c.waiting, c.max_running - c.working)) else 0 end,
+               case when c.open then c.ahead else 0 end::bigint
           from counted c
          where c.waiting + c.delayed + c.working > 0;
 end

@@ -24,13 +24,7 @@
 --    `where task_id in (select ... limit n for update skip locked)` the planner may run the
 --    sub-select again for each row, and take more than n.
 --
--- 2. A claimed task leaves a dead entry in task_waiting, and as long as any snapshot in the
---    cluster can see the old row, each claim would walk over all of them. So the position behind
---    the last claim is kept as a hint, for each connection and campaign, in a setting; it is
---    worth something to whichever client uses the connection next, and nothing is lost with it.
---    A task that becomes waiting before the position (a retry, a higher priority) is found when
---    the hint is dropped: when nothing is found behind it, and after half a second, or fifty times
---    what the last walk without a hint took, so that such walks cost 2 %, but 5 s at the most.
+-- 2. It starts behind the last claim, see pick().
 --
 -- 3. Nothing but the task rows is written.
 create or replace function taskq.take(
@@ -48,11 +42,7 @@ language plpgsql
 as $$
 declare
     v_now timestamptz := clock_timestamp();
-    v_now_us bigint := extract(epoch from v_now) * 1000000;
-    v_setting text := 'taskq.position_' || p_campaign;
-    -- -priority and task_id of the last claim, and until when it may be used (microseconds).
-    v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
-    v_hinted boolean := coalesce(v_now_us between v_hint[3] - 5000000 and v_hint[3], false);
+    v_picked record;
     v_open boolean;
     v_requires text[];
     v_limit integer;
@@ -61,7 +51,6 @@ declare
     v_sessions bigint[];
     v_leases uuid[];
     v_tasks bigint[];
-    v_ranks bigint[];
     v_again json;
 begin
     taken := 0;
@@ -118,35 +107,11 @@ begin
     end if;
     if v_limit is not null then
         v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
-        -- It may have waited for others, which is no walk, and nothing was claimed meanwhile.
-        v_now := clock_timestamp();
-        v_now_us := extract(epoch from v_now) * 1000000;
+        v_now := clock_timestamp();  -- it may have waited for others
     end if;
 
-    loop
-        if not v_hinted then
-            v_hint := array[-32768, 0];
-        end if;
-        select array_agg(p.task_id), array_agg(p.rank)
-          into v_tasks, v_ranks
-          from (
-              select t.task_id, (-t.priority)::bigint as rank
-                from taskq.task t
-               where t.campaign_id = p_campaign
-                 and t.status = 'waiting'
-                 and ((-t.priority), t.task_id) > (v_hint[1], v_hint[2])
-               order by t.campaign_id, (-t.priority), t.task_id
-               limit cardinality(v_leases)
-                 for no key update skip locked
-          ) p;
-        if not v_hinted then
-            v_hint[3] := extract(epoch from clock_timestamp()) * 1000000;
-            v_hint[3] := v_hint[3]
-                + least(5000000, greatest(500000, 50 * (v_hint[3] - v_now_us)));
-        end if;
-        exit when v_tasks is not null or not v_hinted;
-        v_hinted := false;
-    end loop;
+    v_picked := taskq.pick(p_campaign, cardinality(v_leases));
+    v_tasks := v_picked.tasks;
     if v_tasks is null then
         return;
     end if;
@@ -189,7 +154,5 @@ begin
               select json_array_elements(v_again)
           ) a;
     end if;
-    v_hint[1:2] := array[v_ranks[cardinality(v_ranks)], v_tasks[cardinality(v_tasks)]];
-    v_setting := set_config(v_setting, v_hint::text, false);
 end
 $$;

@@ -1,1 +1,1 @@
-select claimable, unfinished from taskq.claimable(%(servings)s::jsonb)
+select claimable, unfinished from taskq.claimable(%(servings)s::jsonb, %(front)s)

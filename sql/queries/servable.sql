@@ -1,3 +1,3 @@
-select campaign_id
+select campaign_id, desire
   from taskq.servable(
            %(path)s, %(lifetime_s)s::double precision, %(offers)s::text[], %(most)s::integer)

@@ -1,4 +1,4 @@
-"""Gateways in processes of their own, for the length of a block."""
+"""Gateways and keepers in processes of their own, for the length of a block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,18 +50,37 @@ class Gateways:
 
 @contextmanager
 def running_gateways(
-    dsn: str, count: int, folder: Path, certificate: Certificate | None = None
+    dsn: str,
+    count: int,
+    folder: Path,
+    certificate: Certificate | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[Gateways]:
     """Start gateways and wait until they are ready; end them afterwards, as an operator does.
 
-    folder: for their log. certificate: for TLS. Raise `Unavailable` if one does not serve.
+    folder: for their log. certificate: for TLS. options: further ones of `taskq gateway`. Raise
+    `Unavailable` if one does not serve.
     """
     with ExitStack() as started:
         gateways = [
-            started.enter_context(_gateway(dsn, folder / "gateway.log", certificate))
+            started.enter_context(_gateway(dsn, folder / "gateway.log", certificate, options))
             for _ in range(count)
         ]
         yield Gateways(tuple(one for one, _ in gateways), tuple(pid for _, pid in gateways))
+
+
+@contextmanager
+def running_keeper(
+    dsn: str, folder: Path, options: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a keeper during the block; raise `Unavailable` if it ends before. folder: for its log."""
+    process = _started(dsn, folder / "keeper.log", ["keeper", *options])
+    try:
+        yield process
+        if process.poll() is not None:
+            raise Unavailable(f"the keeper has ended: {_last_words(folder / 'keeper.log')}")
+    finally:
+        _end(process)
 
 
 def make_certificate(folder: Path) -> Certificate:
@@ -79,28 +98,41 @@ def make_certificate(folder: Path) -> Certificate:
 
 
 @contextmanager
-def _gateway(dsn: str, log: Path, certificate: Certificate | None) -> Iterator[tuple[Address, int]]:
-    argv = [sys.executable, "-c", _PROGRAM, "gateway", "--host", HOST]
-    argv += ["--port", "0", "--drain", "0"]
+def _gateway(
+    dsn: str, log: Path, certificate: Certificate | None, options: Sequence[str]
+) -> Iterator[tuple[Address, int]]:
+    words = ["gateway", "--host", HOST, "--port", "0", "--drain", "0", *options]
     if certificate is not None:
-        argv += ["--tls-cert", str(certificate.file), "--tls-key", str(certificate.key)]
-    with log.open("ab") as told:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=told,
-            env=os.environ | {"TASKQ_DSN": dsn},  # may hold a password
-            start_new_session=True,  # Ctrl-C is for us; we end it
-        )
+        words += ["--tls-cert", str(certificate.file), "--tls-key", str(certificate.key)]
+    process = _started(dsn, log, words)
     try:
         address = _address(process)
         if address is None or not _ready(address, certificate):
-            last = log.read_text(errors="replace").strip()[-LAST_CHARS:]
-            raise Unavailable(f"the gateway does not serve: {last}")
+            raise Unavailable(f"the gateway does not serve: {_last_words(log)}")
         yield address, process.pid
     finally:
         _end(process)
+
+
+def _started(dsn: str, log: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    with log.open("ab") as told:
+        return subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            env=_environment() | {"TASKQ_DSN": dsn},  # may hold a password
+            start_new_session=True,  # Ctrl-C is for us; we end it
+        )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without the front that others use."""
+    return {name: value for name, value in os.environ.items() if name != "TASKQ_REDIS"}
+
+
+def _last_words(log: Path) -> str:
+    return log.read_text(errors="replace").strip()[-LAST_CHARS:]
 
 
 def _address(process: subprocess.Popen[bytes]) -> Address | None:

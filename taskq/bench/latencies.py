@@ -39,5 +39,11 @@ def quantile_s(counts: Sequence[int], share: float) -> float:
     return _upper_s(BUCKETS - 1)
 
 
+def share_within(counts: Sequence[int], seconds: float) -> float:
+    """Return the share of all that took no longer, as far as the buckets tell; NaN if none are."""
+    total = sum(counts)
+    return sum(counts[: bucket(seconds) + 1]) / total if total else math.nan
+
+
 def _upper_s(number: int) -> float:
     return float(LEAST_S * 2 ** ((number + 1) / PER_OCTAVE))

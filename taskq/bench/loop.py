@@ -13,6 +13,8 @@ Then: TypeAlias = Callable[[], object]
 
 LONGEST_S: Final = 0.05
 """Between two looks at whether to go on."""
+COARSE_S: Final = 0.005
+"""epoll waits for whole milliseconds, rounded up; shorter pauses are kept to the microsecond."""
 
 
 class Loop:
@@ -49,6 +51,9 @@ class Loop:
         files, times = self._files, self._times
         while go_on():
             pause_s = min(LONGEST_S, times[0][0] - self.now) if times else LONGEST_S
+            if 0 < pause_s < COARSE_S:
+                select.select([self._epoll], (), (), pause_s)
+                pause_s = 0.0
             ready = self._epoll.poll(max(0.0, pause_s))
             self.now = time.perf_counter()
             for file, _ in ready:

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import multiprocessing
 import multiprocessing.synchronize
-import signal
-import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
-from types import TracebackType
 from typing import Any, Final
 
-from typing_extensions import Self
-
+from taskq.bench.company import Company, in_company
 from taskq.choice import Serving
 from taskq.database import Database
 from taskq.direct import DirectTransport
-from taskq.errors import Conflict, Unavailable
+from taskq.errors import Conflict
 from taskq.gathering import Gatherer
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
@@ -82,60 +77,26 @@ class _Ends:
     troubles: SimpleQueue[str]
 
 
-class Crew:
-    """Clients at work from the start of a `with` block to its end."""
+class Crew(Company):
+    """Clients; the block begins when each has its first tasks in hand."""
+
+    who = "clients"
 
     def __init__(self, database: Database, load: Load) -> None:
-        context = multiprocessing.get_context("spawn")
+        super().__init__(load.processes, READY_S)
+        context = self.context
         self._board = _Board(
             context.RawArray("q", load.total),
             context.RawArray("b", load.total),
             context.RawValue("b", 0),
         )
-        self._ready = context.Barrier(load.processes + 1)
-        self._troubles: SimpleQueue[str] = context.SimpleQueue()
-        self._processes = [
-            context.Process(
-                target=_process,
-                args=(database.dsn, load, number, _Ends(self._board, self._ready, self._troubles)),
-                daemon=True,
-            )
-            for number in range(load.processes)
-        ]
-
-    def __enter__(self) -> Self:
-        """Start the clients; return when each has its first tasks in hand."""
-        try:
-            for process in self._processes:
-                process.start()
-            self._ready.wait(READY_S)
-        except threading.BrokenBarrierError:
-            self._end()
-            self.check()
-            raise Unavailable(f"the clients were not ready within {READY_S:.0f} s") from None
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
-        if error is None:
-            self.check()
+        for number in range(load.processes):
+            ends = _Ends(self._board, self.ready, self.troubles)
+            self.add(_process, database.dsn, load, number, ends)
 
     def completed(self) -> int:
         """Return how many attempts have been reported."""
         return sum(self._board.completed)
-
-    def check(self) -> None:
-        """Raise `Unavailable` if a client has failed."""
-        if not self._troubles.empty():
-            raise Unavailable(f"a client of the benchmark failed: {self._troubles.get()}")
 
     def check_fed(self) -> None:
         """Raise as `check` does, and `Conflict` if a claim has found nothing."""
@@ -151,13 +112,9 @@ class Crew:
         self.check_fed()
         return (after - before) / (ended - began)
 
-    def _end(self) -> None:
+    def stop(self) -> None:
+        """Tell the clients that all is over."""
         self._board.stop.value = 1
-        self._ready.abort()  # lets those go that still wait for the others
-        for process in self._processes:
-            if process.pid is not None:
-                process.join(READY_S)
-                process.kill()
 
 
 def rate(database: Database, load: Load, seconds: float) -> float:
@@ -182,15 +139,10 @@ def _hello(path: str) -> Hello:
 
 
 def _process(dsn: str, load: Load, number: int, ends: _Ends) -> None:
-    # Ctrl-C reaches all processes of the terminal; the one that has started us ends us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    def work() -> None:
         asyncio.run(_clients(dsn, load, number * load.clients, ends))
-    except threading.BrokenBarrierError:
-        pass  # another has failed and has said why
-    except Exception as error:  # noqa: BLE001  # told where it can be seen
-        ends.troubles.put(f"{type(error).__name__}: {error}")
-        ends.ready.abort()
+
+    in_company(work, ends.ready, ends.troubles)
 
 
 async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:

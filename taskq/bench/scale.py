@@ -14,7 +14,8 @@ class Scale:
     and the large history; few: the small backlog. seeds: of a seeding; lives: tasks whose bytes
     are counted. pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for
     each number of siblings. agents...: of gateways; exchange_every_s: of each of `agents_all`, and
-    its heartbeats. input_...: agents on nodes that fetch one of so many bytes.
+    its heartbeats. pool_s: how long a task stays leased ahead that nobody names. input_...: agents
+    on nodes that fetch one of so many bytes.
     """
 
     seconds: float = 5.0
@@ -36,6 +37,7 @@ class Scale:
     agents_far: int = 1_000
     agents_far_database: int = 2_000
     exchange_every_s: float = 30.0
+    pool_s: float = 120.0
     input_agents: int = 100
     input_nodes: int = 10
     input_bytes: int = 20_000_000
@@ -61,6 +63,7 @@ SHORT: Final = Scale(
     agents_far=16,
     agents_far_database=16,
     exchange_every_s=1.0,
+    pool_s=8.0,
     input_agents=8,
     input_nodes=2,
     input_bytes=1_500_000,

@@ -67,14 +67,17 @@ class Stage:
         if missing > 0:
             self.seed(missing, path)
 
+    def done(self) -> int:
+        """Return how many tasks have been done."""
+        return self.client.campaign(CAMPAIGN).status().done
+
     def finish(self, load: Load, tasks: int) -> None:
         """Let clients bring so many tasks to their end."""
         told = time.monotonic()
-        campaign = self.client.campaign(CAMPAIGN)
-        before = campaign.status().done
+        before = self.done()
         with Crew(self.database, load) as crew:
             # Asked of the queue: what clients report before they are ready is not in their count.
-            while (done := campaign.status().done - before) < tasks:
+            while (done := self.done() - before) < tasks:
                 crew.check()
                 if time.monotonic() > told + TELL_S:
                     told = time.monotonic()

@@ -6,6 +6,7 @@
     runtime/     a copy of the binaries, where the server's account needs one
     server.log   what PostgreSQL says; server.log.1 is the log before it
     server.json  which version was started last, and on which host
+    redis.json   where the Redis of the front listens, if one was started; redis.log, redis-runtime/
     password     of the database role `taskq`, for connections by TCP
     lock         held while a server is started or stopped
 
@@ -16,6 +17,7 @@ there would send root's writing elsewhere.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -34,6 +36,11 @@ ROOT_HOME: Final = Path("/var/lib/taskq")
 LOCK_TIMEOUT_S: Final = 180.0
 MAX_SOCKET_PATH_BYTES: Final = 107
 LONGEST_SOCKET_NAME: Final = "/.s.PGSQL.65535"
+
+_UNUSABLE: Final = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
+    *(errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EOPNOTSUPP),
+}
 
 
 def default_home() -> Path:
@@ -86,6 +93,21 @@ class Home:
         return self.path / "server.json"
 
     @property
+    def redis_state(self) -> Path:
+        """Where the Redis that was started last listens."""
+        return self.path / "redis.json"
+
+    @property
+    def redis_log(self) -> Path:
+        """The log file of Redis."""
+        return self.path / "redis.log"
+
+    @property
+    def redis_runtime(self) -> Path:
+        """The folder of a copy of its program."""
+        return self.path / "redis-runtime"
+
+    @property
     def password(self) -> Path:
         """The file with the password of the role `taskq`."""
         return self.path / "password"
@@ -109,6 +131,26 @@ class Home:
         account.check_reaches(way[len(absent)])
         for path in reversed(absent):
             make_directory(path, 0o755 if account.is_other else 0o700)
+
+    @contextlib.contextmanager
+    def usable(self) -> Iterator[None]:
+        """Turn the operating system's errors about the home into taskq's."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in {errno.EACCES, errno.EPERM}:
+                self.check_owner()
+            where = error.filename or self.path
+            what = f"{where}: {error.strerror or error}"
+            if error.errno in _UNUSABLE:
+                raise ServerUnsuitable(
+                    f"{what}: set TASKQ_HOME to a directory that you may create or write in"
+                ) from None
+            is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+            advice = (
+                "free some space, or set TASKQ_HOME to another disk" if is_full else "try again"
+            )
+            raise Unavailable(f"{what}: {advice}") from None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from taskq.embedded.account import Account
+from taskq.embedded.launching import last_lines, launch, rotated, said_since
 from taskq.errors import ServerUnsuitable, Unavailable
 
 POLL_S: Final = 0.01
@@ -22,7 +22,6 @@ START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 120.0
 SOCKET_TIMEOUT_S: Final = 5.0
 ORPHANS_TIMEOUT_S: Final = 10.0
-MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 PID_OF_NOBODY: Final = 2**31 - 1
 """Above the kernel's greatest pid, so no process has it."""
 
@@ -115,15 +114,14 @@ def start(args: Sequence[str | Path], account: Account, data_dir: Path, log: Pat
     """
     deadline = time.monotonic() + ORPHANS_TIMEOUT_S
     while True:
-        _rotate(log)
-        begin = log.stat().st_size if log.exists() else 0
-        process = _launch(args, account, log)
+        begin = rotated(log)
+        process = launch(args, account, log)
         found = wait_until_ready(data_dir, log, process)
         if found is not None:
             return found
-        said = _read_from(log, begin)
+        said = said_since(log, begin)
         if "is still in use" not in said or time.monotonic() > deadline:
-            raise Unavailable(f"PostgreSQL did not start. It said (in {log}):\n{_last_lines(said)}")
+            raise Unavailable(f"PostgreSQL did not start. It said (in {log}):\n{last_lines(said)}")
         time.sleep(0.1)
 
 
@@ -200,30 +198,3 @@ def _read_pid_file(data_dir: Path) -> tuple[bytes, os.stat_result]:
     file = os.open(data_dir / _PID_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(file, "rb") as content:
         return content.read(), os.fstat(file)
-
-
-def _launch(args: Sequence[str | Path], account: Account, log: Path) -> subprocess.Popen[bytes]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-    output = os.open(log, flags, 0o600)
-    try:
-        process = account.launch(args, output)
-    finally:
-        os.close(output)
-    # Collected when it ends: as a zombie it would look alive to the next start.
-    threading.Thread(target=process.wait, name="taskq-postgres-reaper", daemon=True).start()
-    return process
-
-
-def _rotate(log: Path) -> None:
-    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))
-
-
-def _read_from(log: Path, begin: int) -> str:
-    with log.open("rb") as file:
-        file.seek(begin)
-        return file.read(65_536).decode(errors="replace")
-
-
-def _last_lines(said: str) -> str:
-    return "\n".join(f"  {line}" for line in said.strip().splitlines()[-5:])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,15 +18,10 @@ from taskq.embedded.installation import Installation, locate
 from taskq.embedded.postmaster import Postmaster
 from taskq.embedded.runtime import reachable
 from taskq.embedded.settings import ROLE, write_settings
-from taskq.errors import Conflict, ServerUnsuitable, Unavailable, UsageError
+from taskq.errors import Conflict, Unavailable, UsageError
 
 PORT_RANGE: Final = range(1024, 32_768)
 """Ports above are given to outgoing connections, so one may be taken at any moment."""
-
-UNUSABLE_PATH: Final = {
-    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
-    *(errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EOPNOTSUPP),
-}
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -77,7 +69,7 @@ class Server:
         """
         if port is not None and port not in PORT_RANGE:
             raise UsageError(f"port {port} is outside {PORT_RANGE.start} to {PORT_RANGE.stop - 1}")
-        with self._translated():
+        with self.home.usable():
             running = self._running()
             if running is not None:
                 return self._info(running, port)
@@ -99,7 +91,7 @@ class Server:
         Raises Unavailable when it takes longer than two minutes, Conflict when it runs in another
         container or on another host, ServerUnsuitable for another user's home.
         """
-        with self._translated():
+        with self.home.usable():
             if postmaster.read_pid_file(self.home.data) is None:
                 return False
             with self.home.locked():
@@ -121,7 +113,7 @@ class Server:
 
         Raises Conflict when it runs on another host, ServerUnsuitable for another user's home.
         """
-        with self._translated():
+        with self.home.usable():
             running = self._running()
             return None if running is None else self._info(running, None)
 
@@ -207,25 +199,6 @@ class Server:
             started_now=False,
             notes=tuple(notes),
         )
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno in {errno.EACCES, errno.EPERM}:
-                self.home.check_owner()
-            where = error.filename or self.home.path
-            what = f"{where}: {error.strerror or error}"
-            if error.errno in UNUSABLE_PATH:
-                raise ServerUnsuitable(
-                    f"{what}: set TASKQ_HOME to a directory that you may create or write in"
-                ) from None
-            is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-            advice = (
-                "free some space, or set TASKQ_HOME to another disk" if is_full else "try again"
-            )
-            raise Unavailable(f"{what}: {advice}") from None
 
 
 def _this_host() -> dict[str, str]:

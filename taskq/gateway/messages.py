@@ -89,6 +89,7 @@ class Exchange(Struct):
     lifetime_s: Annotated[float, Meta(ge=-1e9, le=1e9)] | None = None
     wait_s: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
     until_empty: bool = False
+    ahead: bool = False
 
 
 class Held(Struct):

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -19,6 +19,11 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
+
+from taskq.front.breaker import State as BreakerState
+
+if TYPE_CHECKING:
+    from taskq.front.pool import Pool
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 #: Upper bounds of the latency histogram, in seconds.
@@ -31,6 +36,15 @@ _TITLES: Final = {
     "opened": "Sessions opened",
     "abandoned": "Requests whose client was gone before the answer",
     "slow": "Connections cut: the client was too slow, or silent, or there were too many",
+}
+_FRONT_TITLES: Final = {
+    "hits": "Claims served from the front",
+    "misses": "Claims that found nothing there and were made in PostgreSQL",
+    "popped": "Entries taken from the lists",
+    "stale": "Entries that were too old to be handed out",
+    "forged": "Entries that PostgreSQL has not made",
+    "refused": "Pops in an epoch that had ended",
+    "errors": "Pops and probes that failed",
 }
 
 
@@ -55,8 +69,10 @@ class Metrics:
         self._seconds += seconds
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
 
-    def families(self, connections: int, queued: int) -> Iterator[Metric]:
+    def families(self, connections: int, queued: int, pool: Pool | None) -> Iterator[Metric]:
         """Yield everything as Prometheus knows it."""
+        if pool is not None:
+            yield from _front_families(pool)
         for name, title in _TITLES.items():
             yield CounterMetricFamily(f"taskq_gateway_{name}", title, getattr(self, name))
         gauges = {
@@ -84,6 +100,14 @@ class Metrics:
         )
 
 
+def _front_families(pool: Pool) -> Iterator[Metric]:
+    for name, title in _FRONT_TITLES.items():
+        yield CounterMetricFamily(f"taskq_front_{name}", title, getattr(pool.tally, name))
+    yield GaugeMetricFamily("taskq_front_depth", "Entries in the lists used here", pool.depth)
+    in_use = pool.breaker.state is BreakerState.CLOSED
+    yield GaugeMetricFamily("taskq_front_in_use", "1: the front works; 0: it is avoided", in_use)
+
+
 class _Once(Collector):
     """Families for one answer."""
 
@@ -94,8 +118,8 @@ class _Once(Collector):
         return self._families
 
 
-def text(metrics: Metrics, *, connections: int, queued: int) -> bytes:
-    """Return the numbers in Prometheus' text format."""
+def text(metrics: Metrics, *, connections: int, queued: int, pool: Pool | None = None) -> bytes:
+    """Return the numbers in Prometheus' text format. pool: where there is a front."""
     registry = CollectorRegistry()
-    registry.register(_Once(list(metrics.families(connections, queued))))
+    registry.register(_Once(list(metrics.families(connections, queued, pool))))
     return generate_latest(registry)

@@ -84,7 +84,8 @@ class Duties:
     """What a gateway does besides serving.
 
     drain_s: after SIGTERM, for how long agents are still answered and sent elsewhere. kept: the
-    database in which it does the queue's upkeep; of many keepers one acts. None: none.
+    database in which it does the queue's upkeep; of many keepers one acts. None: none. With a front
+    it is refilled as well.
     """
 
     drain_s: float = 10.0
@@ -132,6 +133,7 @@ class Gateway:
         # What strangers send that is no HTTP is counted, and not worth a line each.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
         server.prepare(config, service)
+        await service.start()
         address = self.listening.address(listener)
         tell(address)
         log.info("serving at %s", address)
@@ -139,15 +141,28 @@ class Gateway:
         # take a tenth of the time of an exchange.
         gc.freeze()
         gc.set_threshold(_OBJECTS_BETWEEN_GC, 20, 50)
+        refilling = self._refilling()
         try:
             await server.serve([listener])
         finally:
+            if refilling is not None:
+                refilling.cancel()
+                await asyncio.wait([refilling])
             try:
                 await asyncio.wait_for(service.close(), LAST_ANSWERS_S)
             except asyncio.TimeoutError:
                 log.warning("the database does not answer: ended without its last word")
             else:
                 log.info("ended in good order")
+
+    def _refilling(self) -> asyncio.Task[None] | None:
+        """Begin to lease tasks ahead, if that is among the duties."""
+        front, kept = self.settings.front, self.duties.kept
+        if front is None or kept is None:
+            return None
+        from taskq.front.refiller import Refiller  # noqa: PLC0415  # the extra may be missing
+
+        return asyncio.create_task(Refiller(kept, front).run())
 
 
 class _Server(uvicorn.Server):

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from taskq.beating import GATHER_S, Beats
 from taskq.database import Database
 from taskq.errors import Forbidden, Unauthorized
 from taskq.exchanging import Asked, Fence
+from taskq.front.address import FrontAddress
 from taskq.gateway import messages, metrics
 from taskq.gateway.errors import Busy, Draining, retry_after_s
 from taskq.gateway.identities import Agent, Identities
@@ -26,6 +27,9 @@ from taskq.tokens import hashed, session_token
 from taskq.waking import Waker
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Orders, Welcome
+
+if TYPE_CHECKING:
+    from taskq.gateway.fronted import Fronted
 
 #: Exchanges that wait for a statement, beyond which no more claims, beats, reports are taken in.
 MOST_CLAIMS: Final = 4_096
@@ -46,13 +50,15 @@ class Settings:
 
     lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
     all gateways, told to agents. lines: connections for exchanges. most_clients: connections
-    beyond which nobody is let in, so that files can still be opened.
+    beyond which nobody is let in, so that files can still be opened. front: where tasks that were
+    leased ahead are; None: there is no front.
     """
 
     lease_s: float = 120.0
     gateways: tuple[str, ...] = ()
     lines: int = LINES
     most_clients: int = 1_000_000
+    front: FrontAddress | None = None
 
 
 class Service:
@@ -75,11 +81,25 @@ class Service:
         self._gatherer = Gatherer(database, lines=settings.lines)
         # Well within a lease: an agent beats four times in it, and waits for the answer.
         self._beats = Beats(database, min(GATHER_S, settings.lease_s / 8))
-        self._waker = Waker(database, found=self._gatherer.forget)
+        front = settings.front is not None
+        self._waker = Waker(database, found=self._gatherer.forget, front=front)
+        self._front: Fronted | None = None
+        if settings.front is not None:
+            from taskq.front.pool import Pool  # noqa: PLC0415  # the extra may be missing
+            from taskq.gateway.fronted import Fronted  # noqa: PLC0415
+
+            self._front = Fronted(self._gatherer, Pool(database, settings.front), self.lines)
+
+    async def start(self) -> None:
+        """Begin what goes on in the background."""
+        if self._front is not None:
+            await self._front.start()
 
     async def close(self) -> None:
         """Finish what was asked and close the connections."""
         self._waker.drain()
+        if self._front is not None:
+            await self._front.close()
         await self._gatherer.close()
         await self._beats.close()
         await self._waker.close()
@@ -117,7 +137,10 @@ class Service:
         )
         self.metrics.opened += 1
         lease_s = self.settings.lease_s
-        return Welcome(row["session_id"], lease_s / 4, lease_s, session)
+        heartbeat_s = lease_s / 4
+        if self._front is not None:  # a task of the pool must be named well before its deadline
+            heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
+        return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
     async def close_session(self, token: str) -> None:
         """End a session; what it holds is handed to others."""
@@ -153,7 +176,7 @@ class Service:
         nothing of it is taken in, `BadRequest` if a report cannot be stored.
         """
         waiting = self._gatherer.waiting
-        if self.draining or waiting >= MOST_CLAIMS:
+        if self.draining or (waiting >= MOST_CLAIMS and not self._has_tasks_for(agent, message)):
             message.want = 0
             if not message.reports:
                 raise Draining if self.draining else Busy
@@ -172,7 +195,18 @@ class Service:
         )
         self.metrics.exchanges += 1
         self.metrics.reports += len(reports)
+        if message.ahead and self._front is not None:
+            return self._front.submit(asked, tell)
         return self._gatherer.submit(asked, tell)
+
+    def _has_tasks_for(self, agent: Agent, message: messages.Exchange) -> bool:
+        """Tell whether a claim can be served from the front, however busy the database is."""
+        return (
+            self._front is not None
+            and message.ahead
+            and not message.reports
+            and self._front.pool.stocked(agent.serving(message.lifetime_s))
+        )
 
     async def exchanged(self, agent: Agent, message: messages.Exchange) -> Answer:
         """Report and claim; if there is nothing to claim, wait for as long as the agent would."""
@@ -279,7 +313,8 @@ class Service:
     def metrics_text(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
         queued = self._gatherer.waiting
-        return metrics.text(self.metrics, connections=self._connections(), queued=queued)
+        pool = None if self._front is None else self._front.pool
+        return metrics.text(self.metrics, connections=self._connections(), queued=queued, pool=pool)
 
     async def beat(self, agent: Agent, message: messages.Beat) -> BeatAnswer:
         """Keep a session alive; answered together with others that beat within some seconds."""

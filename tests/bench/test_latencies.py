@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from taskq.bench.latencies import BUCKETS, LEAST_S, bucket, quantile_s
+from taskq.bench.latencies import BUCKETS, LEAST_S, bucket, quantile_s, share_within
 
 
 def counted(latencies: list[float]) -> list[int]:
@@ -34,3 +34,11 @@ def test_whatever_is_measured_has_a_bucket() -> None:
 def test_of_nothing_there_is_no_quantile() -> None:
     """A zero would look like a very good one."""
     assert math.isnan(quantile_s([0] * BUCKETS, 0.5))
+
+
+def test_the_share_within_a_time_counts_the_bucket_that_holds_it() -> None:
+    """Whatever took no longer is in it."""
+    counts = counted([0.001] * 3 + [0.1] * 2 + [5.0] * 5)
+    assert share_within(counts, 0.1) == 0.5
+    assert share_within(counts, 60.0) == 1.0
+    assert math.isnan(share_within([0] * BUCKETS, 0.1))

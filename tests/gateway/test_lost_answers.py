@@ -15,14 +15,14 @@ import pytest
 from taskq import Client
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
-from tests.gateway.relay import Relay, relay_to
+from tests.gateway.relay import Relay
 from tests.support import wait_until
 
 
 @pytest.fixture
 def relay(dsn: str, tmp_path: Path) -> Iterator[Relay]:
     """Give a way to the test's database that can be held up."""
-    with relay_to(dsn, tmp_path) as relay:
+    with Relay(dsn, tmp_path) as relay:
         yield relay
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import Realm, StartGateway
-from tests.gateway.bottleneck import bottleneck
+from tests.gateway.bottleneck import Bottleneck
 from tests.gateway.site import Site
 from tests.node import Ran
 from tests.pythons import pythons
@@ -60,7 +60,7 @@ def test_transfer_that_breaks_goes_on_at_another_gateway(
     (node.folder / "receptors.py").write_text(PAYLOAD)
 
     with ExitStack() as stack:
-        ways = [stack.enter_context(bottleneck(one.port, BROKEN_AFTER)) for one in gateways]
+        ways = [stack.enter_context(Bottleneck(one.port, BROKEN_AFTER)) for one in gateways]
         agents = [
             stack.enter_context(
                 node.at_work(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from taskq.embedded import Server
+from taskq.embedded import RedisServer, Server
 from taskq_cli.main import main
 from tests.command_line import CommandLine
 
@@ -24,6 +25,7 @@ def home() -> Iterator[Path]:
     place = Path(tempfile.mkdtemp(prefix="taskq-test-"))
     place.chmod(0o755)
     yield place / "home"
+    RedisServer(place / "home").down()
     Server(place / "home").down(immediate=True)
     shutil.rmtree(place)
 
@@ -48,6 +50,23 @@ def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
     assert run(home, "down").stdout == "The server has stopped.\n"
     assert run(home, "down").stdout == "The server was not running.\n"
     assert run(home, "ls", "-o", "jsonl").stdout.startswith('{"campaign_id": 2, "path": "/c"')
+
+
+def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> None:
+    """`up --redis` tells its address, a later `up` as well; no other command starts it."""
+    before = json.loads(run(home, "up", "-o", "json").stdout)
+    assert before["redis"] is None
+    up = run(home, "up", "--redis")
+    assert up.exit_code == 0, up.stderr
+    url = json.loads(run(home, "up", "-o", "json").stdout)["redis"]
+    assert url in up.stdout
+    status = run(home, "front", "status", "--redis", url)
+    assert (status.exit_code, "none has been begun" in status.stdout) == (0, True), status.stderr
+    assert run(home, "down").stdout == "Redis has stopped.\nThe server has stopped.\n"
+    assert json.loads(run(home, "down", "-o", "json").stdout) == {
+        "stopped": False,
+        "redis_stopped": False,
+    }
 
 
 def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:

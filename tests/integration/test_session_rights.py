@@ -167,12 +167,14 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     assert verdicts == ["unknown", "accepted"]
 
 
-def test_only_a_fenced_exchange_says_whose_word_it_is() -> None:
-    """Beside the database there is nobody to keep apart."""
+def test_only_a_fenced_exchange_is_limited_to_what_is_its_own() -> None:
+    """Beside the database there is nobody to keep apart; it only says who it was."""
     request = Request(7, (Report(1, 2, "lease", DONE),))
     (fenced,) = asked(request, Serving("/c"), fenced=True).reports
     (free,) = asked(request, Serving("/c")).reports
-    assert json.loads(fenced) == json.loads(free) | {"session": 7}
+    said, said_freely = json.loads(fenced), json.loads(free)
+    assert said.pop("session") == said_freely.pop("by") == 7
+    assert said == said_freely
 
 
 def test_ended_session_can_do_nothing(hired: Hired, queue: Client, campaign: Campaign) -> None:

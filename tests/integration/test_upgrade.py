@@ -10,6 +10,12 @@ from taskq import Client, migrations
 from taskq.database import Database
 from tests.schema import described
 
+#: Functions that returned something else in an earlier release, with their arguments.
+OTHER_RESULTS = {
+    "servable": "text, double precision, text[], integer",
+    "standing": "text",
+}
+
 
 def test_first_schema_is_brought_up_to_date_with_what_it_holds(empty_dsn: str, dsn: str) -> None:
     """Campaigns and sessions get what they would have had by default."""
@@ -17,6 +23,11 @@ def test_first_schema_is_brought_up_to_date_with_what_it_holds(empty_dsn: str, d
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
         connection.execute(first.encode())
         connection.execute("insert into taskq.installation values (true, 1, 'first')")
+        for name, arguments in OTHER_RESULTS.items():
+            connection.execute(
+                f"create function taskq.{name}({arguments}) returns setof bigint"
+                " language sql as 'select 1::bigint'"
+            )
         connection.execute(
             "insert into taskq.campaign (parent_id, path, lineage) values (1, '/old', '{1,2}')"
         )

@@ -267,10 +267,10 @@ def test_database_that_goes_away_is_asked_on(
         statements = counted(waker)
         (one,) = park(waker, ONE, 1)
         await turns(statements, 2)
-        backstage.execute("alter function taskq.claimable(jsonb) rename to claimable_away")
+        backstage.execute("alter function taskq.claimable(jsonb, boolean) rename to claimable_away")
         await turns(statements, 4)
         assert len(caplog.records) == 1
-        backstage.execute("alter function taskq.claimable_away(jsonb) rename to claimable")
+        backstage.execute("alter function taskq.claimable_away(jsonb, boolean) rename to claimable")
         campaign.seed([{"n": 1}])
         assert await one is True
         assert [record.levelname for record in caplog.records] == ["WARNING"] * 2

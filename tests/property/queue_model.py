@@ -115,7 +115,7 @@ class QueueModel:
         return {
             number
             for number, lease in named
-            if (self.tasks[number].status, self.tasks[number].lease) != (WORKING, lease)
+            if (number, lease) not in {(task.task, task.lease) for task in self.held(session)}
         }
 
     def expire(self, session: int) -> int:

@@ -133,15 +133,70 @@ def test_inherited_reports_go_first_and_are_not_held() -> None:
     assert not world.spool
 
 
-def test_tasks_that_were_not_asked_for_are_left_alone() -> None:
-    """A task of another lease is not begun: only the lease that was drawn is known to be ours."""
+def test_task_that_was_leased_ahead_is_taken_under_its_own_lease() -> None:
+    """What comes out of the front has another lease than the claim; beats name that."""
     world = world_of(0, slots=1)
     world.tick(10)
-    stray = Task(1, 1, 7, "t7", 1, "another lease", {})
+    assert world.request().ahead
+    ahead = Task(1, 1, 7, "t7", 1, "another lease", {})
     world.air = None
-    world.feed(ev.AnswerArrived(Answer((), (stray,), (world.queue.campaign,))))
-    assert not world.running
-    assert world.beat().held == ()
+    world.feed(ev.AnswerArrived(Answer((), (ahead,), (world.queue.campaign,))))
+    assert world.beat().held == (Held(1, 7, "another lease"),)
+
+
+def test_attempt_that_is_in_hand_already_is_not_begun_again() -> None:
+    """A front that was set back in time hands the same attempt out twice, even to one agent."""
+    world = world_of(0, slots=2)
+    world.tick(10)
+    ahead = Task(1, 1, 7, "t7", 1, "another lease", {})
+    for _ in range(2):
+        world.air = None
+        world.feed(ev.AnswerArrived(Answer((), (ahead,), (world.queue.campaign,))))
+        world.tick(1)
+    assert len(world.running) == 1
+    assert world.beat().held == (Held(1, 7, "another lease"),)
+
+
+def _given(world: World, task: int) -> None:
+    """Answer with a task and no verdict, as a gateway does while its database is away."""
+    ahead = Task(1, 1, task, f"t{task}", 1, f"lease {task}", {})
+    world.air = None
+    world.feed(ev.AnswerArrived(Answer((), (ahead,), (world.queue.campaign,))))
+
+
+def test_report_without_a_verdict_goes_along_with_the_next_claim() -> None:
+    """While the database is away, tasks go on coming; no result is lost, none is sent in a loop."""
+    world = world_of(1, slots=1, ahead_s=0)
+    world.end(0)
+    assert [report.task for report in world.request().reports] == [1]
+    _given(world, 7)
+    assert world.air is None, "not at once again"
+    world.end(0)
+    request = world.request()
+    assert ([report.task for report in request.reports], request.want) == ([1, 7], 1)
+
+
+def test_report_without_a_verdict_is_sent_by_itself_after_a_while() -> None:
+    """A long task does not keep the result of the one before it from the queue."""
+    world = world_of(1, slots=1, ahead_s=0)
+    world.end(0)
+    _given(world, 7)
+    world.tick(30)
+    request = world.request()
+    assert ([report.task for report in request.reports], request.want) == ([1], 0)
+
+
+def test_failed_report_does_not_keep_a_claim_back() -> None:
+    """A call that only reports is made anew when it has failed: a claim may be answered sooner."""
+    world = world_of(1, slots=1, ahead_s=0)
+    world.end(0)
+    _given(world, 7)
+    world.tick(30)
+    world.fail(TransportFailed("the database does not answer now"))
+    world.end(0)
+    world.tick(30)
+    request = world.request()
+    assert ([report.task for report in request.reports], request.want) == ([1, 7], 1)
 
 
 def test_beat_names_the_claim_in_the_air_and_then_its_tasks() -> None:

@@ -7,11 +7,13 @@ import click
 from taskq.blobs import open_blobs
 from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
+from taskq.front.address import FrontAddress
 from taskq.keeper import keeping
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.settings import AgentSettings
 from taskq_cli.agent_options import agent_options
+from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, blobs_option, shared_options
@@ -29,6 +31,7 @@ def agent() -> None:
 @agent.command()
 @agent_options
 @blobs_option
+@front_option
 @verbosity_options
 @shared_options
 @click.pass_context
@@ -40,6 +43,7 @@ def run(
     runner: RunnerSettings,
     lease_s: float,
     blobs: str | None,
+    front: FrontAddress | None,
     verbose: bool,
     quiet: bool,
 ) -> None:
@@ -48,6 +52,9 @@ def run(
     SIGTERM or Ctrl-C: takes no more tasks, hands back what has not begun, lets running tasks end
     for the grace period, then stops them and hands them back; a second one skips the grace. The
     exit code then is 0 too. SIGKILL loses nothing: the tasks are handed to others.
+
+    With --redis, takes tasks that were leased ahead, also while the database restarts. Agents do
+    not fill the lists there: `taskq keeper --redis` or a gateway must.
 
     Exit codes:
       0   as it was told: nothing left, limits reached, or a signal
@@ -63,7 +70,7 @@ def run(
     with invocation.client() as client:
         client.campaign(agent.campaign)  # a wrong path is told before anything is started
         store = open_blobs(client.database, blobs)
-        transport = DirectTransport(client.database, lease_s=lease_s, blobs=store)
+        transport = DirectTransport(client.database, lease_s=lease_s, blobs=store, front=front)
         with keeping(client.database):
             try:
                 summary = run_agent(

@@ -207,6 +207,7 @@ def _described(spec: CampaignSpec, state: str) -> str:
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,
+            "front": "yes" if spec.front else "no",
             "params": dict(spec.params) or "",
         }
     )

@@ -13,7 +13,9 @@ import click
 from taskq import Client
 from taskq.direct import LEASE_S
 from taskq.errors import UsageError
+from taskq.front.address import FrontAddress
 from taskq_agent.gateways import parsed
+from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.shared import Invocation, seconds, shared_options
 
@@ -89,7 +91,10 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="Where inputs and large results are: a folder or a URL. Default: TASKQ_BLOBS, else the "
     "database.",
 )
-@click.option("--no-keeper", is_flag=True, help="Leave the upkeep of the queue to others.")
+@front_option
+@click.option(
+    "--no-keeper", is_flag=True, help="Leave upkeep, and filling the lists in Redis, to others."
+)
 @click.option("--log-json", is_flag=True, help="Write the log as JSON, an object a line.")
 @verbosity_options
 @shared_options
@@ -108,6 +113,7 @@ def gateway(
     lease_s: float,
     drain_s: float,
     blobs: str | None,
+    front: FrontAddress | None,
     no_keeper: bool,
     log_json: bool,
     verbose: bool,
@@ -152,7 +158,7 @@ def gateway(
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),
-            Settings(lease_s, gateways, lines, _most_clients()),
+            Settings(lease_s, gateways, lines, _most_clients(), front),
             server.Listening(host, port, share_port, certificate, proxies),
             server.Duties(drain_s, None if no_keeper else known.database),
         )

@@ -4,30 +4,47 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import AbstractContextManager, nullcontext
 
 import click
 
+from taskq.database import Database
+from taskq.front.address import FrontAddress
 from taskq.keeper import Keeper
+from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.shared import Invocation, shared_options
 
 
 @click.command()
+@front_option
 @verbosity_options
 @shared_options
-def keeper(invocation: Invocation, verbose: bool, quiet: bool) -> None:
+def keeper(
+    invocation: Invocation, *, front: FrontAddress | None, verbose: bool, quiet: bool
+) -> None:
     """Run the upkeep of the queue.
 
-    Hands out again what lost agents had and what waits for its next attempt; folds counters. Runs
-    until SIGTERM or Ctrl-C. Any number may run, one of them acts. Each `taskq agent run` does the
-    same, so this is for queues whose agents do not reach the database.
+    Hands out again what lost agents had and what waits for its next attempt; folds counters; with
+    --redis, fills its lists. Runs until SIGTERM or Ctrl-C. Any number may run, one of them acts.
+    Each `taskq agent run` does the same but for Redis, so this is for queues whose agents do not
+    reach the database.
 
     Example:
       taskq keeper
+      taskq keeper --redis redis://cache.example.org
     """
     log_to_stderr(verbose=verbose, quiet=quiet)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with invocation.client() as client:
+    with invocation.client() as client, _refilling(client.database, front):
         Keeper(client.database).run(stop)
+
+
+def _refilling(database: Database, address: FrontAddress | None) -> AbstractContextManager[None]:
+    if address is None:
+        return nullcontext()
+    from taskq.front.thread import refilling  # noqa: PLC0415  # the extra may be missing
+
+    return refilling(database, address)

@@ -1,11 +1,11 @@
-"""`taskq up` and `taskq down`: the embedded server."""
+"""`taskq up` and `taskq down`: the embedded servers."""
 
 from __future__ import annotations
 
 import click
 
 import taskq
-from taskq.embedded import Server
+from taskq.embedded import RedisServer, Server
 from taskq.errors import UsageError
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, shared_options, start_server
@@ -18,14 +18,21 @@ from taskq_cli.shared import Invocation, shared_options, start_server
     metavar="PORT",
     help="Also listen at this port of 127.0.0.1, 1024 to 32767, until the next start.",
 )
+@click.option(
+    "--redis",
+    "with_redis",
+    is_flag=True,
+    help="Start a Redis for the front too, as --redis of keeper and gateway wants it.",
+)
 @shared_options
-def up(invocation: Invocation, port: int | None) -> None:
+def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
     """Start the embedded PostgreSQL and say where it is.
 
-    It runs until `taskq down`, across terminals. Other commands start it by themselves.
+    It runs until `taskq down`, across terminals. Other commands start it by themselves, but no
+    Redis.
 
     Example:
-      taskq up
+      taskq up --redis
     """
     _embedded_only(invocation, "up")
     info = start_server(port)
@@ -33,15 +40,21 @@ def up(invocation: Invocation, port: int | None) -> None:
         taskq.connect().close()  # sets the schema up, so that a failure to do so is seen here
     else:
         click.echo("TASKQ_DSN is set, so other commands use that server, not this one.", err=True)
-    text = facts(
-        {
-            "server": f"PostgreSQL {info.version_text}, pid {info.pid}",
-            "data": info.data_dir,
-            "log": info.log_file,
-            "dsn": info.dsn,
+    redis = RedisServer().up() if with_redis else RedisServer().status()
+    record = as_record(info) | {"redis": None if redis is None else redis.url}
+    told = {
+        "server": f"PostgreSQL {info.version_text}, pid {info.pid}",
+        "data": info.data_dir,
+        "log": info.log_file,
+        "dsn": info.dsn,
+    }
+    if redis is not None:
+        told |= {
+            "redis": f"{redis.version_text}, pid {redis.pid}",
+            "redis log": redis.log_file,
+            "redis url": redis.url,
         }
-    )
-    write_record(invocation.output, as_record(info), "\n".join([text, *info.notes]))
+    write_record(invocation.output, record, "\n".join([facts(told), *info.notes]))
 
 
 @click.command()
@@ -49,16 +62,19 @@ def up(invocation: Invocation, port: int | None) -> None:
     "--immediate", is_flag=True, help="Do not write the data out; the next start recovers."
 )
 @shared_options
-def down(invocation: Invocation, immediate: bool) -> None:
-    """Stop the embedded PostgreSQL; all data stay.
+def down(invocation: Invocation, *, immediate: bool) -> None:
+    """Stop the embedded PostgreSQL, and Redis if that runs; all data stay.
 
     Example:
       taskq down
     """
     _embedded_only(invocation, "down")
+    redis_stopped = RedisServer().down()
     stopped = Server().down(immediate=immediate)
     text = "The server has stopped." if stopped else "The server was not running."
-    write_record(invocation.output, {"stopped": stopped}, text)
+    if redis_stopped:
+        text = f"Redis has stopped.\n{text}"
+    write_record(invocation.output, {"stopped": stopped, "redis_stopped": redis_stopped}, text)
 
 
 def _embedded_only(invocation: Invocation, command: str) -> None:

@@ -14,6 +14,10 @@ multitudes gateway-...: thousands of agents, connected, arriving, waiting
 distance   gateway-...: a wide-area network between agents, gateway and database
 inputs     what the cache of a node saves
 doors      gateway-...: the ways that the study of AMGA compares
+front      two gateways of one queue, one with a front, for the cases front-...
+front_latency   front-...: how long claims take
+front_claims    front-...: what they cost, and beside what
+front_outages   front-...: when PostgreSQL or Redis goes away
 """
 
 from __future__ import annotations
@@ -28,6 +32,9 @@ from taskq.bench.cases import (
     crowds,
     distance,
     doors,
+    front_claims,
+    front_latency,
+    front_outages,
     inputs,
     multitudes,
     reading,
@@ -72,10 +79,19 @@ CASES: Final[Mapping[str, Case]] = {
     "gateway-wan": distance.agents,
     "gateway-far-database": distance.database,
     "gateway-amga": doors.amga,
+    "front-latency": front_latency.near,
+    "front-far-latency": front_latency.far,
+    "front-statements": front_claims.statements,
+    "front-exchanges": front_claims.exchanges,
+    "front-unrest": front_claims.unrested,
+    "front-restart": front_outages.restarted,
+    "front-flush": front_outages.flushed,
+    "front-kill": front_outages.killed,
 }
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "gateway": tuple(name for name in CASES if name.startswith("gateway-")),
+    group: tuple(name for name in CASES if name.startswith(f"{group}-"))
+    for group in ("gateway", "front")
 }
 """Names for several cases."""
 

@@ -16,7 +16,7 @@ from taskq.bench.gateways import Gateways, make_certificate, running_gateways
 from taskq.bench.herd import runs, sessions
 from taskq.bench.herd.herd import WARM_S
 from taskq.bench.herd.runs import US, Run
-from taskq.bench.herd.work import Credentials, Work
+from taskq.bench.herd.work import Credentials, Tally, Work
 from taskq.bench.raw import LEAST_S, Raw
 from taskq.bench.stage import CAMPAIGN, Bench, Stage
 from taskq.bench.turns import compare, ratio
@@ -28,18 +28,25 @@ CPU: Final = "CPU time of PostgreSQL and gateway for a task, {} agents"
 
 
 class Crowd:
-    """The sessions of a herd on a stage, on which enough tasks wait before each run."""
+    """The sessions of a herd on a stage, on which enough tasks wait before each run.
+
+    told_done: how many reports its agents were told to be accepted.
+    """
 
     def __init__(
-        self, stage: Stage, count: int, seconds: float, most_a_second: int = MAX_ONE_S
+        self,
+        stage: Stage,
+        count: int,
+        seconds: float,
+        most_a_second: int = MAX_ONE_S,
+        warm_s: float = WARM_S,
     ) -> None:
         self._stage = stage
         self._seconds = seconds
-        self._need, _ = needs(most_a_second, seconds + WARM_S)
-        self._credentials: tuple[Credentials, ...] = sessions.opened(
-            stage.database, CAMPAIGN, count
-        )
-        self._told_done = 0
+        self.warm_s = warm_s
+        self._need, _ = needs(most_a_second, seconds + warm_s)
+        self.credentials: tuple[Credentials, ...] = sessions.opened(stage.database, CAMPAIGN, count)
+        self.told_done = 0
 
     def rate(self, gateways: Gateways, work: Work) -> float:
         """Return the tasks reported a second."""
@@ -48,9 +55,20 @@ class Crowd:
     def run(self, gateways: Gateways, work: Work) -> Run:
         """Let the first of them work, as many as the work is for; see `runs.run`."""
         self.feed()
-        done = runs.run(self._stage.database, gateways, work, self._credentials, self._seconds)
-        self._told_done += done.seen.tally.reported
+        done = runs.run(
+            self._stage.database,
+            gateways,
+            work,
+            self.credentials,
+            self._seconds,
+            warm_s=self.warm_s,
+        )
+        self.hear(done.told)
         return done
+
+    def hear(self, told: Tally) -> None:
+        """Count what agents were told that are not run by this."""
+        self.told_done += told.reported + told.known
 
     def feed(self) -> None:
         """See to it that enough tasks wait."""
@@ -59,7 +77,7 @@ class Crowd:
 
     def lost(self) -> int:
         """Return how many tasks were reported to be done, acknowledged, and are not."""
-        return max(0, self._told_done - self._stage.client.campaign(CAMPAIGN).status().done)
+        return max(0, self.told_done - self._stage.done())
 
 
 def many(bench: Bench) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
 from taskq.bench.cases.crowds import Crowd
@@ -14,6 +15,8 @@ from taskq.bench.herd.work import Address, Work
 from taskq.bench.stage import Bench
 from taskq.bench.turns import compare
 from taskq.bench.wan import delayed
+from taskq.database import Database
+from taskq.errors import ServerUnsuitable
 
 ROUND_TRIP_S: Final = 0.25
 DATABASE_ROUND_TRIP_S: Final = 0.025
@@ -49,16 +52,11 @@ def database(bench: Bench) -> Iterator[Finding]:
     scale, work = bench.scale, Work(bench.scale.agents_far_database)
     what = f"{work.agents:,} agents, gateway {1_000 * DATABASE_ROUND_TRIP_S:g} ms from the database"
     with bench.stage() as stage, ExitStack() as entered:
-        (server,) = stage.database.rows("bench_server")
-        if not server["here"]:
-            yield not_measured(what, "the server is not reached by a socket of this machine")
+        try:
+            dsn = entered.enter_context(far_address(stage.database, bench.folder))
+        except ServerUnsuitable as error:
+            yield not_measured(what, str(error))
             return
-        target = f"{server['socket_dir']}/.s.PGSQL.{server['port']}"
-        listener = entered.enter_context(socket.socket(socket.AF_UNIX))
-        listener.bind(f"{bench.folder}/.s.PGSQL.{PORT}")
-        listener.listen()
-        entered.enter_context(delayed(listener, target, DATABASE_ROUND_TRIP_S / 2))
-        dsn = f"host={bench.folder} port={PORT} user={server['role']} dbname={server['database']}"
         far = entered.enter_context(running_gateways(dsn, 1, bench.folder))
         near = entered.enter_context(running_gateways(stage.database.dsn, 1, bench.folder))
         crowd = Crowd(stage, work.agents, scale.seconds)
@@ -68,3 +66,24 @@ def database(bench: Bench) -> Iterator[Finding]:
             scale.rounds,
         )
     yield compared.finding(what, "tasks/s", "the same beside it", Goal(0.7))
+
+
+@contextmanager
+def far_address(database: Database, folder: Path) -> Iterator[str]:
+    """Give an address of a database at which it is 25 ms away; raise `ServerUnsuitable`.
+
+    Only for a server at a socket of this machine. folder: for the socket of the proxy.
+    """
+    (server,) = database.rows("bench_server")
+    if not server["here"]:
+        raise ServerUnsuitable("the server is not reached by a socket of this machine")
+    target = f"{server['socket_dir']}/.s.PGSQL.{server['port']}"
+    path = folder / f".s.PGSQL.{PORT}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        try:
+            listener.listen()
+            with delayed(listener, target, DATABASE_ROUND_TRIP_S / 2):
+                yield f"host={folder} port={PORT} user={server['role']} dbname={server['database']}"
+        finally:
+            path.unlink()

@@ -10,6 +10,7 @@ herd        the processes, started and watched from outside
 work        what the agents do, and what they count
 board       what the processes share with the one that has started them
 process     one of the processes
+paces       when its agents speak
 agent       one agent: what it says next, and when
 beats       the heartbeats of the agents of a process
 connection  one connection: opened, spoken through, opened again

@@ -3,47 +3,58 @@
 from __future__ import annotations
 
 import random
-from collections.abc import MutableSequence
+from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from taskq.bench.herd import messages
 from taskq.bench.herd.connection import Connection, Route
-from taskq.bench.herd.messages import Phrases, Response, Task
+from taskq.bench.herd.messages import Ack, Phrases, Response, Task
 from taskq.bench.herd.work import Credentials, Tally, Work
 from taskq.bench.latencies import bucket
 from taskq.bench.loop import Loop
-from taskq_agent.protocol import LeaseIds
+from taskq_agent.protocol import ACCEPTED, DUPLICATE, MAX_CLAIM, LeaseIds
 
 OK: Final = int(HTTPStatus.OK)
 BUSY: Final = (int(HTTPStatus.TOO_MANY_REQUESTS), int(HTTPStatus.SERVICE_UNAVAILABLE))
 SERVER_ERRORS: Final = int(HTTPStatus.INTERNAL_SERVER_ERROR)
 RETRY_S: Final = 0.5
 """After a connection was lost and after an error of the gateway."""
-DRY_S: Final = 0.01
-"""After a claim that found nothing."""
+
+Answered: TypeAlias = "Callable[[Agent, bool], None]"
 
 
-@dataclass(frozen=True, slots=True)
+def _rest(agent: Agent, served: bool) -> None:
+    """Do nothing before it is told to."""
+
+
+@dataclass(slots=True)
 class Shared:
     """What the agents of a process have in common.
 
-    latencies: counts by bucket. attempts: all that were ever claimed.
+    latencies: counts by bucket. answered: takes an agent that has been answered, and whether it
+    got a task: decides what it does next. claiming: until all is only to be delivered. attempts:
+    all that were ever claimed.
     """
 
     loop: Loop
     work: Work
     tally: Tally
     latencies: MutableSequence[int]
+    answered: Answered = _rest
+    claiming: bool = True
     attempts: set[int] = field(default_factory=set)
     lease_ids: LeaseIds = field(default_factory=LeaseIds)
 
 
 class Agent:
     """Never holds more than it wants; reports with each claim what it has claimed before.
+
+    Unless its work is to be `spooled`: then it takes a task to be done at once, and keeps the
+    report.
 
     credentials: None while it has not enrolled. tasks: in hand. drawn: the newest lease id.
     """
@@ -58,6 +69,8 @@ class Agent:
         "_request",
         "_served",
         "_shared",
+        "_spool",
+        "_unsettled",
         "credentials",
         "drawn",
         "route",
@@ -86,6 +99,9 @@ class Agent:
         self.credentials = credentials
         self.tasks: list[Task] = []
         self.drawn = ""
+        self._spool: list[Task] = []
+        # Reported, and not known with which verdict. A gateway may answer a claim before.
+        self._unsettled: dict[tuple[int, str], Task] = {}
         if credentials is None:
             self._enrolment = messages.enrolment(shared.work, self._host, number)
         else:
@@ -95,6 +111,11 @@ class Agent:
     def waiting(self) -> bool:
         """Whether it has asked and not been answered."""
         return bool(self._request)
+
+    @property
+    def has_delivered(self) -> bool:
+        """Whether the verdicts on all reports are known, and nothing is left to report."""
+        return not (self._request or self.tasks or self._spool or self._unsettled)
 
     def connect(self) -> None:
         """Open the connection, before there is anything to say."""
@@ -108,7 +129,19 @@ class Agent:
         else:
             self.drawn = self._shared.lease_ids()
             self._request = self._phrases.exchange(self.tasks, self.drawn)
+            self._report(self.tasks)
             self._shared.tally.asked += 1
+        self._connection.send(self._request)
+
+    def deliver(self) -> None:
+        """Report what is left to report, or a part of it, and claim nothing."""
+        left = [*self._unsettled.values(), *self.tasks, *self._spool]
+        if self._phrases is None or not left:
+            return
+        self._asked_at = self._shared.loop.now
+        self.tasks, self._spool = [], left[MAX_CLAIM:]
+        self._request = self._phrases.delivery(left[:MAX_CLAIM])
+        self._report(left[:MAX_CLAIM])
         self._connection.send(self._request)
 
     def _know(self, credentials: Credentials) -> None:
@@ -159,28 +192,38 @@ class Agent:
             self.turn(self._asked_at)
             return
         shared, answer = self._shared, messages.answer(body)
-        shared.latencies[bucket(shared.loop.now - self._asked_at)] += 1
         self._request = b""
+        self._settle(answer.acks)
+        if shared.claiming:
+            shared.latencies[bucket(shared.loop.now - self._asked_at)] += 1
         self._count(answer)
-        self.tasks = answer.tasks
-        if shared.work.rate is not None:
-            return
-        if not answer.tasks:
-            shared.loop.at(shared.loop.now + DRY_S, self._next)
-        elif not shared.work.content:
-            self.turn(shared.loop.now)
+        if shared.work.spooled:
+            self._spool += answer.tasks
+        else:
+            self.tasks = answer.tasks
+        shared.answered(self, bool(answer.tasks))
 
-    def _next(self) -> None:
-        self.turn(self._shared.loop.now)
+    def _report(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._unsettled[task.task, task.lease] = task
+
+    def _settle(self, acks: Sequence[Ack]) -> None:
+        tally = self._shared.tally
+        for ack in acks:
+            if self._unsettled.pop((ack.task, ack.lease), None) is None:
+                continue
+            if ack.verdict == ACCEPTED:
+                tally.reported += 1
+            elif ack.verdict == DUPLICATE:
+                tally.known += 1
+            else:
+                tally.rejected += 1
 
     def _count(self, answer: messages.Answer) -> None:
         tally, attempts = self._shared.tally, self._shared.attempts
-        accepted = answer.accepted()
-        tally.reported += accepted
-        tally.rejected += len(self.tasks) - accepted
         tally.claimed += len(answer.tasks)
         if not answer.tasks:
-            tally.empty += 1
+            tally.empty += self._shared.claiming
         elif not self._served:
             tally.served += 1
             self._served = True

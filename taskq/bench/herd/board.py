@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import multiprocessing.synchronize
 from dataclasses import dataclass
+from enum import IntEnum
 from multiprocessing.queues import SimpleQueue
 from typing import Any
+
+
+class Stage(IntEnum):
+    """What the agents are to do."""
+
+    WORK = 0
+    DELIVER = 1
+    """Claim no more, and report all that is left to report."""
+    END = 2
 
 
 @dataclass(frozen=True)
 class Ends:
     """One process's side. counts: its `Tally.values`; latencies: its counts by bucket.
 
-    stop: 1 when all is over. ready: where all meet before the work begins. troubles: takes why a
-    process had to give up.
+    stage: how far it all is, a `Stage`. ready: where all meet before the work begins. troubles:
+    takes why a process had to give up.
     """
 
     counts: Any
     latencies: Any
-    stop: Any
+    stage: Any
     ready: multiprocessing.synchronize.Barrier
     troubles: SimpleQueue[str]

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.queues import SimpleQueue
-from types import TracebackType
 from typing import Final
 
-from typing_extensions import Self
-
-from taskq.bench.herd.board import Ends
+from taskq.bench.company import Company, in_company
+from taskq.bench.herd.board import Ends, Stage
 from taskq.bench.herd.work import NAMES, Address, Credentials, Tally, Work
 from taskq.bench.latencies import BUCKETS, quantile_s
-from taskq.errors import Conflict, Unavailable
+from taskq.errors import Conflict
 
 READY_S: Final = 180.0
 WARM_S: Final = 0.5
@@ -26,88 +20,65 @@ POLL_S: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a herd did within some seconds. tally: in that time only. p50_s, p99_s: of exchanges."""
+    """What a herd did within some seconds.
+
+    tally: in that time only. latencies: of the exchanges, as counts by bucket.
+    """
 
     seconds: float
     tally: Tally
-    p50_s: float
-    p99_s: float
+    latencies: tuple[int, ...]
 
     @property
     def rate(self) -> float:
         """Tasks reported a second."""
         return self.tally.reported / self.seconds
 
+    @property
+    def claim_rate(self) -> float:
+        """Tasks claimed a second."""
+        return self.tally.claimed / self.seconds
 
-class Herd:
-    """Agents at work from the start of a `with` block to its end."""
+    @property
+    def p50_s(self) -> float:
+        """What half of the exchanges took at most."""
+        return quantile_s(self.latencies, 0.5)
+
+    @property
+    def p99_s(self) -> float:
+        """What 99 of 100 exchanges took at most."""
+        return quantile_s(self.latencies, 0.99)
+
+
+class Herd(Company):
+    """Agents; the block begins when all are connected, or about to arrive."""
+
+    who = "agents"
 
     def __init__(
         self, work: Work, gateways: Sequence[Address], credentials: Sequence[Credentials] = ()
     ) -> None:
         """credentials: one for each agent, unless they enroll. Each agent has one gateway."""
-        context = multiprocessing.get_context("spawn")
+        super().__init__(work.processes, READY_S)
+        context = self.context
         self._work = work
-        self._stop = context.RawValue("b", 0)
-        self._ready = context.Barrier(work.processes + 1)
-        self._troubles: SimpleQueue[str] = context.SimpleQueue()
+        self._stage = context.RawValue("b", Stage.WORK)
         self._ends = [
             Ends(
                 context.RawArray("q", len(NAMES)),
                 context.RawArray("q", BUCKETS),
-                self._stop,
-                self._ready,
-                self._troubles,
+                self._stage,
+                self.ready,
+                self.troubles,
             )
             for _ in range(work.processes)
         ]
-        self._processes = [
-            context.Process(
-                target=_process,
-                args=(work, tuple(gateways), tuple(credentials), number, ends),
-                daemon=True,
-            )
-            for number, ends in enumerate(self._ends)
-        ]
-
-    def __enter__(self) -> Self:
-        """Start the agents; return when all are connected, or about to arrive."""
-        try:
-            for process in self._processes:
-                process.start()
-            self._ready.wait(READY_S)
-        except threading.BrokenBarrierError:
-            self._end()
-            self.check()
-            raise Unavailable(f"the agents were not ready within {READY_S:.0f} s") from None
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
-        if error is None:
-            self.check()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The processes of the agents."""
-        return tuple(process.pid for process in self._processes if process.pid is not None)
+        for number, ends in enumerate(self._ends):
+            self.add(_process, work, tuple(gateways), tuple(credentials), number, ends)
 
     def tally(self) -> Tally:
         """Return what has happened so far."""
         return Tally.total(list(ends.counts) for ends in self._ends)
-
-    def check(self) -> None:
-        """Raise `Unavailable` if a process has given up."""
-        if not self._troubles.empty():
-            raise Unavailable(f"the agents of the benchmark failed: {self._troubles.get()}")
 
     def wait(self, done: Callable[[Tally], bool], at_most_s: float) -> float:
         """Wait for something to happen; return after how many seconds it had.
@@ -133,26 +104,26 @@ class Herd:
         time.sleep(seconds)
         after, ended = self.tally(), time.perf_counter()
         self.check()
-        latencies = [now - then for now, then in zip(self._latencies(), counts, strict=True)]
-        return Seen(
-            ended - began,
-            after.since(before),
-            quantile_s(latencies, 0.5),
-            quantile_s(latencies, 0.99),
-        )
+        latencies = tuple(now - then for now, then in zip(self._latencies(), counts, strict=True))
+        return Seen(ended - began, after.since(before), latencies)
+
+    def deliver(self, at_most_s: float = READY_S) -> Tally:
+        """Let the agents claim no more and report all that they hold; return what they counted.
+
+        Raise `Conflict` if they have not had all verdicts within `at_most_s`.
+        """
+        self._stage.value = Stage.DELIVER
+        self.wait(lambda tally: tally.delivered == self._work.agents, at_most_s)
+        return self.tally()
 
     def _latencies(self) -> list[int]:
         return [
             sum(column) for column in zip(*(ends.latencies for ends in self._ends), strict=True)
         ]
 
-    def _end(self) -> None:
-        self._stop.value = 1
-        self._ready.abort()  # lets those go that still wait for the others
-        for process in self._processes:
-            if process.pid is not None:
-                process.join(READY_S)
-                process.kill()
+    def stop(self) -> None:
+        """Tell the agents that all is over."""
+        self._stage.value = Stage.END
 
 
 def _process(
@@ -162,15 +133,10 @@ def _process(
     number: int,
     ends: Ends,
 ) -> None:
-    # Ctrl-C reaches all processes of the terminal; the one that has started us ends us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    def begin() -> None:
         # Here, since it needs the extra `gateway`, which other cases do without.
         from taskq.bench.herd import process  # noqa: PLC0415
 
         process.run(work, gateways, credentials, number, ends)
-    except threading.BrokenBarrierError:
-        pass  # another has failed and has said why
-    except Exception as error:  # noqa: BLE001  # told where it can be seen
-        ends.troubles.put(f"{type(error).__name__}: {error}")
-        ends.ready.abort()
+
+    in_company(begin, ends.ready, ends.troubles)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from taskq.bench.herd.work import Credentials, Work
-from taskq_agent.protocol import ACCEPTED, DONE, Beat, Held, Hello, Report, Request, dumps
+from taskq_agent.protocol import DONE, Beat, Held, Hello, Report, Request, dumps
 
 BLANK: Final = b"\r\n\r\n"
 NO_CONTENT: Final = 204
@@ -20,8 +20,10 @@ _PHASES: Final = {"wait_s": 0.004, "prepare_s": 0.002, "run_s": 300.25}
 
 
 class Ack(msgspec.Struct, gc=False):
-    """A verdict on a report."""
+    """The verdict on a report, which may come with a later answer."""
 
+    task: int
+    lease: str
     verdict: str
 
 
@@ -39,10 +41,6 @@ class Answer(msgspec.Struct, gc=False):
 
     acks: list[Ack] = []
     tasks: list[Task] = []
-
-    def accepted(self) -> int:
-        """Return how many reports were accepted."""
-        return sum([ack.verdict == ACCEPTED for ack in self.acks])
 
 
 answer: Final = msgspec.json.Decoder(Answer).decode
@@ -99,19 +97,22 @@ def enrolment(work: Work, host: str, number: int) -> bytes:
 class Phrases:
     """The requests of one agent, by its session and what it wants."""
 
-    __slots__ = ("_body", "_head")
+    __slots__ = ("_claim", "_delivery", "_head")
 
     def __init__(self, credentials: Credentials, host: str, want: int, wait_s: float) -> None:
         self._head = _head("exchange", host, credentials.token) + b"%d\r\n\r\n%b"
-        request = dumps(Request(credentials.session, want=want, lease="?", wait_s=wait_s))
-        self._body = _places(request.replace("[]", "[?]"))
+        claim = Request(credentials.session, want=want, lease="?", wait_s=wait_s, ahead=True)
+        self._claim = _exchange(claim)
+        self._delivery = _exchange(Request(credentials.session, ahead=True))
 
     def exchange(self, tasks: Sequence[Task], lease: str) -> bytes:
         """Return the request that reports tasks as done and claims more under a lease id."""
-        reports = b",".join(
-            [_REPORT % (one.campaign, one.task, one.lease.encode()) for one in tasks]
-        )
-        body = self._body % (reports, lease.encode())
+        body = self._claim % (_reports(tasks), lease.encode())
+        return self._head % (len(body), body)
+
+    def delivery(self, tasks: Sequence[Task]) -> bytes:
+        """Return the request that reports tasks as done, and no more."""
+        body = self._delivery % _reports(tasks)
         return self._head % (len(body), body)
 
 
@@ -128,6 +129,15 @@ def _head(path: str, host: str, token: str) -> bytes:
         f"POST /v1/{path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n"
         "accept-encoding: identity\r\ncontent-type: application/json\r\ncontent-length: "
     ).encode()
+
+
+def _exchange(request: Request) -> bytes:
+    """Return an exchange with a place for reports."""
+    return _places(dumps(request).replace("[]", "[?]"))
+
+
+def _reports(tasks: Sequence[Task]) -> bytes:
+    return b",".join([_REPORT % (one.campaign, one.task, one.lease.encode()) for one in tasks])
 
 
 def _places(text: str) -> bytes:

@@ -9,8 +9,8 @@ from typing import Final
 
 from taskq.bench import processes
 from taskq.bench.gateways import Gateways
-from taskq.bench.herd.herd import Herd, Seen
-from taskq.bench.herd.work import Credentials, Work
+from taskq.bench.herd.herd import WARM_S, Herd, Seen
+from taskq.bench.herd.work import Credentials, Tally, Work
 from taskq.database import Database
 from taskq.errors import Conflict
 
@@ -28,9 +28,13 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a herd has done in some seconds. spent: None if the server is on another machine."""
+    """What a herd has done in some seconds.
+
+    told: from its beginning to its end. spent: None if the server is on another machine.
+    """
 
     seen: Seen
+    told: Tally
     spent: Spent | None
 
     @property
@@ -47,21 +51,24 @@ def run(
     work: Work,
     credentials: Sequence[Credentials],
     seconds: float,
+    *,
+    warm_s: float = WARM_S,
 ) -> Run:
-    """Let a herd work as fast as it is answered.
+    """Let a herd work for some seconds, after some others; all is reported in the end.
 
     Raise `Conflict` if tasks ran out or anything went wrong: the figure would mean nothing.
     """
     root = processes.server_process(database)
     with Herd(work, gateways.addresses, credentials[: work.agents]) as herd:
-        herd.warm()
+        herd.warm(warm_s)
         before = _spent(root, gateways, herd)
         seen = herd.watch(seconds)
         after = _spent(root, gateways, herd)
+        told = herd.deliver()
     check(seen)
     if root is None:
-        return Run(seen, None)
-    return Run(seen, Spent(*(now - then for now, then in zip(after, before, strict=True))))
+        return Run(seen, told, None)
+    return Run(seen, told, Spent(*(now - then for now, then in zip(after, before, strict=True))))
 
 
 def check(seen: Seen) -> None:

@@ -30,8 +30,10 @@ class Work:
     """What each agent does.
 
     agents: of all processes together. want: tasks in an exchange. rate: exchanges a second of all
-    agents together, spread evenly and measured from when they were due; None: each agent asks again
-    as soon as it is answered. wait_s: how long the gateway may keep a claim that finds nothing.
+    agents together, measured from when they were due; None: each agent asks again as soon as it is
+    answered. random: whether they are due at random, and for whoever is free; else evenly spread,
+    and for the agents in turn. spooled: whether exchanges only claim, and all is reported at the
+    end. wait_s: how long the gateway may keep a claim that finds nothing.
     beat_s: a heartbeat of each agent so often; None: none. content: whether an agent that has a
     task goes on working on it and asks no more. spread_s: over how long the first exchanges are
     spread. enrol: the enrolment token of agents that come without a session and connect only when
@@ -44,6 +46,8 @@ class Work:
     processes: int = 1
     want: int = 1
     rate: float | None = None
+    random: bool = False
+    spooled: bool = False
     wait_s: float = 0.0
     beat_s: float | None = None
     content: bool = False
@@ -64,9 +68,10 @@ class Tally:
     """What has happened so far.
 
     connected: agents that have had a connection. asked: exchanges begun. reported: tasks whose
-    report was accepted. claimed: tasks; served: agents that have had one; empty: claims that found
-    nothing. beats: heartbeats answered. resumed: connections that resumed a TLS session. reopened:
-    kept connections that the gateway had closed.
+    report was accepted; known: had been accepted before, so that its first answer was lost.
+    claimed: tasks; served: agents that have had one; empty: claims that found nothing. delivered:
+    agents that have nothing left to report, at the end. beats: heartbeats answered. resumed:
+    connections that resumed a TLS session. reopened: kept connections that the gateway had closed.
     late: exchanges left out since the one before was not answered when they were due.
     busy: answers that say when to try again. What must not be: refused: requests that the gateway
     will not take; failed: other answers that are none; broken: connections lost or not had;
@@ -76,9 +81,11 @@ class Tally:
     connected: int = 0
     asked: int = 0
     reported: int = 0
+    known: int = 0
     claimed: int = 0
     served: int = 0
     empty: int = 0
+    delivered: int = 0
     beats: int = 0
     resumed: int = 0
     reopened: int = 0

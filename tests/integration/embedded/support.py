@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pwd
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -124,12 +122,3 @@ def rewrite(path: Path, text: str) -> None:
 def mode(path: Path) -> int:
     """Return a file's permissions."""
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def free_port() -> int:
-    """Return a port that nobody has and that outgoing connections do not get."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_768):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")

@@ -8,11 +8,12 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from taskq.embedded import Server, postmaster
+from taskq.embedded import Server, launching
 from taskq.embedded.postmaster import read_pid_file
 from taskq.embedded.settings import shared_buffers_mib
 from taskq.errors import Conflict, Unavailable, UsageError
-from tests.integration.embedded.support import free_port, mode, rewrite, value
+from tests.integration.embedded.support import mode, rewrite, value
+from tests.support import free_port
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_log_of_long_use_is_put_aside(server: Server, monkeypatch: pytest.Monkey
     """The log is limited at each start, and the one before it is kept."""
     server.up()
     server.down()
-    monkeypatch.setattr(postmaster, "MAX_LOG_BYTES", 10)
+    monkeypatch.setattr(launching, "MAX_LOG_BYTES", 10)
     log = server.up().log_file
     assert log.with_name("server.log.1").stat().st_size > 10
     assert log.read_text().count("starting PostgreSQL") == 1

@@ -1,0 +1,157 @@
+"""`taskq front`: the Redis lists of tasks leased ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Final
+
+import click
+
+from taskq.errors import Unavailable, UsageError
+from taskq.front.address import FrontAddress
+from taskq_cli.front_option import front_option
+from taskq_cli.output import Column, Record, facts, write_record, write_records
+from taskq_cli.shared import Invocation, seconds, shared_options
+from taskq_cli.text import counted, duration, instant
+
+STOCK_S: Final = 10.0
+
+
+@click.group()
+def front() -> None:
+    """Look at the Redis front, or begin it anew.
+
+    Example:
+      taskq front status
+    """
+
+
+@front.command()
+@front_option
+@shared_options
+def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
+    """Show what waits in the lists, and whether they are kept filled.
+
+    Without an address of Redis, and while it does not answer: what PostgreSQL knows. The exit code
+    is 69 if it does not answer.
+
+    Example:
+      taskq front status --redis redis://cache.example.org
+    """
+    with _extra():
+        from taskq.front import administration  # noqa: PLC0415
+    with invocation.client() as client:
+        report = administration.report(client.database, front)
+    record = {"redis": None if front is None else front.told} | asdict(report)
+    write_record(invocation.output, record, _described(record))
+    if invocation.output == "table" and record["lists"]:
+        write_records(
+            "table",
+            record["lists"],
+            [
+                Column("campaign"),
+                Column("entries"),
+                Column("low water", lambda one: one["low_water"]),
+                Column("leased ahead", lambda one: one["leased_ahead"]),
+            ],
+        )
+    if report.trouble is not None:
+        raise Unavailable(f"{report.trouble}; agents are served from PostgreSQL meanwhile")
+
+
+@front.command()
+@front_option
+@shared_options
+def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
+    """Empty the lists, and let their tasks wait again at once.
+
+    Entries that are still somewhere count no more. A refiller fills the lists again.
+
+    Example:
+      taskq front flush --redis redis://cache.example.org
+    """
+    with _extra():
+        from taskq.front import administration  # noqa: PLC0415
+    address = _required(front)
+    with invocation.client() as client:
+        done = administration.flush(client.database, address)
+    write_record(invocation.output, asdict(done), _told(done.withdrawn, done.returned))
+
+
+@front.command()
+@click.option(
+    "--within",
+    "within_s",
+    type=seconds(0, 3_600),
+    default=STOCK_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="For how long to wait.",
+)
+@front_option
+@shared_options
+def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: float) -> None:
+    """Empty the lists, and wait until they are being filled again.
+
+    Refused if nobody is there to do that. Lists are filled for campaigns that are asked for only.
+
+    Example:
+      taskq front rebuild --redis redis://cache.example.org
+    """
+    with _extra():
+        from taskq.front import administration  # noqa: PLC0415
+    address = _required(front)
+    with invocation.client() as client:
+        flushed, stocked = administration.rebuild(client.database, address, within_s=within_s)
+    text = (
+        f"{counted(stocked.entries, 'task')} of {counted(stocked.lists, 'campaign')} in the lists "
+        f"after {duration(stocked.took_s)}."
+        if stocked.entries
+        else f"Nothing was put into them within {duration(within_s)}: no agent asks for such "
+        "tasks, or the refiller does not reach this Redis."
+    )
+    write_record(
+        invocation.output,
+        asdict(flushed) | asdict(stocked),
+        f"{_told(flushed.withdrawn, flushed.returned)}\n{text}",
+    )
+
+
+def _told(withdrawn: int, returned: int) -> str:
+    return f"{counted(withdrawn, 'task')} taken out of the lists; {returned:,} wait again."
+
+
+def _described(record: Record) -> str:
+    begun = f"epoch {record['epoch']}, since {instant(record['begun_at'])}"
+    server = f"{record['version']} at {record['redis']}" if record["version"] else record["redis"]
+    doubtful = record["version"] and record["redis_epoch"] != record["epoch"]
+    return facts(
+        {
+            "front": begun if record["epoch"] else "none has been begun",
+            "refiller": "at work"
+            if record["refilled"]
+            else "none: `taskq keeper --redis` runs one",
+            "deadline": f"{record['pool_s']:g} s",
+            "redis": server or "not asked: no --redis, no TASKQ_REDIS",
+            "contents": "not of this epoch: a refiller begins it anew" if doubtful else "",
+        }
+    )
+
+
+def _required(front: FrontAddress | None) -> FrontAddress:
+    if front is None:
+        raise UsageError("say which Redis: --redis, or TASKQ_REDIS in the environment")
+    return front
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Import within: the extra may be missing, which no other command minds."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the front needs {error.name}: install it with `pip install 'taskq[front]'`"
+        ) from None

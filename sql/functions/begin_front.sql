@@ -1,0 +1,33 @@
+-- begin_front(pool_s): begins a new epoch of the front: whatever is in Redis counts no more, since it is
+-- authenticated by the secret of another epoch. Whoever doubts what is there calls this, and then
+-- empties the lists.
+--
+-- pool_s: seconds after which a task that was leased ahead and that no agent names waits again.
+-- Result: as front() tells it. What is leased ahead stays so until its deadline, unless return_ahead()
+-- is told of it: an agent may be at work on it.
+--
+-- Locks: the row of the front.
+create or replace function taskq.begin_front(
+    p_pool_s double precision,
+    out name text,
+    out epoch bigint,
+    out secret bytea,
+    out pool_s double precision,
+    out now_ms bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update taskq.front f
+       set epoch = f.epoch + 1,
+           -- Two random UUIDs have 244 random bits, from the server's strong generator.
+           secret = sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())),
+           pool_s = p_pool_s,
+           begun_at = clock_timestamp()
+ returning f.name, f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000
+      into name, epoch, secret, pool_s, now_ms;
+    delete from taskq.front_list;
+end
+$$;

@@ -1,0 +1,79 @@
+-- expire_ahead(): what was leased ahead and has not been named by any agent within the front's pool_s
+-- waits again: its entry is lost, or was never popped. Called by the keeper.
+--
+-- Result: how many. They do not count as attempts.
+--
+-- Time in which the server was down does not count: nobody could name anything.
+--
+-- Lease ids of the pool lead with the time at which they were made, by this clock. So those that are
+-- due are a range of the index, and `front_sweep` says where it begins: below it nothing is left. It
+-- stays where somebody else has a row locked at this moment. Now and then, and when the clock was set
+-- back, the range begins at the very first one.
+--
+-- What comes back so stays marked as the pool's (session 0), and is not leased ahead again: a front
+-- that loses what it is given must not have the same tasks a second time.
+--
+-- Locks: the rows of the tasks, none that somebody else has locked; the row of the sweep. Index:
+-- task_working, task_pkey.
+create or replace function taskq.expire_ahead()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_most constant integer := 10000;
+    v_due timestamptz;
+    v_below uuid;
+    v_from uuid;
+    v_to uuid;
+    v_campaigns bigint[];
+    v_tasks bigint[];
+    v_leases uuid[];
+    v_returned integer := 0;
+begin
+    -- Looked at without a lock first: nearly always there is nothing to do, and nothing to write.
+    select clock_timestamp() - make_interval(secs => f.pool_s), s.below
+      into v_due, v_below
+      from taskq.front f, taskq.front_sweep s
+     where f.epoch > 0;
+    if not found or pg_postmaster_start_time() > v_due then
+        return 0;
+    end if;
+    v_to := rpad(lpad(to_hex((extract(epoch from v_due) * 1000)::bigint), 12, '0'), 32, '0')::uuid;
+    v_from := case when v_below > v_to or random() < 0.002
+                   then '00000000-0000-0000-0000-000000000000' else v_below end;
+    select array_agg(t.campaign_id), array_agg(t.task_id), array_agg(t.lease_id)
+      into v_campaigns, v_tasks, v_leases
+      from (
+          select t.campaign_id, t.task_id, t.lease_id
+            from taskq.task t
+           where t.session_id = 0
+             and t.status = 'working'
+             and t.lease_id >= v_from
+             and t.lease_id < v_to
+           order by t.session_id, t.lease_id
+           limit v_most
+      ) t;
+    if v_leases is not null then
+        v_returned := taskq.return_ahead(v_campaigns, v_tasks, v_leases, true);
+    end if;
+    if v_returned = coalesce(cardinality(v_leases), 0) then
+        if v_returned = v_most then
+            v_to := v_leases[v_most];
+        end if;
+        -- A row that each call rewrites has many versions under a held snapshot.
+        update taskq.front_sweep s
+           set below = v_to
+         where s.below = v_below
+           and (v_returned > 0 or random() < 0.05);
+    end if;
+    return v_returned;
+end
+$$;

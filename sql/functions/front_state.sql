@@ -1,0 +1,21 @@
+-- front_state(): what gateways and refillers need to know of the front. Its secret keeps others from
+-- making entries: nobody else may call this.
+--
+-- epoch: 0: there is no front. now_ms: the clock by which entries are timed, milliseconds since 1970.
+create or replace function taskq.front_state(
+    out name text,
+    out epoch bigint,
+    out secret bytea,
+    out pool_s double precision,
+    out now_ms bigint
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    select f.name, f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000
+      into name, epoch, secret, pool_s, now_ms
+      from taskq.front f;
+end
+$$;

@@ -1,0 +1,90 @@
+-- keep_front(holder, term_s, stocked, look): a round of the refiller, if the caller is the one, or becomes it.
+--
+-- holder: drawn by the calling process. term_s: seconds for which it is the refiller from now on, as for
+--     keep(). stocked: JSON array of [campaign, entries, rank]: what waits in the lists, and the largest
+--     -priority in each.
+-- look: whether to look for tasks of a higher priority, which under a held snapshot may take long.
+-- acting: whether the caller is the refiller; if not, nothing is done. epoch: the current one. closed:
+--     of the campaigns stocked, those of which no task may be leased ahead (any more). overtaken: those
+--     of which a task is waiting that has a higher priority than one in the list.
+-- Error TQ400: stocked is not of this form.
+--
+-- What it is told counts as claimable, see standing(), as long as its term lasts.
+--
+-- Locks: the row of the refiller; a second caller does not wait. Rows are written only when they change by
+-- much: they would have many versions under a held snapshot. Index: task_waiting, where it looks at
+-- higher priorities only.
+create or replace function taskq.keep_front(
+    p_holder uuid,
+    p_term_s double precision,
+    p_stocked jsonb,
+    p_look boolean,
+    out acting boolean,
+    out epoch bigint,
+    out closed bigint[],
+    out overtaken bigint[]
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_until timestamptz;
+    v_now constant timestamptz := clock_timestamp();
+begin
+    select r.until into v_until
+      from taskq.front_refiller r
+     where r.holder = p_holder or r.until < v_now
+       for no key update skip locked;
+    acting := found;
+    if not acting then
+        return;
+    end if;
+    if v_until < v_now + make_interval(secs => p_term_s / 2) then
+        update taskq.front_refiller
+           set holder = p_holder,
+               until = v_now + make_interval(secs => p_term_s);
+    end if;
+
+    select f.epoch into epoch from taskq.front f;
+
+    begin
+        delete from taskq.front_list l
+         where l.campaign_id not in (
+                   select (s ->> 0)::bigint from jsonb_array_elements(p_stocked) s);
+        insert into taskq.front_list as l (campaign_id, entries, rank)
+        select (s ->> 0)::bigint, (s ->> 1)::integer, (s ->> 2)::integer
+          from jsonb_array_elements(p_stocked) s
+            on conflict (campaign_id) do update
+           set entries = excluded.entries,
+               rank = excluded.rank
+         where l.rank <> excluded.rank
+            or (l.entries = 0) <> (excluded.entries = 0)
+            or excluded.entries not between l.entries * 3 / 4 and l.entries * 4 / 3;
+    exception
+        when data_exception or not_null_violation or cardinality_violation then
+            raise exception 'not what the front holds: %', sqlerrm using errcode = 'TQ400';
+    end;
+
+    select array_agg(s.campaign_id) filter (where not s.frontable),
+           array_agg(s.campaign_id) filter (where s.frontable and s.overtaken)
+      into closed, overtaken
+      from (
+          select l.campaign_id, taskq.is_frontable(l.campaign_id) as frontable,
+                 p_look and (select true
+                    from taskq.task t
+                   where t.campaign_id = l.campaign_id
+                     and t.status = 'waiting'
+                     and (-t.priority) < l.rank
+                     and coalesce(t.session_id <> 0, true)
+                   limit 1) is true as overtaken
+            from taskq.front_list l
+      ) s;
+end
+$$;

@@ -1,0 +1,121 @@
+-- lease_ahead(epoch, campaign, most, before): claims waiting tasks for the pool: they are working, for
+-- session 0, which is nobody's; whoever pops their entry from a Redis list holds the lease. Called by
+-- the refiller, which pushes the entries.
+--
+-- epoch: what follows happens in the current one only. most: tasks, 0 to 1000. before: null: the
+--     next ones in order; a rank: only tasks of a smaller one (rank is -priority).
+-- entries: in order; null: nothing was leased: there is nothing, or the campaign is not for the front,
+--     or the epoch is over. rank: the largest of theirs. Tasks whose entry would be longer than 1 MiB,
+--     which whoever pops would drop, are left waiting for claims in PostgreSQL.
+-- Error TQ400: most is out of range.
+--
+-- An entry is 32 hex digits and a JSON array: [campaign, revision, task, attempt, leased_ms, key,
+-- payload], leased_ms in milliseconds since 1970. Let d be the 64 hex digits of HMAC-SHA256 over the
+-- array, keyed with the secret of the epoch. The first half of d precedes the array and
+-- authenticates it; the lease id is leased_ms and part of the second half, as a UUID of version 8
+-- (RFC 9562: of one's own kind), by which leases of the pool are told from those that agents draw. So
+-- who writes into Redis cannot make an entry, and who reads there learns no lease.
+--
+-- What is not named by an agent's beat within the front's pool_s goes back to waiting, see
+-- expire_ahead(); a report may come before that.
+--
+-- Locks: the rows of the tasks, none that somebody else has locked. Index: task_waiting, task_pkey.
+create or replace function taskq.lease_ahead(
+    p_epoch bigint,
+    p_campaign bigint,
+    p_most integer,
+    p_before integer default null,
+    out entries text[],
+    out rank integer
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    -- As in taskq/front/scripts/pop.lua, without the digits before the array.
+    v_most_bytes constant integer := 1048576 - 32;
+    v_secret bytea;
+    v_inner bytea;
+    v_outer bytea;
+    v_revision integer;
+    v_picked record;
+    v_now timestamptz;
+    v_now_ms bigint;
+    v_time text;
+begin
+    if coalesce(p_most not between 0 and 1000, true) then
+        raise exception '0 to 1000 tasks are leased at a time' using errcode = 'TQ400';
+    end if;
+    select f.secret into v_secret
+      from taskq.front f
+     where f.epoch = p_epoch
+       and f.epoch > 0;
+    if not found or not taskq.is_frontable(p_campaign) then
+        return;
+    end if;
+    select c.revision into v_revision from taskq.campaign c where c.campaign_id = p_campaign;
+    v_picked := taskq.pick(p_campaign, p_most, p_before, true);
+    if v_picked.tasks is null then
+        return;
+    end if;
+
+    v_now := clock_timestamp();
+    v_now_ms := extract(epoch from v_now) * 1000;
+    v_time := lpad(to_hex(v_now_ms), 12, '0');
+    v_inner := taskq.hmac_pad(v_secret, 54);
+    v_outer := taskq.hmac_pad(v_secret, 92);
+    with entry as materialized (
+        select p.task_id, p.ord,
+               json_build_array(
+                   p_campaign, v_revision, p.task_id, t.attempt + 1, v_now_ms, s.key, s.payload)::text
+                   as body
+          from unnest(v_picked.tasks) with ordinality as p (task_id, ord)
+          cross join lateral (
+              select t.attempt
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.task_id = p.task_id
+              offset 0
+          ) t
+          cross join lateral (
+              select s.key, s.payload
+                from taskq.spec s
+               where s.campaign_id = p_campaign
+                 and s.task_id = p.task_id
+              offset 0
+          ) s
+    ), sealed as materialized (
+        select e.*,
+               encode(sha256(v_outer || sha256(v_inner || convert_to(e.body, 'UTF8'))), 'hex')
+                   as digest
+          from entry e
+         where octet_length(e.body) <= v_most_bytes
+    ), moved as (
+        update taskq.task t
+           set status = 'working',
+               lease_id = (v_time || '8' || substr(e.digest, 33, 3)
+                           || '8' || substr(e.digest, 36, 15))::uuid,
+               session_id = 0,
+               claimed_at = v_now,
+               attempt = t.attempt + 1
+          from sealed e
+         where t.campaign_id = p_campaign
+           and t.task_id = e.task_id
+    ), counted as (
+        insert into taskq.delta (campaign_id, waiting, working)
+        select p_campaign, -count(*), count(*)
+          from sealed
+        having count(*) > 0
+    )
+    select array_agg(left(e.digest, 32) || e.body order by e.ord), v_picked.ranks[max(e.ord)]
+      into entries, rank
+      from sealed e;
+end
+$$;

@@ -1,0 +1,71 @@
+-- return_ahead(campaigns, tasks, leases, lost): tasks that were leased ahead, and that nobody has named, wait
+-- again at once, as if they had never been leased. One element of each array for a task.
+--
+-- lost: their entries are lost; they are not leased ahead again, see expire_ahead().
+-- Result: how many. What an agent has reported or named in a beat stays as it is.
+-- Error TQ400: arrays of unlike length, or with a null in them.
+--
+-- Locks: the rows of the tasks, none that somebody else has locked: these are left to the pool's
+-- deadline. Index: task_pkey, by look-ups only; see settle().
+create or replace function taskq.return_ahead(
+    p_campaigns bigint[],
+    p_tasks bigint[],
+    p_leases uuid[],
+    p_lost boolean default false
+)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_returned integer;
+begin
+    if (cardinality(p_tasks) = cardinality(p_campaigns)
+        and cardinality(p_leases) = cardinality(p_campaigns)
+        and array_position(p_campaigns, null) is null
+        and array_position(p_tasks, null) is null
+        and array_position(p_leases, null) is null) is not true
+    then
+        raise exception 'a campaign, a task and a lease for each that goes back'
+            using errcode = 'TQ400';
+    end if;
+    with held as materialized (
+        select t.campaign_id, t.task_id
+          from unnest(p_campaigns, p_tasks, p_leases) as r (campaign_id, task_id, lease_id)
+         cross join lateral (
+             select t.campaign_id, t.task_id
+               from taskq.task t
+              where t.campaign_id = r.campaign_id
+                and t.task_id = r.task_id
+                and t.lease_id = r.lease_id
+                and t.session_id = 0
+                and t.status::text = 'working'
+                for no key update skip locked
+         ) t
+    ), moved as (
+        update taskq.task t
+           set status = taskq.status_after(t.campaign_id, 'waiting'),
+               attempt = t.attempt - 1,
+               session_id = case when p_lost then 0 end
+          from held h
+         where t.campaign_id = h.campaign_id
+           and t.task_id = h.task_id
+     returning t.campaign_id, t.status
+    ), counted as (
+        insert into taskq.delta (campaign_id, waiting, working, cancelled)
+        select m.campaign_id, count(*) filter (where m.status = 'waiting'), -count(*),
+               count(*) filter (where m.status = 'cancelled')
+          from moved m
+         group by m.campaign_id
+    )
+    select count(*) into v_returned from moved;
+    return v_returned;
+end
+$$;

@@ -1,0 +1,25 @@
+"""A PostgreSQL of one's own, to be stopped and started, for the length of a block."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from taskq.embedded import Server
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    """Make an embedded server, which is up; stop and remove it afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="taskq-bench-"))
+    home.chmod(0o755)  # root's server runs as another user, who must get there
+    server = Server(home)
+    try:
+        server.up()
+        yield server
+    finally:
+        server.down(immediate=True)
+        shutil.rmtree(home)

@@ -1,0 +1,50 @@
+"""Start a server's process, and read what it says in its log."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from taskq.embedded.account import Account
+
+MAX_LOG_BYTES: Final = 16 * 1024 * 1024
+
+
+def launch(args: Sequence[str | Path], account: Account, log: Path) -> subprocess.Popen[bytes]:
+    """Start a program that outlives this process; what it says is appended to its log."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    output = os.open(log, flags, 0o600)
+    try:
+        process = account.launch(args, output)
+    finally:
+        os.close(output)
+    # Collected when it ends: as a zombie it would look alive to the next start.
+    threading.Thread(target=process.wait, name="taskq-server-reaper", daemon=True).start()
+    return process
+
+
+def rotated(log: Path) -> int:
+    """Set a log that has grown large aside; return where in the log the next words will stand."""
+    if not log.exists():
+        return 0
+    size = log.stat().st_size
+    if size <= MAX_LOG_BYTES:
+        return size
+    log.replace(log.with_name(f"{log.name}.1"))
+    return 0
+
+
+def said_since(log: Path, begin: int) -> str:
+    """Return what has been written to a log from a place on."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        return file.read(65_536).decode(errors="replace")
+
+
+def last_lines(said: str) -> str:
+    """Return the end of what was said, as part of a message."""
+    return "\n".join(f"  {line}" for line in said.strip().splitlines()[-5:])

@@ -1,0 +1,187 @@
+"""Start, find and stop a Redis for the front, beside the embedded PostgreSQL.
+
+It is as disposable as what it holds: nothing is saved, and a limit on its memory refuses writes
+rather than evicting entries that others count on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from taskq.embedded.account import Account, server_account
+from taskq.embedded.home import Home, default_home, write_file
+from taskq.embedded.launching import last_lines, launch, rotated, said_since
+from taskq.embedded.redis_program import locate_redis, runnable
+from taskq.errors import Conflict, Unavailable
+
+POLL_S: Final = 0.005
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 5.0
+MAX_MEMORY: Final = "256mb"
+"""Lists of the size that the refiller keeps are a few megabytes a campaign."""
+
+_SOCKET_NAME: Final = "redis.sock"
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+@dataclass(frozen=True, slots=True)
+class RedisInfo:
+    """A running server, and how to reach it."""
+
+    url: str
+    log_file: Path
+    pid: int
+    version_text: str
+    """Name and version, such as "Valkey 9.1.2"."""
+    started_now: bool
+
+
+class RedisServer:
+    """The Redis or Valkey server of one home directory.
+
+    It listens at a Unix socket that only its own user and root can reach, and runs until `down`,
+    whatever becomes of the process that started it. `home` is by default that of `Server`, and
+    the server runs as the same user.
+    """
+
+    def __init__(self, home: Path | None = None) -> None:
+        self.home = Home(Path(os.path.realpath(home or default_home())))
+
+    def up(self) -> RedisInfo:
+        """Return the running server; start it first if it is down. Many may call it at once.
+
+        Raises Unavailable when the start fails, ServerUnsuitable when there is no program that may
+        run here or the home cannot be used.
+        """
+        with self.home.usable():
+            running = self._running()
+            if running is not None:
+                return running
+            account = server_account(self.home.data)
+            self.home.make(account)
+            with self.home.locked():
+                running = self._running()
+                return running or self._start(account)
+
+    def down(self) -> bool:
+        """Stop the server and wait for its end; return whether there was one to stop.
+
+        Raises Conflict when it runs in another container.
+        """
+        with self.home.usable():
+            if self._running() is None:
+                return False
+            with self.home.locked(), _connected(self._state()) as server:
+                if server is None:
+                    return False
+                _stop(server, self.home)
+                return True
+
+    def status(self) -> RedisInfo | None:
+        """Return the server if it runs, else None; change nothing."""
+        with self.home.usable():
+            return self._running()
+
+    def _running(self) -> RedisInfo | None:
+        state = self._state()
+        with _connected(state) as server:
+            if server is None:
+                return None
+            return RedisInfo(
+                url=f"unix://{quote(os.fsencode(state['socket']))}",
+                log_file=self.home.redis_log,
+                pid=_pid(server),
+                version_text=str(state.get("version", "unknown")),
+                started_now=False,
+            )
+
+    def _start(self, account: Account) -> RedisInfo:
+        """Start the server; the caller holds the lock, and no server runs."""
+        program = runnable(locate_redis(), account, self.home)
+        folder = self.home.make_socket_dir(account)
+        path = folder / _SOCKET_NAME
+        state = {"socket": os.fspath(path), "version": program.version_text}
+        write_file(self.home.redis_state, json.dumps(state), 0o644)
+        args: list[str | Path] = [
+            *(program.path, "--port", "0", "--unixsocket", path, "--unixsocketperm", "700"),
+            *("--save", "", "--appendonly", "no", "--dir", folder, "--databases", "1"),
+            *("--maxmemory", MAX_MEMORY, "--maxmemory-policy", "noeviction"),
+        ]
+        begin = rotated(self.home.redis_log)
+        process = launch(args, account, self.home.redis_log)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            ended = process.poll() is not None
+            running = self._running()
+            if running is not None and running.pid == process.pid:
+                return replace(running, started_now=True)
+            if ended or time.monotonic() > deadline:
+                said = last_lines(said_since(self.home.redis_log, begin))
+                _kill(process)
+                raise Unavailable(
+                    f"{program.version_text} did not start. It said (in {self.home.redis_log}):\n"
+                    f"{said}"
+                )
+            time.sleep(POLL_S)
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state = json.loads(self.home.redis_state.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return state if isinstance(state, dict) else {}
+
+
+@contextlib.contextmanager
+def _connected(state: dict[str, Any]) -> Iterator[socket.socket | None]:
+    """Give a connection to the server that was started last, None if that listens no more."""
+    path = state.get("socket")
+    if not path:
+        yield None
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        try:
+            server.settimeout(STOP_TIMEOUT_S)
+            server.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            yield None
+        else:
+            yield server
+
+
+def _pid(server: socket.socket) -> int:
+    """Return the process at the other end: asked of the kernel, no pid is ever out of date."""
+    answer = server.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, _, _ = _CREDENTIALS.unpack(answer)
+    return int(pid)
+
+
+def _stop(server: socket.socket, home: Home) -> None:
+    """Stop the server at the other end of a connection, by force if it does not listen."""
+    pid = _pid(server)
+    if pid == 0:  # one that this process has no name for
+        raise Conflict(f"the Redis of {home.path} runs in another container: stop it there")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        with contextlib.suppress(TimeoutError, ConnectionResetError):
+            # The kernel closes what the process had open when that ends.
+            server.recv(1)
+            return
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

@@ -1,0 +1,61 @@
+"""Where a front is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from taskq.errors import UsageError
+
+_TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_HOW: Final = (
+    "write redis://HOST:PORT/DB, rediss://... for TLS, unix:///PATH, "
+    "and ?cluster=true for a Redis Cluster"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontAddress:
+    """The address of a Redis or Valkey server.
+
+    url: as redis-py reads it; may hold a password. told: for messages; holds none.
+    """
+
+    url: str = field(repr=False)
+    told: str
+    cluster: bool = False
+    has_password: bool = False
+
+    @classmethod
+    def parsed(cls, text: str) -> FrontAddress:
+        """Read `redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]`, `rediss://...` or `unix://[...@]/PATH`.
+
+        After a `?` there may be `cluster=true`, and for TLS `ssl_ca_certs`, `ssl_certfile` and
+        `ssl_keyfile`, which name files. Raise `UsageError`, which tells no password.
+        """
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise UsageError(f"not the address of a Redis server; {_HOW}") from None
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        cluster = options.pop("cluster", "false")
+        if parts.scheme == "unix":
+            told, fits = f"unix://{parts.path}", len(parts.path) > 1 and cluster == "false"
+        else:
+            bracketed = f"[{host}]" if host and ":" in host else host
+            told = f"{parts.scheme}://{bracketed}:{port or 6379}{parts.path.rstrip('/')}"
+            fits = (
+                parts.scheme in {"redis", "rediss"}
+                and bool(host)
+                and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
+            )
+        if not fits or cluster not in {"true", "false"}:
+            raise UsageError(f"{told!r:.200} is not the address of a Redis server; {_HOW}")
+        unknown = options.keys() - (_TLS_OPTIONS if parts.scheme == "rediss" else set())
+        if unknown:
+            raise UsageError(f"{told}: the option {min(unknown)!r:.80} is not known here; {_HOW}")
+        url = parts._replace(query=urlencode(options), fragment="").geturl()
+        return cls(url, told, cluster == "true", parts.password is not None)

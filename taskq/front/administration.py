@@ -1,0 +1,230 @@
+"""What an operator does with a front: look at it, flush it, have it stocked anew."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeVar
+
+from taskq.database import Database, array
+from taskq.errors import Conflict
+from taskq.exchanging import Fence, fence_arrays
+from taskq.front.address import FrontAddress
+from taskq.front.entries import FrontState
+from taskq.front.errors import FrontDown
+from taskq.front.keys import Keys
+from taskq.front.link import Link
+from taskq.front.lists import Lists
+
+LOOK_S: Final = 0.1
+#: Nobody's claim waits for it.
+ANSWER_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontList:
+    """A campaign's list. entries and low_water: None where Redis has none or does not answer.
+
+    leased_ahead: tasks that wait in the list, or were handed out and have not been named by an
+    agent's beat yet.
+    """
+
+    campaign: str
+    entries: int | None
+    low_water: int | None
+    leased_ahead: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrontReport:
+    """A front. epoch: 0 if there never was one; refilled: whether a refiller is at work.
+
+    version: of the server in Redis's place; None: it was not asked, or does not answer, and
+    `trouble` tells why. redis_epoch: None if nothing was begun there.
+    """
+
+    epoch: int
+    begun_at: datetime | None
+    refilled: bool
+    pool_s: float
+    version: str | None
+    redis_epoch: int | None
+    trouble: str | None
+    lists: list[FrontList]
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What a flush did. epoch: the new one. withdrawn: genuine entries that were in the lists.
+
+    returned: tasks that wait again; those of the other entries had been named or reported on.
+    """
+
+    epoch: int
+    withdrawn: int
+    returned: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stocked:
+    """What is there after a flush. entries: 0: nothing within the time given."""
+
+    lists: int
+    entries: int
+    took_s: float
+
+
+class _Contents(NamedTuple):
+    epoch: int | None
+    low_water: dict[int, int]
+    entries: dict[int, int | None]
+
+
+def report(database: Database, address: FrontAddress | None) -> FrontReport:
+    """Tell what PostgreSQL knows of the front and, given its address, what Redis holds."""
+    if address is None:
+        return asyncio.run(_report(database, None))
+    return _linked(address, lambda link: _report(database, link))
+
+
+def flush(database: Database, address: FrontAddress) -> Flushed:
+    """Begin a new epoch, take all entries out of the lists, and give their leases back.
+
+    Whatever ends it early, nothing is lost: the entries count no more, and tasks that were not
+    given back wait again after the pool's deadline. Raise `Conflict` if there is no front,
+    `FrontDown` if Redis does not answer, which is found out before anything is changed.
+    """
+    return _linked(address, lambda link: _flush(database, link))
+
+
+def rebuild(
+    database: Database, address: FrontAddress, *, within_s: float
+) -> tuple[Flushed, Stocked]:
+    """Flush, and wait until the refiller has put something into a list, or for so many seconds.
+
+    Raise as `flush`, and `Conflict` if no refiller is at work; nothing is changed then.
+    """
+    (known,) = database.rows("front_status")
+    if not known["refilled"]:
+        raise Conflict(
+            "no refiller is at work: start `taskq keeper --redis` or `taskq gateway --redis`; "
+            "nothing was changed"
+        )
+
+    async def work(link: Link) -> tuple[Flushed, Stocked]:
+        return await _flush(database, link), await _stocked(database, link, within_s)
+
+    return _linked(address, work)
+
+
+def _linked(address: FrontAddress, work: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
+        link = Link(address, ANSWER_S)
+        try:
+            return await work(link)
+        finally:
+            await link.close()
+
+    return asyncio.run(run())
+
+
+async def _report(database: Database, link: Link | None) -> FrontReport:
+    (known,) = database.rows("front_status")
+    contents = _Contents(None, {}, {})
+    version = trouble = None
+    if link is not None:
+        keys = Keys(known["name"])
+        try:
+            version = (await link.info(keys.state)).version
+            contents = await _contents(link, keys)
+        except FrontDown as error:
+            trouble = str(error)
+    lists = [
+        FrontList(
+            campaign=row["path"],
+            entries=contents.entries.get(row["campaign_id"]),
+            low_water=contents.low_water.get(row["campaign_id"]),
+            leased_ahead=row["leased"],
+        )
+        for row in database.rows("front_lists", campaigns=array(contents.low_water))
+    ]
+    return FrontReport(
+        epoch=known["epoch"],
+        begun_at=known["begun_at"],
+        refilled=known["refilled"],
+        pool_s=known["pool_s"],
+        version=version,
+        redis_epoch=contents.epoch,
+        trouble=trouble,
+        lists=lists,
+    )
+
+
+async def _flush(database: Database, link: Link) -> Flushed:
+    (row,) = database.rows("front")
+    old = FrontState.told(row, time.monotonic())
+    if old.epoch == 0:
+        raise Conflict(
+            "there is no front: `taskq keeper --redis` or `taskq gateway --redis` begins one"
+        )
+    before = Lists(link, old)
+    campaigns = await before.known()
+    (row,) = database.rows("begin_front", pool_s=old.pool_s)
+    new = FrontState.told(row, time.monotonic())
+    withdrawn = returned = 0
+    for campaign in campaigns:
+        fences = await _withdrawn(before, campaign)
+        withdrawn += len(fences)
+        returned += _returned(database, fences)
+    await Lists(link, new).begin()
+    return Flushed(new.epoch, withdrawn, returned)
+
+
+async def _stocked(database: Database, link: Link, within_s: float) -> Stocked:
+    begin = time.monotonic()
+    while True:
+        told = await _report(database, link)
+        filled = [one.entries for one in told.lists if one.entries]
+        took_s = time.monotonic() - begin
+        if (filled and told.redis_epoch == told.epoch) or took_s > within_s:
+            return Stocked(len(filled), sum(filled), took_s)
+        await asyncio.sleep(LOOK_S)
+
+
+async def _contents(link: Link, keys: Keys) -> _Contents:
+    epoch, low_water, _ = await _told(link, keys, [])
+    _, _, entries = await _told(link, keys, [*low_water])
+    return _Contents(epoch, low_water, entries)
+
+
+async def _told(link: Link, keys: Keys, campaigns: list[int]) -> _Contents:
+    answer = await link.run("contents", [keys.state, *map(keys.tasks, campaigns)], ())
+    try:
+        epoch, marks, lengths = answer
+        return _Contents(
+            None if epoch is None else int(epoch),
+            dict(zip(map(int, marks[::2]), map(int, marks[1::2]), strict=True)),
+            dict(zip(campaigns, lengths, strict=True)),
+        )
+    except (TypeError, ValueError):
+        raise FrontDown(
+            "what Redis holds is no front; `taskq front flush` begins it anew"
+        ) from None
+
+
+async def _withdrawn(lists: Lists, campaign: int) -> list[Fence]:
+    try:
+        return await lists.withdraw(campaign)
+    except FrontDown:  # it is no list, which `begin` will remove; or `begin` fails too, and tells
+        return []
+
+
+def _returned(database: Database, fences: list[Fence]) -> int:
+    """Give leases back; return how many were nobody's yet."""
+    returned: int = database.value("return_ahead", **fence_arrays(fences))
+    return returned

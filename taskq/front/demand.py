@@ -1,0 +1,70 @@
+"""How many tasks of a campaign to lease ahead: as many as are asked for in a few seconds.
+
+Pure: times are seconds on any clock that only goes forward.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+#: A list holds what is popped in so many seconds ...
+AHEAD_S: Final = 2.0
+#: ... at least and at most so many entries.
+LEAST: Final = 64
+MOST: Final = 20_000
+#: A rise is believed soon, since an empty list costs a claim each; a fall late.
+_RISE_S: Final = 0.5
+_FALL_S: Final = 4.0
+_MOST_RATE: Final = MOST / AHEAD_S
+#: What is assumed of a campaign that is asked for and not known yet.
+_FIRST_RATE: Final = LEAST / AHEAD_S
+
+
+class Demand:
+    """What is asked of one campaign, learned from how its list shrinks.
+
+    fresh_s: for how long an entry may lie in a list. A list is kept so short that it is used up
+    well within that, and is kept at all only if somebody asked for it within that time.
+    """
+
+    def __init__(self, fresh_s: float, now: float) -> None:
+        self.rate = 0.0
+        self._fresh_s = fresh_s
+        self._seen_at = now
+        self._asked_at = -math.inf
+
+    def wanted(self, now: float) -> None:
+        """Take in that somebody asked and found nothing."""
+        self._asked_at = now
+        self.rate = max(self.rate, _FIRST_RATE)
+
+    def seen(self, gone: int, now: float, *, emptied: bool) -> None:
+        """Take in how many entries went since the last time.
+
+        emptied: none is left, so more would have gone had there been more.
+        """
+        passed_s = now - self._seen_at
+        if passed_s <= 0:
+            return
+        self._seen_at = now
+        sample = gone / passed_s
+        inertia_s = _RISE_S if sample > self.rate else _FALL_S
+        learned = self.rate + (sample - self.rate) * -math.expm1(-passed_s / inertia_s)
+        if gone:
+            self._asked_at = now
+            if emptied:
+                learned = max(learned, 2 * self.rate, _FIRST_RATE)
+        self.rate = min(learned, _MOST_RATE)
+
+    def lasts(self, now: float) -> bool:
+        """Tell whether anybody asked lately."""
+        return now - self._asked_at < self._fresh_s
+
+    def target(self, now: float) -> int:
+        """Return how many entries the list should hold; 0: nobody asks."""
+        if not self.lasts(now):
+            return 0
+        # Where little is asked for, a list of the least length would be too old at its end.
+        least = min(LEAST, math.ceil(self.rate * self._fresh_s / 2))
+        return min(MOST, max(1, least, math.ceil(self.rate * AHEAD_S)))

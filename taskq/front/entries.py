@@ -1,0 +1,108 @@
+"""Entries: what stands in the lists, and how it is told from what only looks like it.
+
+An entry is 32 hex digits and a JSON array, as PostgreSQL wrote it (sql/functions/lease_ahead.sql).
+The digits are the first half of an HMAC-SHA256 over the array; the second half gives the lease id,
+which is not in Redis at all. Who can write there can repeat, move and drop entries, but not make
+one; who can read there learns no lease.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from taskq.database import Row
+from taskq.front.keys import Keys
+from taskq_agent.protocol import Task
+
+#: Seconds after which a task that was leased ahead, and that no agent names, waits again; until
+#: PostgreSQL has said otherwise.
+POOL_S: Final = 120.0
+#: Longer entries are dropped where they are found; no honest one comes near.
+MAX_ENTRY_BYTES: Final = 1 << 20
+_TAG: Final = 32
+
+
+class _Body(msgspec.Struct, array_like=True, gc=False):
+    campaign: int
+    revision: int
+    task: int
+    attempt: int
+    leased_ms: int
+    key: str
+    payload: msgspec.Raw
+
+
+_keys: Final = cache(Keys)
+_decode: Final = msgspec.json.Decoder(_Body).decode
+
+
+@dataclass(frozen=True, slots=True)
+class FrontState:
+    """What PostgreSQL says of the front.
+
+    epoch: 0 as long as there is none. pool_s: seconds for which a task stays leased to the pool.
+    offset_ms: what to add to the local monotonic clock to get PostgreSQL's.
+    """
+
+    name: str
+    epoch: int
+    secret: bytes = field(repr=False)
+    pool_s: float
+    offset_ms: float
+
+    @classmethod
+    def told(cls, row: Row, asked_at: float) -> FrontState:
+        """Take a row of the statement `front` or `begin_front`; asked_at: monotonic seconds.
+
+        PostgreSQL read its clock later than it was asked, so its time is never thought earlier than
+        it is, and an entry never younger.
+        """
+        offset_ms = row["now_ms"] - asked_at * 1000
+        return cls(row["name"], row["epoch"], bytes(row["secret"]), row["pool_s"], offset_ms)
+
+    @property
+    def keys(self) -> Keys:
+        """The names in Redis."""
+        return _keys(self.name)
+
+    def until(self, leased_ms: int) -> float:
+        """Return until when an entry may be handed out, in seconds of the local monotonic clock.
+
+        In the other half of its time the agent's first beat must reach PostgreSQL.
+        """
+        return (leased_ms - self.offset_ms) / 1000 + self.pool_s / 2
+
+
+class Entry(NamedTuple):
+    """A genuine entry, to be handed out until some time; raw: as it was popped."""
+
+    task: Task
+    raw: bytes
+    until: float
+
+
+def open_entry(raw: bytes, state: FrontState) -> Entry | None:
+    """Return an entry of this epoch, of whatever age; None if it is none.
+
+    The payload is `msgspec.Raw`, its JSON text: it is only passed on, and msgspec writes it as it
+    is. `msgspec.json.decode` makes an object of it.
+    """
+    body = raw[_TAG:]
+    digest = hmac.digest(state.secret, body, "sha256").hex()
+    if not hmac.compare_digest(digest[:_TAG].encode(), raw[:_TAG]):
+        return None
+    try:
+        one = _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None  # the secret is known to others, or PostgreSQL writes what we cannot read
+    time = f"{one.leased_ms:012x}"
+    lease = f"{time[:8]}-{time[8:]}-8{digest[32:35]}-8{digest[35:38]}-{digest[38:50]}"  # version 8
+    payload = cast("Mapping[str, Any]", one.payload)
+    task = Task(one.campaign, one.revision, one.task, one.key, one.attempt, lease, payload)
+    return Entry(task, raw, state.until(one.leased_ms))

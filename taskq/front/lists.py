@@ -1,0 +1,141 @@
+"""The lists of a front as those see them who fill and empty them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from taskq.exchanging import Fence
+from taskq.front.entries import FrontState, open_entry
+from taskq.front.errors import FrontDown
+from taskq.front.keys import Keys
+from taskq.front.link import Argument, Link
+
+#: Bytes of entries in one push, so that it is answered in time.
+PUSH_BYTES: Final = 1 << 20
+#: Calls after which a list that never gets empty is left alone.
+_MOST_CALLS: Final = 1_000
+_MOST_BEGINNINGS: Final = 5
+
+
+class Survey(NamedTuple):
+    """Entries of each list that was asked about, and campaigns that were asked for in vain."""
+
+    lengths: list[int]
+    wanted: list[int]
+
+
+class Lists:
+    """The lists of one epoch. All methods raise `FrontDown`, also where an answer makes no sense.
+
+    Where it is said that None or False tells of another epoch, nothing was changed.
+    """
+
+    def __init__(self, link: Link, state: FrontState) -> None:
+        self.state = state
+        self._link = link
+        self._keys: Keys = state.keys
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server is there. If so after an error: it has refused, nothing was done."""
+        return self._link.connected
+
+    async def survey(self, campaigns: Sequence[int]) -> Survey | None:
+        """Look at the lists; None: this is another epoch, or somebody has broken something."""
+        keys = [self._keys.state, self._keys.wanted, self._keys.wake]
+        keys += map(self._keys.tasks, campaigns)
+        answer = await self._link.run("survey", keys, [self.state.epoch])
+        if answer is None:
+            return None
+        try:
+            lengths, wanted = answer
+            found = Survey([*map(int, lengths)], [*map(int, wanted)])
+        except (TypeError, ValueError):
+            raise _senseless(answer) from None
+        if len(found.lengths) != len(campaigns):
+            raise _senseless(answer)
+        return found
+
+    async def known(self) -> list[int]:
+        """Return the campaigns that have lists, whoever has filled them."""
+        answer = await self._link.run("contents", [self._keys.state], ())
+        try:
+            _, marks, _ = answer
+            return [*map(int, marks[::2])]
+        except (TypeError, ValueError):
+            raise _senseless(answer) from None
+
+    async def push(
+        self, campaign: int, low_water: int, entries: Sequence[bytes], *, first: bool = False
+    ) -> bool:
+        """Add entries in the order in which they are to be popped; False: this is another epoch.
+
+        first: before all that are there. See `parts` for how many to add at a time.
+        """
+        keys = [self._keys.state, self._keys.tasks(campaign)]
+        side = "left" if first else "right"
+        words: list[Argument] = [self.state.epoch, campaign, low_water, side]
+        words += entries
+        return await self._link.run("push", keys, words) is not None
+
+    async def withdraw(self, campaign: int) -> list[Fence]:
+        """Take all entries out of a list; return the genuine ones."""
+        fences: list[Fence] = []
+        for _ in range(_MOST_CALLS):
+            answer = await self._link.run("withdraw", [self._keys.tasks(campaign)], ())
+            try:
+                entries, left = answer
+            except (TypeError, ValueError):
+                raise _senseless(answer) from None
+            fences += self.fences(entries)
+            if not left:
+                break
+        return fences
+
+    def fences(self, entries: Iterable[bytes]) -> list[Fence]:
+        """Return what the genuine ones of some entries name."""
+        opened = (open_entry(raw, self.state) for raw in entries)
+        return [
+            Fence(entry.task.campaign, entry.task.task, entry.task.lease)
+            for entry in opened
+            if entry is not None
+        ]
+
+    async def forget(self, campaigns: Sequence[int]) -> None:
+        """Leave out lists that are empty."""
+        keys = [self._keys.state, *map(self._keys.tasks, campaigns)]
+        await self._link.run("forget", keys, [self.state.epoch, *campaigns])
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until a list runs low, for so many seconds at most."""
+        await self._link.wait(self._keys.wake, seconds)
+
+    async def begin(self) -> None:
+        """Empty all lists, and let this be the epoch."""
+        campaigns: list[int] = []
+        for _ in range(_MOST_BEGINNINGS):
+            keys = [self._keys.state, self._keys.wanted, self._keys.wake]
+            keys += map(self._keys.tasks, campaigns)
+            missing = await self._link.run("begin", keys, [self.state.epoch, *campaigns])
+            if not missing:
+                return
+            campaigns += map(int, missing)
+        raise FrontDown("somebody else goes on writing to the front while it is emptied")
+
+
+def parts(entries: Iterable[bytes]) -> list[list[bytes]]:
+    """Return entries, 1000 at most, in parts that can each be pushed within the time there is."""
+    made: list[list[bytes]] = []
+    room = 0
+    for entry in entries:
+        if room < len(entry):
+            made.append([])
+            room = PUSH_BYTES
+        made[-1].append(entry)
+        room -= len(entry)
+    return made
+
+
+def _senseless(answer: Any) -> FrontDown:
+    return FrontDown(f"the front does not answer as it should: {answer!r:.200}")

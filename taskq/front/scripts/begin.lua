@@ -1,0 +1,31 @@
+-- begin: empties the front and sets its epoch.
+--
+-- KEYS: state, wanted, wake, then lists. ARGV: epoch, then the campaign of each list.
+-- Result: {} when it is done; else the campaigns that have lists which were not given. Nothing has
+-- been done then: call again with these as well.
+--
+-- The marks in the state tell which lists there are, so no keys are searched for. A state that is none,
+-- or that nobody but a vandal can have filled so, is dropped with all that it tells.
+local MAX_LISTS = 10000
+
+local given = {}
+for at = 2, #ARGV do
+    given[ARGV[at]] = true
+end
+local missing = {}
+if redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HLEN', KEYS[1]) <= MAX_LISTS then
+    for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+        local campaign = string.match(field, '^low:(%d+)$')
+        if campaign and #campaign < 19 and not given[campaign] then
+            missing[#missing + 1] = campaign
+        end
+    end
+end
+if #missing > 0 then
+    return missing
+end
+for _, key in ipairs(KEYS) do
+    redis.call('UNLINK', key)
+end
+redis.call('HSET', KEYS[1], 'epoch', ARGV[1])
+return missing

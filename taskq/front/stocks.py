@@ -1,0 +1,228 @@
+"""What the lists of a front hold, as far as its refiller knows, and what to do about it.
+
+Pure: times are seconds on any clock that only goes forward. A rank is a negated priority, so the
+least goes first; the rank of a list is the largest of its entries'.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from taskq.front.demand import Demand
+
+#: Tasks leased at a time; fewer would cost more each.
+MOST_CHUNK: Final = 1_000
+#: Bytes of entries leased at a time, and in a list.
+_CHUNK_BYTES: Final = 4 << 20
+_LIST_BYTES: Final = 64 << 20
+#: Campaigns with a list, and campaigns asked for that may get one, at a time.
+MOST_LISTS: Final = 1_000
+#: Of entries whose rank is not known: nothing overtakes them.
+_UNKNOWN_RANK: Final = -32_768
+
+
+class Lease(NamedTuple):
+    """What to lease next: so many tasks at most; ahead: only those of a lower rank than that."""
+
+    campaign: int
+    most: int
+    ahead: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Entries that were pushed together, or what is left of them."""
+
+    entries: int
+    rank: int
+    pushed_at: float
+
+
+class Stock:
+    """The list of one campaign.
+
+    servable: its tasks may be leased, and there were some the last time. overtaken: some that wait
+    go before some that are in the list.
+    """
+
+    def __init__(self, fresh_s: float, now: float) -> None:
+        self.demand = Demand(fresh_s, now)
+        self.length = 0
+        self.servable = False
+        self.overtaken = False
+        self._entry_bytes = 1.0
+        self._batches: deque[_Batch] = deque()
+        self._filling = False
+
+    @property
+    def rank(self) -> int:
+        """The largest rank in the list."""
+        return max((batch.rank for batch in self._batches), default=_UNKNOWN_RANK)
+
+    @property
+    def oldest_at(self) -> float | None:
+        """When the oldest entry was pushed; None: there is none."""
+        return min((batch.pushed_at for batch in self._batches), default=None)
+
+    def put(
+        self, entries: int, rank: int, now: float, *, size: int = 0, first: bool = False
+    ) -> None:
+        """Take in that entries of a size, in bytes, were pushed; first: before all others."""
+        self._entry_bytes = max(1.0, self._entry_bytes / 2, size / entries)
+        batch = _Batch(entries, rank, now)
+        if first:
+            self._batches.appendleft(batch)
+        else:
+            self._batches.append(batch)
+        self.length += entries
+
+    def seen(self, length: int, now: float) -> bool:
+        """Take in how long the list is; return whether that can be."""
+        gone = self.length - length
+        if gone < 0:
+            return False
+        self.demand.seen(gone, now, emptied=length == 0)
+        self.length = length
+        while gone:
+            batch = self._batches.popleft()
+            if batch.entries > gone:
+                self._batches.appendleft(replace(batch, entries=batch.entries - gone))
+            gone = max(0, gone - batch.entries)
+        return True
+
+    def clear(self) -> None:
+        """Take in that the list is gone."""
+        self._batches.clear()
+        self.length = 0
+        self.overtaken = self._filling = False
+
+    def chunk(self, missing: int) -> int:
+        """Return how many of the missing entries to lease in one statement."""
+        return min(missing, MOST_CHUNK, max(1, int(_CHUNK_BYTES / self._entry_bytes)))
+
+    def low_water(self, now: float) -> int:
+        """Return the length below which the list has to be filled up."""
+        # In small steps, since claims may have to wait while the database is at work for long; in
+        # smaller ones it would be at work nearly always.
+        return self._target(now) * 7 // 8
+
+    def missing(self, now: float) -> int:
+        """Return how many entries to add, none until the list is low or overtaken."""
+        target = self._target(now)
+        if self.overtaken:
+            rank = self.rank
+            before = sum(batch.entries for batch in self._batches if batch.rank < rank)
+            return max(0, max(target, 1) - before)
+        if self.length <= self.low_water(now):
+            self._filling = True
+        if self.length >= target:
+            self._filling = False
+        return target - self.length if self._filling and self.servable else 0
+
+    def _target(self, now: float) -> int:
+        return min(self.demand.target(now), int(_LIST_BYTES / self._entry_bytes))
+
+
+class Stocks:
+    """The lists of all campaigns. fresh_s: for how long an entry may lie in a list."""
+
+    def __init__(self, fresh_s: float) -> None:
+        self._fresh_s = fresh_s
+        self._stocks: dict[int, Stock] = {}
+        self._asked_for: set[int] = set()
+
+    def __getitem__(self, campaign: int) -> Stock:
+        """Return the list of a campaign that has one."""
+        return self._stocks[campaign]
+
+    def __contains__(self, campaign: int) -> bool:
+        return campaign in self._stocks
+
+    def campaigns(self) -> list[int]:
+        """Return all campaigns with a list, be it empty."""
+        return list(self._stocks)
+
+    def inherit(self, campaign: int, length: int, now: float) -> None:
+        """Take over a list as it is; how old its entries are is unknown."""
+        stock = self._stocks.setdefault(campaign, Stock(self._fresh_s, now))
+        stock.servable = True
+        stock.demand.wanted(now)
+        if length:
+            stock.put(length, _UNKNOWN_RANK, now - self._fresh_s / 2)
+
+    def wanted(self, campaigns: Iterable[int], now: float) -> None:
+        """Take in which campaigns were asked for in vain."""
+        for campaign in campaigns:
+            if campaign in self._stocks:
+                self._stocks[campaign].demand.wanted(now)
+                if not self._stocks[campaign].servable:
+                    self._asked_for.add(campaign)
+            elif len(self._stocks) + len(self._asked_for) < MOST_LISTS:
+                self._asked_for.add(campaign)
+
+    def doubtful(self) -> list[int]:
+        """Return the campaigns that were asked for and may or may not have something to lease."""
+        return list(self._asked_for)
+
+    def servable(self, campaigns: Collection[int], now: float) -> None:
+        """Take in which of the doubtful ones may be leased from."""
+        for campaign in self._asked_for.intersection(campaigns):
+            if campaign not in self._stocks:
+                self._stocks[campaign] = Stock(self._fresh_s, now)
+                self._stocks[campaign].demand.wanted(now)
+            self._stocks[campaign].servable = True
+        self._asked_for.clear()
+
+    def next(self, now: float) -> Lease | None:
+        """Return what to lease next: for the list that would be empty first."""
+        urgent: tuple[float, int, Stock, int] | None = None
+        for campaign, stock in self._stocks.items():
+            missing = stock.missing(now)
+            if missing:
+                lasts_s = stock.length / stock.demand.rate if stock.demand.rate else 0.0
+                if urgent is None or lasts_s < urgent[0]:
+                    urgent = lasts_s, campaign, stock, missing
+        if urgent is None:
+            return None
+        _, campaign, stock, missing = urgent
+        return Lease(campaign, stock.chunk(missing), stock.rank if stock.overtaken else None)
+
+    def old(self, now: float) -> list[int]:
+        """Return the campaigns whose lists have entries that nobody has taken for too long."""
+        return [
+            campaign
+            for campaign, stock in self._stocks.items()
+            if stock.oldest_at is not None and now - stock.oldest_at > self._fresh_s
+        ]
+
+    def overtaken(self, campaigns: Collection[int]) -> None:
+        """Take in which campaigns have tasks waiting that go before some in their lists."""
+        for campaign, stock in self._stocks.items():
+            stock.overtaken = stock.length > 0 and campaign in campaigns
+
+    def told(self) -> list[tuple[int, int, int]]:
+        """Return (campaign, entries, rank) of each list that holds some."""
+        return [
+            (campaign, stock.length, stock.rank)
+            for campaign, stock in self._stocks.items()
+            if stock.length
+        ]
+
+    def clear(self) -> None:
+        """Take in that all lists are gone; what is asked for is still known."""
+        for stock in self._stocks.values():
+            stock.clear()
+
+    def forget(self, now: float) -> list[int]:
+        """Leave out the empty lists that nobody asks for; return their campaigns."""
+        unused = [
+            campaign
+            for campaign, stock in self._stocks.items()
+            if not stock.length and not stock.demand.lasts(now)
+        ]
+        for campaign in unused:
+            del self._stocks[campaign]
+        return unused

@@ -1,0 +1,166 @@
+"""What the cases of the front are measured with: the load, the Redis, the unrest."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from taskq.bench import cases
+from taskq.bench.gateways import running_gateways, running_keeper
+from taskq.bench.herd import sessions
+from taskq.bench.herd.herd import Herd
+from taskq.bench.herd.work import Address, Work
+from taskq.bench.latencies import share_within
+from taskq.bench.redis import Redis, running_redis
+from taskq.bench.stage import CAMPAIGN, Stage
+from taskq.bench.unrest import unrest
+from taskq.database import Database
+from taskq.errors import Unavailable
+from taskq_agent.protocol import DONE
+from tests.backstage import Backstage, value
+from tests.http_gateway import TOKEN, HttpGateway, Reply, gateway_of
+from tests.memory_queue import MemoryQueue
+
+AGENTS = 4
+DUE = Work(AGENTS, processes=2, rate=200.0, random=True, spooled=True)
+ALONE = Work(1, enrol=TOKEN, rate=100.0, random=True, spooled=True)
+SOON_S = 20.0
+STALL_S = 0.5
+
+
+@pytest.fixture
+def gateway() -> Iterator[HttpGateway]:
+    with gateway_of(MemoryQueue({"n": number} for number in range(2_000))) as serving:
+        yield serving
+
+
+@pytest.fixture
+def redis() -> Iterator[Redis]:
+    with running_redis() as started:
+        yield started
+
+
+@pytest.fixture
+def stage(database: Database) -> Stage:
+    return Stage(database, lambda _: None)
+
+
+def once(then: Callable[[], Reply | None], after: int) -> Callable[[str], Reply | None]:
+    """Return a misfortune that befalls one exchange, after so many others."""
+    left = iter(range(after + 1))
+    lock = threading.Lock()
+
+    def misfortune(path: str) -> Reply | None:
+        with lock:
+            number = next(left, None) if path == "/v1/exchange" else None
+        return then() if number == after else None
+
+    return misfortune
+
+
+def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: HttpGateway) -> None:
+    """A gateway that stalls is not asked less for it: all that it delays is late."""
+
+    def stall() -> None:
+        time.sleep(STALL_S)
+
+    with Herd(ALONE, [Address("127.0.0.1", gateway.port)]) as herd:
+        herd.warm(0)
+        gateway.misfortune = once(stall, after=0)
+        seen = herd.watch(2 * STALL_S)
+    # 50 are due in that time, of which four fifths have waited for more than a tenth of it.
+    late = (1 - share_within(seen.latencies, STALL_S / 10)) * sum(seen.latencies)
+    assert late >= 15
+
+
+def test_what_was_only_claimed_is_reported_when_told_to(stage: Stage, tmp_path: Path) -> None:
+    """Nothing before; then all of it, once, and the database agrees."""
+    stage.seed(5_000)
+    credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
+    with (
+        running_gateways(stage.database.dsn, 1, tmp_path) as gateways,
+        Herd(DUE, gateways.addresses, credentials) as herd,
+    ):
+        herd.wait(lambda tally: tally.claimed >= 10 * AGENTS, SOON_S)
+        assert stage.done() == herd.tally().reported == 0
+        tally = herd.deliver()
+    assert tally.claimed == tally.reported == stage.done() >= 10 * AGENTS
+    assert (tally.delivered, tally.errors) == (AGENTS, {})
+
+
+def test_agents_in_a_closed_loop_deliver_what_they_hold(stage: Stage, tmp_path: Path) -> None:
+    """So that the counts of a run can be compared with the table."""
+    stage.seed(5_000)
+    credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
+    with (
+        running_gateways(stage.database.dsn, 1, tmp_path) as gateways,
+        Herd(Work(AGENTS), gateways.addresses, credentials) as herd,
+    ):
+        herd.warm(0)
+        tally = herd.deliver()
+    assert tally.claimed == tally.reported == stage.done()
+    assert stage.client.campaign(CAMPAIGN).status().working == 0
+
+
+def test_a_report_without_a_verdict_is_delivered_again(gateway: HttpGateway) -> None:
+    """A gateway whose database is away may answer the claim alone."""
+    without = Reply(200, b'{"acks": [], "tasks": []}')
+    gateway.misfortune = once(lambda: without, after=3)
+    work = replace(ALONE, spooled=False, rate=None, random=False)
+    with Herd(work, [Address("127.0.0.1", gateway.port)]) as herd:
+        herd.wait(lambda tally: tally.empty == 1 and tally.claimed >= 10, SOON_S)
+        tally = herd.deliver()
+    assert tally.claimed == tally.reported
+    done = [entry for entry in gateway.queue.tasks.values() if entry.accepted]
+    assert len(done) == tally.reported
+    assert {report.outcome for entry in done for report in entry.accepted} == {DONE}
+
+
+def test_redis_can_be_flushed_killed_and_started_again(redis: Redis) -> None:
+    """It counts the tasks of all lists, and comes back empty at the same address."""
+    url = redis.url
+    redis.ask("rpush", "taskq:{a}:tasks:1", "entry", "entry")
+    redis.ask("rpush", "taskq:{b}:tasks:7", "entry")
+    assert redis.entries() == 3
+    redis.flush()
+    assert redis.entries() == 0
+    redis.ask("rpush", "taskq:{a}:tasks:1", "entry")
+    redis.kill()
+    with pytest.raises(OSError, match="refused"):
+        redis.entries()
+    redis.start()
+    assert (redis.entries(), redis.url) == (0, url)
+
+
+def test_a_redis_that_does_not_start_says_why(tmp_path: Path) -> None:
+    """It is told what the server has said."""
+    (tmp_path / "redis.sock").mkdir()
+    with pytest.raises(Unavailable, match=r"(?s)does not answer: .*socket"):
+        Redis(tmp_path)
+
+
+def test_a_keeper_that_ends_by_itself_is_noticed(stage: Stage, tmp_path: Path) -> None:
+    """A front that nobody fills would be measured as one that does not help."""
+    with (
+        pytest.raises(Unavailable, match=r"the keeper has ended: (?s:.*)no-such-option"),
+        running_keeper(stage.database.dsn, tmp_path, ["--no-such-option"]) as keeper,
+    ):
+        keeper.wait()
+
+
+def test_unrest_ends_with_its_block(stage: Stage, backstage: Backstage) -> None:
+    """What is measured afterwards in turn is measured on a quiet server."""
+    mine = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    with unrest(stage.database):
+        assert value(backstage, f"select count(*) {mine} and backend_xmin is not null") >= 1
+    assert value(backstage, f"select count(*) {mine} and state <> 'idle'") == 0
+
+
+def test_the_group_of_the_front_names_its_cases() -> None:
+    """`taskq bench front` prints the whole table."""
+    assert cases.chosen(["front"]) == [name for name in cases.CASES if name.startswith("front-")]

@@ -1,0 +1,213 @@
+"""The refiller in trouble: whatever happens to Redis or PostgreSQL costs time only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.database import Database
+from taskq.embedded import Server
+from taskq.front.address import FrontAddress
+from taskq.front.demand import LEAST
+from taskq.front.thread import refilling
+from taskq_agent.protocol import DONE, Task
+from tests.agent_double import Claimed, report_of
+from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.fixtures.front import Popper, Refill, in_pool
+from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
+from tests.fixtures.queues import Hire
+from tests.fixtures.redis_servers import RedisServer
+from tests.support import wait_until
+
+NEVER_RUN = Handler("command", argv=("true",))
+TASKS = 400
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that may be leased from, with tasks."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    campaign.seed({"n": n} for n in range(TASKS))
+    return campaign
+
+
+@pytest.fixture
+def finish(
+    campaign: Campaign, popper: Popper, hire: Hire, backstage: Backstage
+) -> Callable[[], None]:
+    """Give a function that works through the campaign by popping.
+
+    What gets lost is back in a second, and is not leased ahead again but claimed in PostgreSQL.
+    """
+    only_lost = "select bool_and(session_id = 0) from taskq.task where status = 'waiting'"
+
+    def finish_all() -> None:
+        agent = hire(campaign.path)
+        backstage.execute("update taskq.front set pool_s = 1")
+
+        def work() -> bool:
+            tasks: list[Task] | list[Claimed] = popper.pop(campaign.campaign_id, 50)
+            if not tasks:
+                backstage.execute("select taskq.expire_ahead()")
+                tasks = agent.claim(50) if value(backstage, only_lost) else []
+            reports = [report_of(one, DONE, result={}, session=agent.session) for one in tasks]
+            assert len(agent.exchange(reports)["acks"] or ()) == len(tasks)
+            return campaign.status().done == TASKS
+
+        wait_until(work, timeout_s=30, on_timeout=lambda: str(campaign.status()))
+
+    return finish_all
+
+
+def flush_all(popper: Popper, _campaign: int) -> None:
+    popper.server.admin.flushall()
+
+
+def restart(popper: Popper, _campaign: int) -> None:
+    popper.server.kill()
+    popper.server.start()
+
+
+def restore(popper: Popper, campaign: int) -> None:
+    """Bring back an old snapshot, with entries that have been popped since."""
+    popper.server.admin.save()
+    popper.pop(campaign, 10)
+    restart(popper, campaign)
+
+
+def push_garbage(popper: Popper, campaign: int) -> None:
+    popper.server.admin.rpush(popper.keys.tasks(campaign), *["garbage"] * 10)
+
+
+def triple(popper: Popper, campaign: int) -> None:
+    key = popper.keys.tasks(campaign)
+    popper.server.admin.rpush(key, *popper.server.admin.lrange(key, 0, -1) * 2)
+
+
+def turn_list_into_text(popper: Popper, campaign: int) -> None:
+    popper.server.admin.set(popper.keys.tasks(campaign), "x")
+
+
+def turn_wake_into_text(popper: Popper, _campaign: int) -> None:
+    popper.server.admin.set(popper.keys.wake, "x")
+
+
+def turn_state_into_text(popper: Popper, _campaign: int) -> None:
+    popper.server.admin.set(popper.keys.state, "x")
+
+
+def turn_wanted_into_text(popper: Popper, _campaign: int) -> None:
+    popper.server.admin.set(popper.keys.wanted, "x")
+
+
+def set_back_epoch(popper: Popper, _campaign: int) -> None:
+    popper.server.admin.hset(popper.keys.state, "epoch", 0)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        flush_all,
+        restart,
+        restore,
+        push_garbage,
+        triple,
+        turn_list_into_text,
+        turn_state_into_text,
+        turn_wake_into_text,
+        turn_wanted_into_text,
+        set_back_epoch,
+    ],
+)
+def test_front_goes_on_by_itself_in_a_new_epoch_and_nothing_is_lost(
+    spoil: Callable[[Popper, int], None],
+    stocked: int,
+    popper: Popper,
+    finish: Callable[[], None],
+    backstage: Backstage,
+) -> None:
+    """Whatever happens to Redis; what was in its lists comes back with the pool's deadline."""
+    spoil(popper, stocked)
+    wait_until(lambda: popper.state.epoch > 1)
+    wait_until(lambda: popper.state.epoch == popper.epoch_there)
+    finish()
+    done = value(backstage, "select count(*) from taskq.attempt where outcome = 'done'")
+    assert (done, in_pool(backstage)) == (TASKS, 0)
+    assert_counts_are_true(backstage)
+
+
+def test_while_redis_is_down_postgresql_serves_and_then_the_front_again(
+    stocked: int, campaign: Campaign, popper: Popper, hire: Hire, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so once, and once that it is over."""
+    with caplog.at_level(logging.WARNING, "taskq.front"):
+        popper.server.kill()
+        wait_until(lambda: "refilling must wait" in caplog.text)
+        assert len(hire(campaign.path).claim(10)) == 10
+        popper.server.start()
+        popper.stock(stocked)
+        wait_until(lambda: "refilling works again" in caplog.text)
+    assert caplog.text.count("refilling must wait") == 1
+
+
+@pytest.mark.usefixtures("stocked")
+def test_refiller_that_cannot_reach_redis_leaves_it_to_another(
+    popper: Popper, backstage: Backstage
+) -> None:
+    """It claims to have nothing in stock, and does not renew its term."""
+    wait_until(lambda: value(backstage, "select count(*) from taskq.front_list") == 1)
+    popper.server.kill()
+    wait_until(lambda: value(backstage, "select count(*) from taskq.front_list") == 0)
+    over = "select until < clock_timestamp() from taskq.front_refiller"
+    wait_until(lambda: value(backstage, over))
+
+
+def test_what_a_server_without_memory_refuses_waits_again_at_once(
+    campaign: Campaign,
+    popper: Popper,
+    refill: Refill,
+    backstage: Backstage,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Not after the deadline only."""
+    admin = popper.server.admin
+    with caplog.at_level(logging.WARNING, "taskq.front"):
+        refill(3_600.0)
+        wait_until(lambda: popper.epoch_there > 0)
+        with admin.pipeline(transaction=True) as both:
+            both.sadd(popper.keys.wanted, campaign.campaign_id)
+            both.config_set("maxmemory", 1)
+            both.execute()
+        wait_until(lambda: "refilling must wait" in caplog.text)
+    wait_until(lambda: in_pool(backstage) == 0)
+    assert campaign.status().waiting == TASKS
+    assert_counts_are_true(backstage)
+
+
+def test_lists_outlive_a_restart_of_postgresql(
+    own_server: Server,  # noqa: F811  # the fixture
+    redis_server: RedisServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is in them can be handed out meanwhile; then they are filled, in the same epoch."""
+    with closing(Database(own_server.up().dsn).open()) as database:
+        campaign = Client(database).create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+        campaign.seed({"n": n} for n in range(TASKS))
+        popper = Popper(database, redis_server)
+        with (
+            caplog.at_level(logging.WARNING, "taskq.front"),
+            refilling(database, FrontAddress.parsed(redis_server.url)),
+        ):
+            popper.stock(campaign.campaign_id)
+            there = popper.keys.tasks(campaign.campaign_id)
+            own_server.down(immediate=True)
+            wait_until(lambda: "refilling must wait" in caplog.text)
+            assert redis_server.admin.llen(there) == LEAST
+            redis_server.admin.lpop(there, LEAST)
+            own_server.up()
+            wait_until(lambda: redis_server.admin.llen(there) >= LEAST)
+        assert popper.state.epoch == popper.epoch_there == 1

@@ -1,0 +1,207 @@
+"""The refiller: lists follow what is asked for, what may be handed out, and in which order."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, Seed
+from taskq.front.demand import LEAST
+from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+from tests.command_line import TIMEOUT_S, CommandLine
+from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
+from tests.support import wait_until
+
+NEVER_RUN = Handler("command", argv=("true",))
+TASKS = 400
+SOON_S = 2.0
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that may be leased from, with tasks."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    campaign.seed({"n": n} for n in range(TASKS))
+    return campaign
+
+
+def test_campaign_that_is_asked_for_is_stocked_in_order(
+    stocked: int, popper: Popper, backstage: Backstage
+) -> None:
+    """With entries that PostgreSQL has leased before, first seeded first."""
+    tasks = popper.pop(stocked, LEAST)
+    rows = backstage.execute(
+        "select task_id, lease_id::text as lease, attempt from taskq.task"
+        " where session_id = 0 and status = 'working' order by task_id limit %s",
+        [LEAST],
+    ).fetchall()
+    assert [(one.task, one.lease, one.attempt) for one in tasks] == [
+        (row["task_id"], row["lease"], 1) for row in rows
+    ]
+    assert_counts_are_true(backstage)
+
+
+def test_campaign_that_nobody_asks_for_is_left_alone(
+    campaign: Campaign, queue: Client, popper: Popper, refill: Refill
+) -> None:
+    """A front costs nothing where it is not used."""
+    other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
+    other.seed([{"n": 0}])
+    refill()
+    popper.stock(campaign.campaign_id)
+    assert popper.length(other.campaign_id) == 0
+    assert other.status().waiting == 1
+
+
+def test_depth_follows_demand(
+    campaign: Campaign, popper: Popper, refill: Refill, backstage: Backstage
+) -> None:
+    """Many are popped: the list becomes long. Nobody pops: the pool empties by itself."""
+    campaign.seed({"more": n} for n in range(20_000))
+    refill()
+    number = campaign.campaign_id
+
+    def popped_and_long() -> bool:
+        popper.pop(number, 20)
+        return popper.length(number) > 8 * LEAST
+
+    wait_until(popped_and_long)
+    wait_until(lambda: popper.length(number) == 0, timeout_s=POOL_S)
+    wait_until(lambda: campaign.status().waiting + in_pool(backstage) == campaign.status().total)
+    assert_counts_are_true(backstage)
+
+
+def test_what_nobody_takes_waits_again(
+    stocked: int, campaign: Campaign, popper: Popper, backstage: Backstage
+) -> None:
+    """The pool is empty long before its deadline, and no attempt is counted."""
+    wait_until(lambda: in_pool(backstage) == 0, timeout_s=POOL_S)
+    assert popper.length(stocked) == 0
+    assert campaign.status().waiting == TASKS
+    assert value(backstage, "select max(attempt) from taskq.task") == 0
+    assert_counts_are_true(backstage)
+
+
+def test_of_two_refillers_one_acts_and_the_other_takes_over(
+    campaign: Campaign, popper: Popper, refill: Refill, backstage: Backstage
+) -> None:
+    """In the same epoch and with the lists as they are, once the term of the first is over."""
+    first = refill()
+    popper.stock(campaign.campaign_id)
+    holder = value(backstage, "select holder from taskq.front_refiller")
+    refill()
+    first.close()
+    left = popper.length(campaign.campaign_id)
+    assert left >= LEAST
+    assert len(popper.pop(campaign.campaign_id, left)) == left
+    backstage.execute("update taskq.front_refiller set until = clock_timestamp()")
+    wait_until(lambda: popper.length(campaign.campaign_id) >= LEAST)
+    assert value(backstage, "select holder from taskq.front_refiller") != holder
+    assert popper.state.epoch == popper.epoch_there == 1
+
+
+def test_list_that_another_refiller_has_left_is_taken_care_of(
+    campaign: Campaign, popper: Popper, refill: Refill, backstage: Backstage
+) -> None:
+    """Though nobody asks for it any more, its tasks are given back."""
+    first = refill()
+    popper.stock(campaign.campaign_id)
+    first.close()
+    backstage.execute("update taskq.front_refiller set until = clock_timestamp()")
+    refill()
+    # It may fill the list once more, as long as it takes what it has found for demand.
+    wait_until(
+        lambda: in_pool(backstage) == popper.length(campaign.campaign_id) == 0, timeout_s=POOL_S
+    )
+
+
+def pause(campaign: Campaign) -> None:
+    campaign.pause()
+
+
+def cancel(campaign: Campaign) -> None:
+    campaign.cancel()
+
+
+def limit(campaign: Campaign) -> None:
+    campaign.change(replace(campaign.spec(), max_running=5))
+
+
+def keep_from_front(campaign: Campaign) -> None:
+    campaign.change(replace(campaign.spec(), front=False))
+
+
+@pytest.mark.parametrize("close", [pause, cancel, limit, keep_from_front])
+@pytest.mark.usefixtures("stocked")
+def test_campaign_that_is_closed_leaves_the_lists_at_once(
+    close: Callable[[Campaign], None], campaign: Campaign, popper: Popper, backstage: Backstage
+) -> None:
+    """Its leases are given back in one statement."""
+    leased = [
+        row["task_id"]
+        for row in backstage.execute("select task_id from taskq.task where session_id = 0")
+    ]
+    close(campaign)
+    wait_until(lambda: in_pool(backstage) == 0, timeout_s=SOON_S)
+    wait_until(lambda: popper.length(campaign.campaign_id) == 0, timeout_s=SOON_S)
+    transactions = value(
+        backstage,
+        "select count(distinct xmin::text) from taskq.task where task_id = any (%s)",
+        leased,
+    )
+    assert transactions == 1
+    assert set(statuses(backstage).values()) == {"cancelled" if close is cancel else "waiting"}
+    assert_counts_are_true(backstage)
+
+
+def test_campaign_that_is_resumed_is_stocked_again(
+    stocked: int, campaign: Campaign, popper: Popper
+) -> None:
+    """As soon as it is asked for."""
+    campaign.pause()
+    wait_until(lambda: popper.length(stocked) == 0, timeout_s=SOON_S)
+    campaign.resume()
+    popper.stock(stocked)
+
+
+def test_higher_priority_that_arrives_is_at_the_head(
+    stocked: int, campaign: Campaign, popper: Popper
+) -> None:
+    """Within a second, in order; the others stay behind it."""
+    before = popper.length(stocked)
+    campaign.seed(Seed({"urgent": n}, priority=7) for n in range(3))
+    wait_until(lambda: popper.length(stocked) > before, timeout_s=SOON_S)
+    keys = [bytes(one.payload) for one in popper.pop(stocked, 4)]
+    assert [b"urgent" in key for key in keys] == [True, True, True, False]
+    assert keys[:3] == sorted(keys[:3])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_keeper_with_a_front_ends_in_good_order(
+    dsn: str,
+    campaign: Campaign,
+    popper: Popper,
+    number: signal.Signals,
+) -> None:
+    """`taskq keeper --redis` fills the lists; a signal ends it soon, and they stay."""
+    with CommandLine(dsn).process("keeper", "--quiet", "--redis", popper.server.url) as keeper:
+        popper.stock(campaign.campaign_id, TIMEOUT_S)
+        begin = time.monotonic()
+        keeper.send_signal(number)
+        _, log = keeper.communicate(timeout=TIMEOUT_S)
+    assert (keeper.returncode, log) == (0, "")
+    assert time.monotonic() - begin < 2 * SOON_S
+    assert popper.length(campaign.campaign_id) >= LEAST
+    assert popper.state.epoch == popper.epoch_there == 1
+
+
+def test_password_in_a_command_line_is_refused(dsn: str) -> None:
+    """Everybody on the machine could read it; it is said what to do, and not repeated."""
+    code, told = CommandLine(dsn).refused("keeper", "--redis", "redis://:hidden@127.0.0.1/0")
+    assert code == 2
+    assert "TASKQ_REDIS" in told
+    assert "hidden" not in told
