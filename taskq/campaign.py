@@ -21,7 +21,10 @@ MAX_HANDLER_BYTES: Final = 65_536
 MAX_SECONDS: Final = 31_536_000  # a year
 MAX_WEIGHT: Final = 1_000
 MAX_RUNNING: Final = 1_000_000
+MAX_NEVER_RETRY: Final = 100
+MAX_CLASS_CHARS: Final = 200
 ON_DISCONNECT: Final = ("continue", "stop")
+LATE_RESULTS: Final = ("reject", "salvage")
 
 _KEYS: Final = (
     "path",
@@ -32,9 +35,11 @@ _KEYS: Final = (
     "retry",
     "limits",
     "on_disconnect",
+    "late_results",
     "front",
     "params",
 )
+_LIMITS: Final = ("time_limit_s", "max_running", "max_failure_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +102,20 @@ class RetryPolicy:
     max_losses     attempts whose agent was lost after which the task is failed, 1 to 1000
     backoff_s      the delay after the first failure, in seconds; it doubles each time
     backoff_max_s  the longest delay, in seconds; a year at most
+    never_retry    classes of error after which the task is failed at once; 100 at most
+    max_lost_nodes different nodes on which its agents were lost after which the task is failed, as
+                   poison, 1 to 1000
     """
 
     max_attempts: int = 3
     max_losses: int = 5
     backoff_s: float = 10.0
     backoff_max_s: float = 3600.0
+    never_retry: tuple[str, ...] = ()
+    max_lost_nodes: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("max_attempts", "max_losses"):
+        for name in ("max_attempts", "max_losses", "max_lost_nodes"):
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
                 raise InvalidCampaign(
@@ -118,10 +128,11 @@ class RetryPolicy:
                 f"retry.backoff_s ({self.backoff_s:g}) is longer than "
                 f"retry.backoff_max_s ({self.backoff_max_s:g})"
             )
+        object.__setattr__(self, "never_retry", _checked_classes(self.never_retry))
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy as a JSON object."""
-        return asdict(self)
+        return {**asdict(self), "never_retry": list(self.never_retry)}
 
     @classmethod
     def from_json(cls, value: object) -> RetryPolicy:
@@ -142,6 +153,10 @@ class CampaignSpec:
     requires      tags that an agent must offer; see `taskq.tags`
     on_disconnect what an agent cut off from the queue does with running tasks when others may have
                   got them: "continue", so that the result counts if nobody has, or "stop"
+    late_results  what becomes of a success of an attempt that was given up as lost: "reject", or
+                  "salvage", so that it counts while no other was accepted
+    max_failure_share  share of failures among recent attempts above which the campaign pauses
+                  itself, above 0 and below 1; None: it never does
     front         whether its tasks may be leased ahead into Redis, where the queue has that
     """
 
@@ -155,6 +170,8 @@ class CampaignSpec:
     requires: tuple[str, ...] = ()
     on_disconnect: str = "continue"
     front: bool = True
+    late_results: str = "reject"
+    max_failure_share: float | None = 0.9
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -176,11 +193,9 @@ class CampaignSpec:
         _check_running(self.max_running)
         _check_weight(self.weight)
         object.__setattr__(self, "requires", check_requires(self.requires))
-        if self.on_disconnect not in ON_DISCONNECT:
-            raise InvalidCampaign(
-                f"on_disconnect must be one of {', '.join(ON_DISCONNECT)}, "
-                f"not {self.on_disconnect!r:.80}"
-            )
+        _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
+        _check_choice("late_results", self.late_results, LATE_RESULTS)
+        _check_share(self.max_failure_share)
         if type(self.front) is not bool:
             raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
         check_params(self.params)
@@ -194,8 +209,9 @@ class CampaignSpec:
             "retry": self.retry.to_json(),
             "weight": self.weight,
             "requires": list(self.requires),
-            "limits": {"time_limit_s": self.time_limit_s, "max_running": self.max_running},
+            "limits": {name: getattr(self, name) for name in _LIMITS},
             "on_disconnect": self.on_disconnect,
+            "late_results": self.late_results,
             "front": self.front,
             "params": dict(self.params),
         }
@@ -207,19 +223,19 @@ class CampaignSpec:
         if "path" not in table:
             raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
         handler = table.get("handler")
-        limits = known_only("limits", table.get("limits", {}), ["time_limit_s", "max_running"])
+        limits = known_only("limits", table.get("limits", {}), _LIMITS)
         return cls(
             path=table["path"],
             description=table.get("description", ""),
             handler=None if handler is None else Handler.from_json(handler),
             retry=RetryPolicy.from_json(table.get("retry", {})),
-            time_limit_s=limits.get("time_limit_s"),
-            max_running=limits.get("max_running"),
             weight=table.get("weight", 1.0),
             requires=table.get("requires", ()),
             on_disconnect=table.get("on_disconnect", "continue"),
+            late_results=table.get("late_results", "reject"),
             front=table.get("front", True),
             params=table.get("params", {}),
+            **limits,
         )
 
 
@@ -271,6 +287,34 @@ def _check_running(value: object) -> None:
     if value is not None and (type(value) is not int or not 1 <= value <= MAX_RUNNING):
         raise InvalidCampaign(
             f"limits.max_running must be a whole number from 1 to {MAX_RUNNING}, not {value!r:.80}"
+        )
+
+
+def _check_choice(where: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidCampaign(f"{where} must be one of {', '.join(known)}, not {value!r:.80}")
+
+
+def _checked_classes(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_NEVER_RETRY:
+        raise InvalidCampaign(
+            f"retry.never_retry must be a list of {MAX_NEVER_RETRY} classes of error at most, "
+            f'as ["bad-ligand"], not {value!r:.80}'
+        )
+    for position, name in enumerate(value):
+        check_string(f"retry.never_retry[{position}]", name)
+        if not 1 <= len(name) <= MAX_CLASS_CHARS:
+            raise InvalidCampaign(
+                f"retry.never_retry[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
+            )
+    return tuple(value)
+
+
+def _check_share(value: object) -> None:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if value is not None and not 0 < number < 1:
+        raise InvalidCampaign(
+            f"limits.max_failure_share must be a number above 0 and below 1, not {value!r:.80}"
         )
 
 

@@ -4,6 +4,7 @@ path = "/wisdom/malaria/1lf3"
 weight = 2.0                  # see taskq.campaign.CampaignSpec
 requires = ["gpu", "mem>=16"]
 on_disconnect = "stop"
+late_results = "salvage"
 front = false                 # never leased ahead
 [handler]                     # see taskq.campaign.Handler
 kind = "python"
@@ -12,6 +13,7 @@ target = "dock:dock"
 [limits]
 time_limit_s = 1800.0
 max_running = 500
+max_failure_share = 0.5
 [params]                      # shared by all tasks
 exhaustiveness = 8
 [seed]                        # file, format, sweep and the fields of SourceOptions

@@ -45,13 +45,20 @@ class Campaign:
             description=row["description"],
             handler=None if row["handler"] is None else Handler.from_json(row["handler"]),
             retry=RetryPolicy(
-                row["max_attempts"], row["max_losses"], row["backoff_s"], row["backoff_max_s"]
+                row["max_attempts"],
+                row["max_losses"],
+                row["backoff_s"],
+                row["backoff_max_s"],
+                tuple(row["never_retry"]),
+                row["max_lost_nodes"],
             ),
             time_limit_s=row["time_limit_s"],
             max_running=row["max_running"],
             weight=row["weight"],
             requires=tuple(row["requires"]),
+            max_failure_share=row["max_failure_share"],
             on_disconnect=row["on_disconnect"],
+            late_results=row["late_results"],
             front=row["front"],
             params=row["params"],
         )
@@ -310,7 +317,9 @@ def spec_body(spec: CampaignSpec) -> str:
         "max_running": spec.max_running,
         "weight": spec.weight,
         "requires": list(spec.requires),
+        "max_failure_share": spec.max_failure_share,
         "on_disconnect": spec.on_disconnect,
+        "late_results": spec.late_results,
         "front": spec.front,
         **spec.retry.to_json(),
     }

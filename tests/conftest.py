@@ -25,8 +25,11 @@ pytest_plugins = [
 
 HOME = pytest.StashKey[Path]()
 
+# No test has a time limit: whoever else uses the machine would decide what passes.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 # `pytest --hypothesis-profile=soak tests/property` looks for much longer.
-settings.register_profile("soak", max_examples=2_000, stateful_step_count=80, deadline=None)
+settings.register_profile("soak", max_examples=2_000, stateful_step_count=80)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,11 +10,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from taskq import CampaignSpec, Handler
-from taskq.campaign import ON_DISCONNECT
+from taskq.campaign import LATE_RESULTS, ON_DISCONNECT
 from taskq.errors import UsageError
 from taskq.sources.values import number_or_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Number = TypeVar("Number", int, float)
+
+_RETRY: Final = ("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,15 @@ class SpecOptions:
     max_losses: int | None
     backoff_s: float | None
     backoff_max_s: float | None
+    never_retry: tuple[str, ...]
+    max_lost_nodes: int | None
     time_limit: str | None
     max_running: str | None
+    max_failure_share: str | None
     weight: float | None
     require: tuple[str, ...]
     on_disconnect: str | None
+    late_results: str | None
     front: bool | None
     param: tuple[str, ...]
 
@@ -44,21 +51,31 @@ class SpecOptions:
 
     def applied(self, spec: CampaignSpec) -> CampaignSpec:
         """Return a spec with what the options say; raise `InvalidCampaign` if it makes no sense."""
-        retry = {
-            name: value
-            for name in ("max_attempts", "max_losses", "backoff_s", "backoff_max_s")
-            if (value := getattr(self, name)) is not None
-        }
+        retry = {name: value for name in _RETRY if (value := getattr(self, name)) is not None}
+        if self.never_retry:
+            retry["never_retry"] = tuple(filter(None, self.never_retry))
         return replace(
             spec,
             description=spec.description if self.description is None else self.description,
             handler=self._handler() or spec.handler,
             retry=replace(spec.retry, **retry),
-            time_limit_s=self._time_limit(spec.time_limit_s),
-            max_running=self._max_running(spec.max_running),
+            time_limit_s=_limit(
+                "--time-limit", self.time_limit, spec.time_limit_s, float, "a number of seconds"
+            ),
+            max_running=_limit(
+                "--max-running", self.max_running, spec.max_running, int, "a whole number"
+            ),
+            max_failure_share=_limit(
+                "--max-failure-share",
+                self.max_failure_share,
+                spec.max_failure_share,
+                float,
+                "a number",
+            ),
             weight=spec.weight if self.weight is None else self.weight,
             requires=tuple(filter(None, self.require)) if self.require else spec.requires,
             on_disconnect=self.on_disconnect or spec.on_disconnect,
+            late_results=self.late_results or spec.late_results,
             front=spec.front if self.front is None else self.front,
             params={**spec.params, **dict(map(_param, self.param))},
         )
@@ -76,30 +93,6 @@ class SpecOptions:
             raise UsageError("--process needs a program with its arguments after --")
         return None
 
-    def _time_limit(self, present: float | None) -> float | None:
-        if self.time_limit is None:
-            return present
-        if self.time_limit == "none":
-            return None
-        try:
-            return float(self.time_limit)
-        except ValueError:
-            raise UsageError(
-                f"--time-limit {self.time_limit!r} must be a number of seconds, or none"
-            ) from None
-
-    def _max_running(self, present: int | None) -> int | None:
-        if self.max_running is None:
-            return present
-        if self.max_running == "none":
-            return None
-        try:
-            return int(self.max_running)
-        except ValueError:
-            raise UsageError(
-                f"--max-running {self.max_running!r} must be a whole number, or none"
-            ) from None
-
 
 def spec_options(command: Command) -> Command:
     """Add the options; the command gets them as `options`, a `SpecOptions`."""
@@ -115,6 +108,23 @@ def spec_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         described = option(described)
     return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+
+
+def _limit(
+    option: str,
+    said: str | None,
+    present: Number | None,
+    number: Callable[[str], Number],
+    kind: str,
+) -> Number | None:
+    if said is None:
+        return present
+    if said == "none":
+        return None
+    try:
+        return number(said)
+    except ValueError:
+        raise UsageError(f"{option} {said!r} must be {kind}, or none") from None
 
 
 def _param(text: str) -> tuple[str, int | float | str]:
@@ -169,12 +179,32 @@ _OPTIONS: Final = (
         help="Longest delay. [default: 3600]",
     ),
     click.option(
+        "--never-retry",
+        multiple=True,
+        metavar="CLASS",
+        help="A class of error after which a task is given up at once. May be repeated; those "
+        "given replace all before, '' leaves none.",
+    ),
+    click.option(
+        "--max-lost-nodes",
+        type=int,
+        metavar="N",
+        help="Nodes on which a task's agents were lost after which it is given up, as poison. "
+        "[default: 3]",
+    ),
+    click.option(
         "--time-limit", metavar="SECONDS|none", help="Limit of an attempt. [default: none]"
     ),
     click.option(
         "--max-running",
         metavar="N|none",
         help="Limit of the tasks that are working at a time. [default: none]",
+    ),
+    click.option(
+        "--max-failure-share",
+        metavar="SHARE|none",
+        help="Share of failures among recent attempts above which the campaign pauses itself. "
+        "[default: 0.9]",
     ),
     click.option(
         "--weight",
@@ -194,6 +224,12 @@ _OPTIONS: Final = (
         type=click.Choice(ON_DISCONNECT),
         help="What an agent that cannot reach the queue does with running tasks when others may "
         "have got them. [default: continue]",
+    ),
+    click.option(
+        "--late-results",
+        type=click.Choice(LATE_RESULTS),
+        help="What becomes of a success of an attempt that was given up as lost: salvaged, it "
+        "counts while no other was accepted. [default: reject]",
     ),
     click.option(
         "--front/--no-front",

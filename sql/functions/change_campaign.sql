@@ -41,6 +41,14 @@ begin
                               else c.max_running end,
            on_disconnect = coalesce(p_spec ->> 'on_disconnect', c.on_disconnect),
            front = coalesce((p_spec ->> 'front')::boolean, c.front),
+           late_results = coalesce(p_spec ->> 'late_results', c.late_results),
+           never_retry = case when p_spec ? 'never_retry'
+                              then array(select jsonb_array_elements_text(p_spec -> 'never_retry'))
+                              else c.never_retry end,
+           max_lost_nodes = coalesce((p_spec ->> 'max_lost_nodes')::integer, c.max_lost_nodes),
+           max_failure_share = case when p_spec ? 'max_failure_share'
+                                    then (p_spec ->> 'max_failure_share')::double precision
+                                    else c.max_failure_share end,
            revision = c.revision + 1
      where c.path = p_path
  returning c.revision into v_revision;

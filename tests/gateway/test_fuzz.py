@@ -78,7 +78,6 @@ def client(realm: Realm) -> Iterator[Client]:
 @given(data=st.data())
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[*HealthCheck],
 )
 def test_anything_is_answered_as_documented(

@@ -117,7 +117,7 @@ def test_show_says_what_was_said(taskq: CommandLine) -> None:
     shown = taskq.json("campaign", "show", "/a")
     assert shown["handler"] == {"kind": "command", "argv": ["run", "{x}"]}
     assert (shown["limits"], shown["params"], shown["state"]) == (
-        {"time_limit_s": 90, "max_running": None},
+        {"time_limit_s": 90, "max_running": None, "max_failure_share": 0.9},
         {"x": 1},
         "open",
     )

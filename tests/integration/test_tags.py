@@ -71,7 +71,7 @@ def test_requirements_are_not_met(
     | st.from_regex(r"[a-z]{1,3}(>?=[-+0-9.a]{0,5})?"),
     requires=st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_database_takes_the_tags_that_the_library_takes(
     tag: str, requires: bool, backstage: Backstage
 ) -> None:

@@ -114,5 +114,5 @@ def test_counts_are_true_in_every_snapshot(database: Database) -> None:
     """However late a transaction commits, and whatever is folded meanwhile."""
     CountsMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=20, stateful_step_count=30, deadline=None)
+    brief = settings(max_examples=20, stateful_step_count=30)
     run_state_machine_as_test(CountsMachine, settings=settings.default if soak else brief)

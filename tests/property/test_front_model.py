@@ -366,5 +366,5 @@ def test_queue_with_a_front_does_what_its_model_says(
         backstage.execute("alter table taskq.front drop constraint front_pool_range")
     FrontMachine.database, FrontMachine.server = database, redis_server
     soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    brief = settings(max_examples=40, stateful_step_count=40)
     run_state_machine_as_test(FrontMachine, settings=settings.default if soak else brief)

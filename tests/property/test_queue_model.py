@@ -356,5 +356,5 @@ def test_queue_does_what_its_model_says(database: Database) -> None:
     """Whatever agents, operators and keepers do, in whatever order."""
     QueueMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=80, stateful_step_count=30, deadline=None)
+    brief = settings(max_examples=80, stateful_step_count=30)
     run_state_machine_as_test(QueueMachine, settings=settings.default if soak else brief)

@@ -233,5 +233,5 @@ class AnyOrder(RuleBasedStateMachine):
         self.world.end(slot, ended)
 
 
-AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=60)
 TestAnyOrder = AnyOrder.TestCase

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq_agent.handlers import check_handler, placeholders
@@ -73,21 +73,18 @@ def test_sound_handler_passes(handler: dict[str, Any]) -> None:
     check_handler(handler, {"p": 1, "program": "/bin/true"})
 
 
-@settings(deadline=None)
 @given(NAMES, st.text())
 def test_placeholder_becomes_exactly_its_value(name: str, value: str) -> None:
     """Nothing in a value is looked at again, and the text around it stays."""
     assert placeholders.fill([f"<{{{name}}}>"], params={}, payload={name: value}) == [f"<{value}>"]
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_doubled_braces_stand_for_any_text(text: str) -> None:
     escaped = text.replace("{", "{{").replace("}", "}}")
     assert placeholders.fill([escaped], params={}) == [text]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary()), st.integers(1, 40))
 def test_tail_is_the_end_of_what_was_written(chunks: list[bytes], limit: int) -> None:
     tail = Tail(limit)
@@ -99,7 +96,6 @@ def test_tail_is_the_end_of_what_was_written(chunks: list[bytes], limit: int) ->
     assert text is None or 0 < len(text.encode()) <= limit
 
 
-@settings(deadline=None)
 @given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
 def test_cleaned_text_can_be_stored_and_shown(text: str) -> None:
     """PostgreSQL refuses NUL and lone surrogates; a terminal obeys control characters."""
@@ -134,7 +130,6 @@ def strings_in(value: Any) -> Iterator[str]:
             yield from strings_in(list(value.values()))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), JSON))
 def test_accepted_result_survives_and_can_be_stored(result: dict[str, Any]) -> None:
     """What is accepted comes back equal; what is refused has what jsonb cannot hold."""

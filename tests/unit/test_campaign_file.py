@@ -21,6 +21,7 @@ path = "/wisdom/malaria/1lf3"
 description = "Plasmepsin II"
 weight = 2
 requires = ["gpu", "mem>=16"]
+late_results = "salvage"
 
 [handler]
 kind = "python"
@@ -32,10 +33,13 @@ max_attempts = 4
 max_losses = 6
 backoff_s = 1
 backoff_max_s = 60.5
+never_retry = ["bad-ligand"]
+max_lost_nodes = 2
 
 [limits]
 time_limit_s = 1800
 max_running = 500
+max_failure_share = 0.5
 
 [params]
 receptor = "1lf3.pdbqt"
@@ -66,9 +70,11 @@ def test_whole_file_is_read(tmp_path: Path) -> None:
             path="/wisdom/malaria/1lf3",
             description="Plasmepsin II",
             handler=Handler("python", target="dock:dock", prepare="dock.maps:Receptor.load"),
-            retry=RetryPolicy(max_attempts=4, max_losses=6, backoff_s=1, backoff_max_s=60.5),
+            retry=RetryPolicy(4, 6, 1, 60.5, ("bad-ligand",), 2),
             time_limit_s=1800,
             max_running=500,
+            max_failure_share=0.5,
+            late_results="salvage",
             weight=2,
             requires=("gpu", "mem>=16"),
             params={
@@ -143,6 +149,11 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (MINIMAL + '[limits]\ntime_limit_s = "1h"\n', "limits.time_limit_s must be .* not '1h'"),
         (MINIMAL + "[limits]\ntime_limit = 9\n", "did you mean 'time_limit_s'"),
         (MINIMAL + "[limits]\nmax_running = 0\n", "limits.max_running must be .* not 0"),
+        (MINIMAL + "[limits]\nmax_failure_share = 1\n", "max_failure_share .* below 1, not 1"),
+        (MINIMAL + "[retry]\nnever_retry = 'x'\n", "retry.never_retry must be a list"),
+        (MINIMAL + "[retry]\nnever_retry = ['']\n", r"never_retry\[0\] must have 1 to 200"),
+        (MINIMAL + "[retry]\nmax_lost_nodes = 0\n", "retry.max_lost_nodes must be .* not 0"),
+        ('late_results = "keep"\n' + MINIMAL, "late_results must be one of reject, salvage"),
         (MINIMAL + "[limits]\nmax_running = 1.5\n", "limits.max_running .* whole number"),
         (MINIMAL + "[limits]\nmax_running = 1_000_001\n", "limits.max_running .* 1000000"),
         (f"weight = 0\n{MINIMAL}", "weight must be a number above 0, at most 1000, not 0"),
@@ -264,11 +275,19 @@ SPECS = st.builds(
     description=TEXTS,
     handler=HANDLERS,
     retry=st.builds(
-        RetryPolicy, st.integers(1, 1000), st.integers(1, 1000), st.floats(0, 10), st.floats(10, 99)
+        RetryPolicy,
+        st.integers(1, 1000),
+        st.integers(1, 1000),
+        st.floats(0, 10),
+        st.floats(10, 99),
+        st.lists(TEXTS.filter(bool), max_size=3).map(tuple),
+        st.integers(1, 1000),
     ),
     time_limit_s=st.one_of(st.none(), st.floats(0.001, 1e6)),
     max_running=st.one_of(st.none(), st.integers(1, 1_000_000)),
     weight=st.floats(0, 1000, exclude_min=True),
+    late_results=st.sampled_from(["reject", "salvage"]),
+    max_failure_share=st.one_of(st.none(), st.floats(0.001, 0.999)),
     requires=st.lists(st.sampled_from(["gpu", "arch=a100", "mem>=16"]), max_size=3).map(tuple),
     params=PARAMS,
 )

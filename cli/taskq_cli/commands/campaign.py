@@ -200,13 +200,19 @@ def _described(spec: CampaignSpec, state: str) -> str:
             "description": spec.description,
             "handler": executed,
             "retry": f"{counted(retry.max_attempts, 'attempt')}, "
-            f"{counted(retry.max_losses, 'loss')}; "
+            f"{counted(retry.max_losses, 'loss')}, "
+            f"agents lost on {counted(retry.max_lost_nodes, 'node')}; "
             f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
+            "never retried": " ".join(retry.never_retry) or "(no class)",
             "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
             "max running": "none" if spec.max_running is None else f"{spec.max_running:,}",
+            "max failure share": "none"
+            if spec.max_failure_share is None
+            else f"{spec.max_failure_share:g}",
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,
+            "late results": spec.late_results,
             "front": "yes" if spec.front else "no",
             "params": dict(spec.params) or "",
         }

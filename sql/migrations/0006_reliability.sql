@@ -1,0 +1,25 @@
+-- What decides whether work counts, is tried again, or stops: late results, classes of error, tasks
+-- that kill their agents, campaigns in which nearly everything fails, and the loss of many agents at
+-- a time.
+--
+-- late_results: 'salvage': a success of an attempt that was given up as lost still counts, as long as
+--     no other was accepted.
+-- never_retry: classes of error after which a task is failed at once.
+-- max_lost_nodes: a task whose agents were lost on so many different nodes is failed, as poison.
+-- max_failure_share: the campaign pauses itself when a larger share of its recent attempts failed;
+--     null: never. paused_why: why it did; null when somebody paused it, or it is not paused.
+
+-- In the order in which exchanges come to them: a queue may be at work meanwhile.
+lock table taskq.campaign in access exclusive mode;
+
+alter table taskq.campaign
+    add column late_results text not null default 'reject',
+    add column never_retry text[] not null default '{}',
+    add column max_lost_nodes integer not null default 3,
+    add column max_failure_share double precision default 0.9,
+    add column paused_why text,
+    add constraint campaign_late_results_known check (late_results in ('reject', 'salvage')),
+    add constraint campaign_never_retry_range check (cardinality(never_retry) <= 100),
+    add constraint campaign_max_lost_nodes_range check (max_lost_nodes between 1 and 1000),
+    add constraint campaign_max_failure_share_range check (
+        max_failure_share > 0 and max_failure_share < 1);
