@@ -1,11 +1,16 @@
-"""What is to be closed, in asyncio, as a context manager."""
+"""Ending what runs in asyncio: what is to be closed as a context manager, and background tasks."""
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from types import TracebackType
+from typing import Any, Final
 
 from typing_extensions import Self
+
+_AGAIN_S: Final = 1.0
 
 
 class Closing(ABC):
@@ -25,3 +30,16 @@ class Closing(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close it."""
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended.
+
+    Before Python 3.12 `asyncio.wait_for` forgets a cancellation that comes at the moment at which what
+    it waits for is there (CPython issue 86296). So they are cancelled again until they end.
+    """
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_AGAIN_S)

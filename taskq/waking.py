@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from taskq.choice import Serving
-from taskq.closing import Closing
+from taskq.closing import Closing, cancel
 from taskq.database import Database
 from taskq.parked import Parked
 
@@ -126,8 +126,7 @@ class Waker(Closing):
         """Let everybody go, and close the connection."""
         self.drain()
         if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
+            await cancel([self._watch])
         await self._line.close()
 
     async def _keep_watch(self) -> None:

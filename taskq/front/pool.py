@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from taskq.choice import Serving
+from taskq.closing import cancel
 from taskq.database import Database
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
@@ -85,11 +86,8 @@ class Pool:
 
     async def close(self) -> None:
         """Tell those who wait that there is nothing, finish what is under way, and disconnect."""
-        for keeper in self._keepers:
-            keeper.cancel()
+        await cancel(self._keepers)
         await self._rounds.close()
-        if self._keepers:
-            await asyncio.wait(self._keepers)
         self._give_back(self._served)
         for link in self._links:
             await link.close()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from taskq.closing import cancel
 from taskq.errors import TaskqError
 from taskq.exchanging import Asked
 from taskq.front.pool import Pool
@@ -69,10 +70,7 @@ class Fronted:
 
     async def close(self) -> None:
         """End that; what is under way goes on in the database."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel(self._tasks)
         for waiting in self._asking.values():
             for submitted, _, _ in waiting:
                 submitted.settle(TransportFailed("the gateway ends"))
