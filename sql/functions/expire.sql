@@ -4,7 +4,7 @@
 -- since: an instant long enough before the last call. Result: how many attempts were lost.
 --
 -- Only the database's clock counts, and time in which the server was down does not: silence is
--- measured from the last beat or the server's start, whichever is later.
+-- measured from the last beat or serving_since(), whichever is later.
 --
 -- A claim that read its session as open just before that ended may commit just after, and what
 -- somebody else had locked was passed over: so all sessions that ended after `since` are looked
@@ -26,7 +26,7 @@ set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_started constant timestamptz := pg_postmaster_start_time();
+    v_serving_since constant timestamptz := taskq.serving_since();
     v_session bigint;
     v_expired boolean;
     v_left integer;
@@ -36,7 +36,7 @@ begin
         select s.session_id
           from taskq.session s
          where s.ended_at is null
-           and greatest(s.heartbeat_at, v_started) + make_interval(secs => s.lease_s) < v_now
+           and greatest(s.heartbeat_at, v_serving_since) + make_interval(secs => s.lease_s) < v_now
          order by s.session_id
            for no key update skip locked
     )

@@ -43,7 +43,7 @@ begin
       into v_due, v_below
       from taskq.front f, taskq.front_sweep s
      where f.epoch > 0;
-    if not found or pg_postmaster_start_time() > v_due then
+    if not found or taskq.serving_since() > v_due then
         return 0;
     end if;
     v_to := rpad(lpad(to_hex((extract(epoch from v_due) * 1000)::bigint), 12, '0'), 32, '0')::uuid;

@@ -31,6 +31,7 @@ begin
     update taskq.keeper
        set holder = p_holder,
            until = clock_timestamp() + make_interval(secs => p_term_s);
+    perform taskq.note_serving();
     -- An hour back, and all of the time in which there was no keeper.
     lost := taskq.expire(least(v_until, clock_timestamp()) - interval '1 hour');
     perform taskq.expire_ahead();

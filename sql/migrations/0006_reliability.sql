@@ -23,3 +23,17 @@ alter table taskq.campaign
     add constraint campaign_max_lost_nodes_range check (max_lost_nodes between 1 and 1000),
     add constraint campaign_max_failure_share_range check (
         max_failure_share > 0 and max_failure_share < 1);
+
+-- One row: since when this server has been the one that serves, as far as its own start does not say.
+-- timeline: counts promotions of standbys; since: when the keeper first saw it. See
+-- functions/serving_since.sql.
+create table taskq.serving (
+    only_one boolean not null default true,
+    timeline bigint not null,
+    since timestamptz not null,
+    constraint serving_pkey primary key (only_one),
+    constraint serving_only_one check (only_one)
+);
+
+insert into taskq.serving (timeline, since)
+values (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, '-infinity');

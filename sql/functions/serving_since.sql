@@ -1,0 +1,18 @@
+-- serving_since(): since when this server has been answering as the primary: the instant from which on
+-- silence counts. Until then agents could not be heard, however long that was.
+--
+-- A standby that is promoted may have been started long ago, and does not record when it was promoted. So
+-- the keeper notes the timeline, see note_serving(); where that is not the one noted, the server has just
+-- taken over: since this very moment.
+create or replace function taskq.serving_since()
+returns timestamptz
+language plpgsql
+as $$
+begin
+    return (
+        select greatest(
+                   pg_postmaster_start_time(),
+                   case when s.timeline = taskq.timeline() then s.since else clock_timestamp() end)
+          from taskq.serving s);
+end
+$$;
