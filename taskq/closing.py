@@ -35,8 +35,8 @@ class Closing(ABC):
 async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks, and wait until they have ended.
 
-    Before Python 3.12 `asyncio.wait_for` forgets a cancellation that comes at the moment at which what
-    it waits for is there (CPython issue 86296). So they are cancelled again until they end.
+    Before Python 3.12 `asyncio.wait_for` forgets a cancellation that comes at the moment at which
+    what it waits for is there (CPython issue 86296). So they are cancelled again until they end.
     """
     running = set(tasks)
     while running:

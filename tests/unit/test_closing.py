@@ -9,7 +9,7 @@ from taskq.closing import cancel
 
 
 def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
-    """What `asyncio.wait_for` may do to a cancellation leaves nothing running and nobody waiting."""
+    """What `asyncio.wait_for` may do to a cancellation leaves nothing running."""
     lost = 0
 
     async def forgetful() -> None:
