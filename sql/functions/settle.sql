@@ -142,7 +142,9 @@ begin
                    end,
                    due_at = v_now + make_interval(secs => v_jitter * least(
                        c.backoff_max_s, c.backoff_s * 2.0 ^ least(t.failures, 60))),
-                   failures = t.failures + 1
+                   failures = t.failures + 1,
+               -- An agent has had it, so the front has not lost it: see expire_ahead().
+               session_id = nullif(t.session_id, 0)
               from taskq.campaign c
              where t.campaign_id = p_campaign
                and t.task_id = any (v_failed)
@@ -160,7 +162,9 @@ begin
         v_back := taskq.status_after(p_campaign, 'waiting');
         update taskq.task t
            set status = v_back,
-               attempt = t.attempt - (t.task_id = any (coalesce(v_unstarted, '{}')))::integer
+               attempt = t.attempt - (t.task_id = any (coalesce(v_unstarted, '{}')))::integer,
+               session_id = case when t.task_id = any (coalesce(v_unstarted, '{}'))
+                                 then t.session_id else nullif(t.session_id, 0) end
          where t.campaign_id = p_campaign
            and t.task_id = any (v_released);
         if v_back = 'waiting' then

@@ -298,6 +298,19 @@ def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
     assert {one.task for one in agent.claim(10)} == {one.task for one in lost}
 
 
+@pytest.mark.parametrize("outcome", [FAILED, RELEASED])
+def test_what_an_agent_has_tried_may_be_leased_ahead_again(
+    outcome: str, pool: PoolDouble, hire: Hire, backstage: Backstage
+) -> None:
+    """An attempt that was reported before any beat has named it is no entry that got lost."""
+    agent = hire()
+    (tried,) = pool.lease(1)
+    assert say(agent, report_of(tried, outcome)) == ["accepted"]
+    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    backstage.execute("select taskq.promote()")
+    wait_until(lambda: tried.task in {one.task for one in pool.lease(10)})
+
+
 def test_shares_do_not_count_what_waits_in_the_lists(
     pool: PoolDouble, queue: Client, database: Database
 ) -> None:

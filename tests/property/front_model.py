@@ -117,8 +117,10 @@ class FrontModel:
             task.failures += 1
             final = not retry or task.failures >= MAX_ATTEMPTS
             self._end(task, FAILED, FAILED if final else DELAYED, session)
+            task.session = task.session or None
         elif started:
             self._end(task, RELEASED, WAITING, session)
+            task.session = task.session or None
         else:
             self._forget(task)
         return ACCEPTED
