@@ -21,13 +21,6 @@ begin
            and t.status = 'working'
          order by t.campaign_id, t.task_id
            for no key update skip locked
-    ), recorded as (
-        insert into taskq.attempt (
-               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
-               error_class)
-        select h.campaign_id, h.task_id, h.attempt, h.lease_id, h.session_id, h.claimed_at, v_now,
-               p_outcome, case when p_outcome = 'lost' then 'agent-lost' end
-          from held h
     ), moved as (
         update taskq.task t
            set status = case
@@ -39,7 +32,15 @@ begin
           join taskq.campaign c on c.campaign_id = h.campaign_id
          where t.campaign_id = h.campaign_id
            and t.task_id = h.task_id
-     returning t.campaign_id, t.status
+     returning h.*, t.status
+    ), recorded as (
+        -- Of what moved, not of what is held: a record of a task that stays would be written again.
+        insert into taskq.attempt (
+               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
+               error_class)
+        select m.campaign_id, m.task_id, m.attempt, m.lease_id, m.session_id, m.claimed_at, v_now,
+               p_outcome, case when p_outcome = 'lost' then 'agent-lost' end
+          from moved m
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)
         select m.campaign_id,

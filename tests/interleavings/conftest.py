@@ -1,0 +1,32 @@
+"""A campaign with two tasks, an agent that holds them, and a recount at the end of each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from taskq import Campaign, Seed
+from tests.agent_double import AgentDouble, Claimed
+from tests.backstage import Backstage, assert_counts_are_true
+from tests.fixtures.queues import Hire
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever met, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+    """Give an agent of a campaign with the tasks a and b."""
+    campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
+    return hire()
+
+
+@pytest.fixture
+def held(agent: AgentDouble) -> list[Claimed]:
+    """Give both tasks, in the agent's hands."""
+    return agent.claim(2)

@@ -1,0 +1,138 @@
+"""One row that is locked, or of something that is gone, does not keep a sweep from the others.
+
+One job with a conflict aborted every rescue of awa, for all stuck jobs of the cluster, tick after
+tick (hardbyte/awa#388), and every staging of Oban Pro (oban-bg/oban#1416).
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taskq import Campaign
+from tests.agent_double import AgentDouble, Claimed
+from tests.backstage import Backstage, assert_counts_are_true, expire, promote, silence, value
+from tests.fixtures.queues import Hire
+from tests.interleavings.meeting import EXPIRE, calling, locking, meet
+
+KEEP = "select lost, promoted from taskq.keep(gen_random_uuid(), 0)"
+
+
+def statuses_of(tasks: list[Claimed], backstage: Backstage) -> list[str]:
+    query = "select status::text from taskq.task where task_id = %s"
+    return [str(value(backstage, query, task.task)) for task in tasks]
+
+
+@pytest.fixture
+def crew(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
+    """Give three agents of a campaign with twelve tasks."""
+    campaign.seed({"n": n} for n in range(12))
+    return [hire() for _ in range(3)]
+
+
+def test_locked_session_does_not_keep_others_from_expiring(
+    crew: list[AgentDouble], backstage: Backstage, dsn: str
+) -> None:
+    """It is looked at by the next round."""
+    for agent in crew:
+        agent.claim(2)
+        silence(backstage, agent.session)
+    lock = calling(
+        "select session_id from taskq.session where session_id = %s for update", crew[0].session
+    )
+    met = meet(dsn, lock, EXPIRE)
+    assert (met.waited, met.second) == (False, 4)
+    assert expire(backstage) == 2
+
+
+def test_locked_task_keeps_neither_its_session_nor_others_from_expiring(
+    crew: list[AgentDouble], backstage: Backstage, dsn: str
+) -> None:
+    """The session's other tasks, and those of all others, are handed out at once."""
+    held = [agent.claim(2) for agent in crew]
+    for agent in crew:
+        silence(backstage, agent.session)
+    met = meet(dsn, locking(held[0][0].task), EXPIRE)
+    assert (met.waited, met.second) == (False, 5)
+    assert statuses_of(held[0], backstage) == ["working", "waiting"]
+    assert expire(backstage) == 1
+
+
+def test_locked_task_does_not_keep_others_from_being_promoted(
+    crew: list[AgentDouble], backstage: Backstage, dsn: str
+) -> None:
+    """Though it has been due the longest."""
+    tasks = crew[0].claim(4)
+    for task in tasks:
+        crew[0].fail(task)
+    backstage.execute(
+        "update taskq.task set due_at = now() - make_interval(mins => 99 - task_id::int)"
+        " where status = 'delayed'"
+    )
+    met = meet(dsn, locking(tasks[0].task), calling("select taskq.promote()"))
+    assert (met.waited, met.second) == (False, 3)
+    assert promote(backstage) == 1
+
+
+def test_round_of_upkeep_passes_over_what_is_locked(
+    crew: list[AgentDouble], backstage: Backstage, dsn: str
+) -> None:
+    """All its parts, in one transaction."""
+    doomed, failing = crew[0].claim(2), crew[1].claim(2)
+    silence(backstage, crew[0].session)
+    for task in failing:
+        crew[1].fail(task)
+    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+
+    def lock(connection: Backstage) -> None:
+        locking(doomed[0].task)(connection)
+        locking(failing[0].task)(connection)
+
+    met = meet(dsn, lock, calling(KEEP))
+    assert (met.waited, met.second) == (False, (1, 1))
+    assert calling(KEEP)(backstage) == (1, 1)
+
+
+def test_locked_task_does_not_keep_a_beat_from_handing_on_others(
+    crew: list[AgentDouble], backstage: Backstage, dsn: str
+) -> None:
+    """Of its own session or of others in the same statement; the next beat finds it."""
+    held = [agent.claim(2) for agent in crew]
+    beats = json.dumps(
+        [{"session": agent.session, "held": [], "drawn": agent.drawn} for agent in crew]
+    )
+    beat = calling("select count(*) from taskq.beat(%s)", beats)
+    met = meet(dsn, locking(held[0][0].task), beat)
+    assert (met.waited, met.second) == (False, 0)
+    assert statuses_of(held[0] + held[1] + held[2], backstage) == ["working", *["waiting"] * 5]
+    beat(backstage)
+    assert statuses_of(held[0], backstage) == ["waiting"] * 2
+
+
+def test_rows_of_a_campaign_that_is_gone_stop_no_sweep(
+    crew: list[AgentDouble], backstage: Backstage
+) -> None:
+    """Such as a restore of some tables only leaves behind: the sweep serves all others."""
+    held = crew[0].claim(2)
+    delayed = crew[1].claim(2)
+    for task in delayed:
+        crew[1].fail(task)
+    for task in (held[0], delayed[0]):
+        backstage.execute(
+            "update taskq.task set campaign_id = 1000000, due_at = now() where task_id = %s",
+            [task.task],
+        )
+    backstage.execute("insert into taskq.delta (campaign_id, waiting) values (1000000, 1)")
+    silence(backstage, crew[0].session)
+    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    assert value(backstage, "select lost from taskq.keep(gen_random_uuid(), 0)") == 1
+    for _ in range(2):
+        assert value(backstage, "select acting from taskq.keep(gen_random_uuid(), 0)")
+    assert statuses_of([held[1], delayed[1]], backstage) == ["waiting"] * 2
+    backstage.execute("delete from taskq.task where campaign_id = 1000000")
+    backstage.execute(
+        "insert into taskq.delta (campaign_id, working, delayed) values (%s, -1, -1)",
+        [crew[0].campaign],
+    )
+    assert_counts_are_true(backstage)
