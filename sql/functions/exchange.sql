@@ -75,6 +75,14 @@ begin
             raise exception 'a claim needs a session, a lease and how much it wants'
                 using errcode = 'TQ400';
         end if;
+        -- A claim that is asked again while its first asking is under way elsewhere waits for that to
+        -- end, and then is answered alike. Several are locked in one order, against waits in a circle.
+        if cardinality(p_leases) > 1
+           or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], 0))
+        then
+            perform pg_advisory_xact_lock(uuid_hash_extended(l.lease_id, 0))
+               from (select c.lease_id from unnest(p_leases) as c (lease_id) order by 1) l;
+        end if;
         if p_wants = '{1}' then
             v_taken := taskq.take_one(p_campaign, p_sessions[1], p_leases[1]);
             tasks := v_taken.tasks;

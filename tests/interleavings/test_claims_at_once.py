@@ -1,0 +1,177 @@
+"""Claims meet each other, and what takes tasks or sessions away under them."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client
+from tests.agent_double import AgentDouble, Claimed
+from tests.backstage import Backstage, expire, task_row, value
+from tests.fixtures.queues import Hire
+from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet, reporting
+
+WORKING = "select count(*) from taskq.task where status = 'working'"
+
+
+@pytest.mark.parametrize(("undo", "left"), [(False, 2), (True, 4)])
+def test_limit_holds_for_a_claim_that_meets_another(
+    undo: bool, left: int, queue: Client, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """It waits, and counts what the other has taken.
+
+    GoodJob counts, then acts, and two that count at once exceed the limit together
+    (bensheldon/good_job#378).
+    """
+    campaign = queue.create_campaign(CampaignSpec("/limited", max_running=5))
+    campaign.seed({"n": n} for n in range(20))
+    first, second = hire("/limited"), hire("/limited")
+    met = meet(dsn, claiming(first, 3), claiming(second, 4), undo=undo)
+    assert met.waited
+    assert (len(met.first), len(met.second)) == (3, left)
+    assert value(backstage, WORKING) == (4 if undo else 5)
+
+
+def test_room_made_by_a_report_is_not_given_away_before_that_commits(
+    queue: Client, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """What ends is seen late, never early."""
+    campaign = queue.create_campaign(CampaignSpec("/limited", max_running=1))
+    campaign.seed({"n": n} for n in range(3))
+    first, second = hire("/limited"), hire("/limited")
+    (task,) = first.claim(1)
+    assert meet(dsn, reporting(task), claiming(second), undo=True).second == []
+    assert value(backstage, WORKING) == 1
+
+
+@pytest.mark.parametrize("want", [1, 2, 7])
+@pytest.mark.parametrize("statistics", ["absent", "empty", "true"])
+def test_claim_takes_as_many_as_it_wants_beside_others(
+    want: int,
+    statistics: str,
+    campaign: Campaign,
+    hire: Hire,
+    backstage: Backstage,
+    dsn: str,
+) -> None:
+    """Rows that others hold are passed over; nothing beyond what is answered is touched.
+
+    With `where id in (select ... limit n for update skip locked)` the planner may run the
+    sub-select again for each row: odd-jobs got several rows for a limit of one and left them
+    locked (saurabhnanda/odd-jobs#115).
+    """
+    if statistics == "empty":
+        backstage.execute("analyze")
+    campaign.seed({"n": n} for n in range(40))
+    if statistics == "true":
+        backstage.execute("analyze")
+    first, second = hire(), hire()
+    met = meet(dsn, claiming(first, want), claiming(second, want))
+    assert not met.waited
+    assert len(met.first) == len(met.second) == want
+    assert {task.task for task in met.first}.isdisjoint(task.task for task in met.second)
+    assert value(backstage, WORKING) == 2 * want
+    # By way of take_one() as well, which goes on behind the hint of a connection.
+    act = in_turn(claiming(first, want), claiming(first), claiming(first))
+    assert [len(tasks) for tasks in meet(dsn, act, claiming(second)).first] == [want, 1, 1]
+    assert value(backstage, WORKING) == 3 * want + 3
+
+
+@pytest.mark.parametrize("want", [1, 3])
+def test_claim_that_is_asked_again_before_it_commits_gets_the_same_tasks(
+    want: int, campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """An agent lost patience with one gateway and asks another, while the first is at work."""
+    campaign.seed({"n": n} for n in range(10))
+    agent = hire()
+    lease = agent.draw_lease()
+    met = meet(dsn, claiming(agent, want, lease), claiming(agent, want, lease))
+    assert met.second == met.first
+    assert value(backstage, WORKING) == want
+
+
+def test_claim_that_is_asked_again_gets_others_if_the_first_was_undone(
+    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Or the same; what counts is that nothing is kept for nobody."""
+    campaign.seed({"n": n} for n in range(10))
+    agent = hire()
+    lease = agent.draw_lease()
+    met = meet(dsn, claiming(agent, 3, lease), claiming(agent, 3, lease), undo=True)
+    assert len(met.second) == 3
+    assert value(backstage, WORKING) == 3
+
+
+def test_cancellation_that_meets_a_claim_cancels_the_attempt(
+    agent: AgentDouble, campaign: Campaign, dsn: str
+) -> None:
+    """Which has just begun; its agent is told to stop."""
+    met = meet(dsn, claiming(agent), cancelling(campaign.campaign_id))
+    assert (met.waited, met.second) == (True, 2)
+    (task,) = met.first
+    assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
+    assert campaign.attempts("b") == []
+    assert agent.beat([task]) == {task.task}
+
+
+def test_claim_passes_over_what_is_being_cancelled(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage, dsn: str
+) -> None:
+    """It does not wait, and takes nothing that is about to be final."""
+    met = meet(dsn, cancelling(campaign.campaign_id), claiming(agent, 2))
+    assert (met.waited, met.first, met.second) == (False, 2, [])
+    assert value(backstage, WORKING) == 0
+
+
+@pytest.mark.parametrize("first", ["claim", "end"])
+def test_claim_that_meets_the_end_of_its_session_is_handed_out_again(
+    first: str, agent: AgentDouble, campaign: Campaign, backstage: Backstage, dsn: str
+) -> None:
+    """Upkeep looks through sessions that ended a while ago, and it counts as released.
+
+    Solid Queue let a process be deregistered while it claimed, and the jobs stayed with a process
+    that was no more (rails/solid_queue#244).
+    """
+    end = calling("select taskq.end_session(%s)", agent.session)
+    if first == "claim":
+        met = meet(dsn, claiming(agent), end)
+        claimed, ended = met.first, met.second
+    else:
+        met = meet(dsn, end, claiming(agent))
+        claimed, ended = met.second, met.first
+    assert (met.waited, len(claimed), ended) == (False, 1, 0)
+    assert campaign.status().working == 1
+    assert expire(backstage) == 0
+    row = task_row(backstage, claimed[0].task)
+    assert (row["status"], row["losses"]) == ("waiting", 0)
+
+
+def test_session_outlives_its_tasks(backstage: Backstage) -> None:
+    """Nothing that is shipped removes a session; by its row its tasks are found.
+
+    Procrastinate prunes the row of a stalled worker, after which its jobs are `doing` for ever
+    (procrastinate-org/procrastinate#1518).
+    """
+    removing = backstage.execute(
+        "select p.proname from pg_proc p"
+        " where p.pronamespace = 'taskq'::regnamespace"
+        r" and p.prosrc ~* '(delete\s+from|truncate)\s+(only\s+|table\s+)?taskq\.session\y'"
+    ).fetchall()
+    assert removing == []
+
+
+def test_lost_race_for_the_last_task_is_no_error(campaign: Campaign, hire: Hire, dsn: str) -> None:
+    """Whoever comes second gets nothing at once, and the task if the first is undone."""
+    campaign.seed([{"n": 1}])
+    first, second = hire(), hire()
+    met = meet(dsn, claiming(first), claiming(second), undo=True)
+    assert (met.waited, len(met.first), met.second) == (False, 1, [])
+    assert len(second.claim(1)) == 1
+
+
+def test_task_is_in_one_pair_of_hands(held: list[Claimed], hire: Hire, dsn: str) -> None:
+    """One handed back and claimed again in a transaction is out of reach until it commits."""
+    other, third = hire(), hire()
+    act = in_turn(reporting(*held, outcome="released", started=False), claiming(other, 2))
+    met = meet(dsn, act, claiming(third, 2))
+    assert (met.waited, met.second) == (False, [])
+    assert [other.done(task) for task in met.first[1]] == ["accepted"] * 2
