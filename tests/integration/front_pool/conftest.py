@@ -1,0 +1,46 @@
+"""A front without entries, and pools in loops of their own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client
+from taskq.database import Database
+from taskq.front.address import FrontAddress
+from taskq.front.pool import Pool
+from tests.fixtures.redis_servers import RedisServer
+from tests.front_desk import NEVER_RUN, Desk, Front, Play, Scene
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that agents may choose, with more tasks than a test leases ahead."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    campaign.seed({"n": number} for number in range(1_001))
+    return campaign
+
+
+@pytest.fixture
+def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> Front:
+    """Give a front that has begun, without entries."""
+    return Front(database, redis_server, campaign)
+
+
+@pytest.fixture
+def play(database: Database, redis_server: RedisServer) -> Play:
+    """Give a function that runs a coroutine with a pool in a loop of its own."""
+
+    def run(scene: Scene) -> None:
+        async def whole() -> None:
+            pool = Pool(database, FrontAddress.parsed(redis_server.url))
+            await pool.start()
+            try:
+                await scene(Desk(pool))
+            finally:
+                await pool.close()
+
+        asyncio.run(asyncio.wait_for(whole(), 60))
+
+    return run

@@ -1,0 +1,214 @@
+"""Claims go on at once in PostgreSQL when the front fails, and return to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from taskq import Campaign
+from taskq.choice import Serving
+from taskq.database import Database
+from taskq.front.link import ANSWER_S
+from taskq.front.outlook import STATE_S
+from taskq_agent.protocol import Task
+from tests.backstage import Backstage, value
+from tests.fixtures.redis_servers import RedisServer
+from tests.front_desk import ALL, Desk, Front, Play, leases, until
+
+#: For so long a busy machine may leave a test alone.
+STALL_S = 2.0
+
+
+@pytest.mark.parametrize("trouble", ["killed", "hanging", "wrong type", "read-only"])
+def test_claims_go_on_without_the_front_and_return_to_it(
+    front: Front, play: Play, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No error and no long wait, whatever happens to Redis; and nobody has to do anything."""
+    caplog.set_level(logging.WARNING, "taskq.front")
+    admin, tasks = front.server.admin, front.keys.tasks(front.campaign)
+    entries = front.stock(10)
+
+    def begin_trouble() -> None:
+        if trouble == "killed":
+            front.server.kill()
+        elif trouble == "hanging":
+            front.server.freeze()
+        elif trouble == "wrong type":
+            admin.delete(tasks)
+            admin.set(tasks, "no list")
+        else:
+            admin.replicaof("127.0.0.1", 1)
+
+    def end_trouble() -> None:
+        if trouble == "killed":
+            front.server.start()
+            front.begin()
+            front.push(*entries[1:])
+        elif trouble == "hanging":
+            front.server.thaw()  # it runs the pop, whose answer nobody takes
+            admin.delete(tasks)
+            front.push(*entries[1:])
+        elif trouble == "wrong type":
+            admin.delete(tasks)
+            front.push(*entries[1:])
+        else:
+            admin.replicaof("NO", "ONE")
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        assert len(await desk.claim()) == 1
+        begin_trouble()
+        began = time.monotonic()
+        told = await asyncio.gather(*(desk.ask(session) for session in range(50)))
+        took_s = time.monotonic() - began
+        assert not any(told)
+        assert took_s < ANSWER_S + STALL_S
+        assert not desk.pool.stocked(ALL)
+        at_once = desk.ask()
+        assert at_once.done(), "nobody waits for what is known to be gone"
+        assert await at_once == []
+        await until(lambda: desk.pool.tally.errors >= 2 or desk.pool.stocked(ALL))
+        assert await desk.claim() == []
+        end_trouble()
+        await desk.stocked()
+        assert len(await desk.claim()) == 1
+
+    play(scene)
+    fails = [record for record in caplog.records if "fails" in record.getMessage()]
+    assert len(fails) >= 1
+    assert len(fails) <= 3, "it is told when it changes, not at each claim"
+
+
+def test_front_that_begins_after_the_gateway_is_found_soon(
+    database: Database,
+    redis_server: RedisServer,
+    campaign: Campaign,
+    play: Play,
+    backstage: Backstage,
+) -> None:
+    """A gateway may well be started before the refiller; it asks each second then."""
+    asked = (
+        "select count(*) from pg_stat_activity where datname = current_database()"
+        " and pid <> pg_backend_pid() and query ~ 'servable'"
+    )
+
+    async def scene(desk: Desk) -> None:
+        assert not desk.pool.stocked(ALL)
+        await until(lambda: value(backstage, asked))  # and has asked for the front before
+        begun_at = time.monotonic()
+        Front(database, redis_server, campaign).stock(1)
+        await desk.stocked()
+        assert time.monotonic() - begun_at < STATE_S - 1
+        assert len(await desk.claim()) == 1
+
+    play(scene)
+
+
+def test_flushed_front_is_used_again_once_it_has_begun_anew(front: Front, play: Play) -> None:
+    """FLUSHALL at any moment costs time only: a new epoch is learned by itself."""
+    front.stock(10)
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        front.server.admin.flushall()
+        assert await desk.claim() == []
+        assert not desk.pool.stocked(ALL)
+        assert desk.pool.breaker.closed, "the server is well"
+        old = front.double.entries(1)[0].encode()
+        front.double.begin()
+        front.begin()
+        (new,) = front.double.entries(1)
+        front.push(old, new.encode())
+        await desk.stocked()
+        (task,) = await desk.claim(want=2)
+        assert task.task == front.double.read(new).task
+        assert desk.pool.tally.forged == 1, "an entry of the old epoch is none"
+        assert desk.pool.tally.refused > 0
+
+    play(scene)
+
+
+def test_claims_go_on_from_the_front_while_postgresql_is_away(
+    front: Front, play: Play, server_dsn: str, database: Database
+) -> None:
+    """Until the pool is empty, nobody notices that the database restarts."""
+    front.stock(10)
+    name = sql.Identifier(conninfo_to_dict(database.dsn)["dbname"])
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        with psycopg.connect(server_dsn, autocommit=True) as admin:
+            admin.execute(sql.SQL("alter database {} allow_connections false").format(name))
+            admin.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = %s and pid <> pg_backend_pid()",
+                [conninfo_to_dict(database.dsn)["dbname"]],
+            )
+            gone_at = time.monotonic()
+            try:
+                while time.monotonic() < gone_at + 2.5:
+                    assert desk.pool.stocked(ALL)
+                    await asyncio.sleep(0.05)
+                assert len(await desk.claim()) == 1
+            finally:
+                admin.execute(sql.SQL("alter database {} allow_connections true").format(name))
+
+    play(scene)
+
+
+def test_defect_of_one_claimant_harms_no_other(
+    front: Front, play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those who share a pop have nothing to do with one another."""
+    front.stock(10)
+
+    def broken(tasks: list[Task]) -> None:
+        raise ValueError(f"cannot take {len(tasks)} tasks")
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        desk.pool.submit(1, next(leases), 1, ALL, broken)
+        assert len(await desk.claim(2)) == 1
+        assert desk.pool.breaker.closed
+
+    play(scene)
+    assert "cannot take 1 tasks" in caplog.text
+
+
+def test_closing_leaves_nobody_waiting(front: Front, play: Play) -> None:
+    """Whoever claims while a gateway stops is told, and goes to PostgreSQL."""
+    front.stock(10)
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        under_way = desk.ask(1)
+        await asyncio.sleep(0)
+        late = desk.ask(2)
+        await desk.pool.close()
+        assert under_way.done()
+        assert late.done()
+        after = desk.ask(3)
+        assert await after == []
+
+    play(scene)
+
+
+def test_queue_without_a_front_makes_no_claim_wait(
+    database: Database, campaign: Campaign, play: Play
+) -> None:
+    """Before the first epoch, and for servings of which nothing is known, claims go elsewhere."""
+    assert campaign.campaign_id
+
+    async def scene(desk: Desk) -> None:
+        for serving in (ALL, Serving("/no/such"), Serving("/c", ("gpu",), 60.0)):
+            assert not desk.pool.stocked(serving)
+            assert await desk.ask(serving=serving) == []
+        assert database.value("front") is not None
+
+    play(scene)
