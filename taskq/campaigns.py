@@ -123,7 +123,12 @@ class Campaign:
         each chunk of some thousand. Raise `Conflict` if the campaign is cancelled.
         """
         return seeding.seed(
-            self._database, self.campaign_id, records, on_bad=on_bad, on_progress=on_progress
+            self._database,
+            self.campaign_id,
+            self.path,
+            records,
+            on_bad=on_bad,
+            on_progress=on_progress,
         )
 
     def submit(self, payload: Mapping[str, Any], key: str | None = None, priority: int = 0) -> bool:
@@ -132,9 +137,8 @@ class Campaign:
         Durable when it returns. Raise `InvalidTask` if it is no task, `Conflict` if the campaign
         is cancelled.
         """
-        key, text, priority = Seed(payload, key, priority).encoded()
-        task = f'[{{"key":{json.dumps(key)},"payload":{text},"priority":{priority}}}]'
-        return bool(self._database.value("submit", path=self.path, tasks=task))
+        task = seeding.task_json(Seed(payload, key, priority).encoded())
+        return bool(self._database.value("submit", path=self.path, tasks=f"[{task}]"))
 
     def pause(self) -> bool:
         """Hand out no more tasks here and below; return whether that changed anything."""

@@ -80,7 +80,11 @@ def translated(what: str) -> Iterator[None]:
             f"{_first_line(error)}; is the server running?"
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
-        raise ServerUnsuitable(f"{what} refuses: {_first_line(error)}") from error
+        told = _first_line(error)
+        # Of a thing in the schema, not of a database to be made, say.
+        ours = told.startswith("permission denied for ")
+        hint = "; its owner can give a role that may, by `taskq db grant`" if ours else ""
+        raise ServerUnsuitable(f"{what} refuses: {told}{hint}") from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
     except psycopg.errors.DiskFull as error:
@@ -121,10 +125,11 @@ class Statements:
         """Run a statement that returns nothing."""
         self._connection.execute(statement(name, folder), values)
 
-    def define(self, name: str, **identifiers: str) -> None:
-        """Run a statement in which names of things, quoted, take the places in braces."""
+    def define(self, name: str, *, folder: str = "queries", **identifiers: str) -> None:
+        """Run statements in which names of things, quoted, take the places in braces."""
         quoted = {place: sql.Identifier(value) for place, value in identifiers.items()}
-        self._connection.execute(sql.SQL(statement(name)).format(**quoted))
+        # Never prepared, as several at once cannot be.
+        self._connection.execute(sql.SQL(statement(name, folder)).format(**quoted), prepare=False)
 
     def script(self, text: str) -> None:
         """Run a shipped script of several statements."""

@@ -2,7 +2,8 @@
 
 The numbered files of `sql/migrations` change tables, each once and in order; the files of
 `sql/functions`, and the rights on them, are all put in place again whenever one of them differs
-from what is installed. All happens in one transaction.
+from what is installed, and what logins were given by their roles is granted anew. All happens in
+one transaction.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from taskq.database import Database, Statements
 from taskq.errors import SchemaMissing, SchemaNewer, SchemaOlder, ServerUnsuitable
+from taskq.roles import ROLES, grant_anew
 
 OLDEST_SERVER: Final = 14
 
@@ -50,7 +52,8 @@ def _rights() -> str:
 @cache
 def _digest() -> str:
     """Return a digest of all that is put in place again when it changes."""
-    return hashlib.sha256(repr((_files("functions"), _rights())).encode()).hexdigest()
+    again = (_files("functions"), _rights(), _files("roles"), ROLES)
+    return hashlib.sha256(repr(again).encode()).hexdigest()
 
 
 def inspect(database: Database) -> Schema:
@@ -94,6 +97,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
             statements.script(text)
         statements.execute("drop_stale_functions")
         statements.script(_rights())
+        grant_anew(statements)
         statements.execute("installed", version=before.needed, functions=_digest())
         return before, _inspect(statements)
 

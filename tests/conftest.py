@@ -18,6 +18,7 @@ from tests.fixtures.servers import make_home, remove_home
 
 pytest_plugins = [
     "tests.fixtures.databases",
+    "tests.fixtures.logins",
     "tests.fixtures.queues",
     "tests.fixtures.redis_servers",
     "tests.fixtures.front",  # uses the one above

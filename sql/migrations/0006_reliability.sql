@@ -37,3 +37,14 @@ create table taskq.serving (
 
 insert into taskq.serving (timeline, since)
 values (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, '-infinity');
+
+
+-- Roles: which logins of the server have been given what of ../roles. The grants themselves are in
+-- PostgreSQL; this says what to grant anew when a release has changed functions.
+--
+-- login: what `drop role` leaves behind is the number of nobody, and counts no more.
+create table taskq.login_role (
+    login regrole not null,
+    role text not null,
+    constraint login_role_pkey primary key (login, role)
+);

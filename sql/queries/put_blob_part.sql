@@ -1,1 +1,1 @@
-insert into taskq.blob_part (blob_id, part, data) values (%(blob)s, %(part)s, %(data)s)
+select taskq.put_blob_part(%(blob)s, %(part)s, %(data)s)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import click
 
-from taskq import migrations
+from taskq import migrations, roles
 from taskq.migrations import Schema
+from taskq.roles import ROLES
 from taskq_cli.endings import resumable
-from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options
 from taskq_cli.text import counted
 
 CLEAN_CHUNK: Final = 20
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 @click.group()
@@ -87,6 +91,62 @@ def clean(invocation: Invocation, age_s: float) -> None:
         while gone := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
             removed += gone
     write_record(invocation.output, {"removed": removed}, f"{counted(removed, 'blob')} removed.")
+
+
+def _role_and_login(command: Command) -> Command:
+    role = click.argument("role", type=click.Choice(list(ROLES)))
+    return role(click.argument("login")(command))
+
+
+@db.command()
+@_role_and_login
+@shared_options
+def grant(invocation: Invocation, role: str, login: str) -> None:
+    """Let a login of the server do in this database what a role may.
+
+    Roles add up. A gateway serves agents; an agent is one beside the database; a submitter makes
+    campaigns and adds tasks, an operator steers them and makes tokens, and both read what a
+    reader does. For the owner of the schema, who may do everything.
+
+    Example:
+      taskq db grant submitter ada
+    """
+    with invocation.client() as client:
+        changed = roles.grant(client.database, role, login)
+    text = f"{login} {'may now do' if changed else 'could already do'} what the {role} does."
+    write_record(invocation.output, {"login": login, "role": role, "changed": changed}, text)
+
+
+@db.command()
+@_role_and_login
+@shared_options
+def revoke(invocation: Invocation, role: str, login: str) -> None:
+    """Take a role from a login, which keeps its others.
+
+    It holds from the next statement on, also on connections that are open. Before a login is
+    dropped from the server, its roles must be revoked.
+
+    Example:
+      taskq db revoke submitter ada
+    """
+    with invocation.client() as client:
+        changed = roles.revoke(client.database, role, login)
+    text = f"{login} {'is no' if changed else 'was no'} {role}{' any more' if changed else ''}."
+    write_record(invocation.output, {"login": login, "role": role, "changed": changed}, text)
+
+
+@db.command("roles")
+@shared_options
+def roles_(invocation: Invocation) -> None:
+    """List the logins that have been given roles.
+
+    Example:
+      taskq db roles
+    """
+    with invocation.client() as client:
+        found = roles.granted(client.database)
+    records = [{"login": login, "roles": its} for login, its in found.items()]
+    write_records(invocation.output, records, [Column("login"), Column("roles")])
 
 
 def _described(server: str, schema: Schema) -> str:

@@ -1,0 +1,1 @@
+select has_table_privilege('taskq.spec', 'insert') as may_copy

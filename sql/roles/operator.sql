@@ -1,0 +1,5 @@
+-- operator: steers what is there: campaigns, tasks, agents, tokens, the front, the upkeep; besides what
+-- a reader may do.
+grant execute on function taskq.set_status, taskq.cancel, taskq.retry, taskq.remove_tasks,
+    taskq.remove_campaign, taskq.remove_unused_blobs, taskq.drain_sessions, taskq.create_token,
+    taskq.revoke_token to {login};
