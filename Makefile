@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
+RUNS ?= 10
+SECONDS ?= 15
 
 .DEFAULT_GOAL := help
 
@@ -36,6 +38,10 @@ agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worke
 .PHONY: bench
 bench: .venv/base ## Measure claims, seeding and reading beside the limit of the server (hours, quiet machine)
 	$(BIN)/taskq bench
+
+.PHONY: chaos
+chaos: .venv/test ## Strike farms of real processes, and check that nothing is lost (RUNS, SECONDS)
+	$(BIN)/python -m tests.chaos --runs $(RUNS) --seconds $(SECONDS)
 
 .PHONY: format
 format: .venv/test ## Format the code

@@ -1,0 +1,93 @@
+"""Run farms under a nemesis: `python -m tests.chaos --runs 100 --seconds 15 --seed 1`.
+
+Prints a line for each run, and totals. Exit code: 0 if nothing was wrong, else 1; then history and
+logs of the bad runs are kept, and the line says where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+from taskq.bench.own_server import own_server
+from tests.chaos.checker import DUPLICATED, FOREIGN, GAP, LOST, OVERLAP, PHANTOM, VANISHED
+from tests.chaos.plan import KINDS
+from tests.chaos.trial import Trial, run_trial
+
+_ANOMALIES = (LOST, DUPLICATED, PHANTOM, OVERLAP, FOREIGN, VANISHED, GAP)
+
+
+def main() -> int:
+    """Do as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1, metavar="N")
+    parser.add_argument("--seconds", type=float, default=15.0, metavar="S", help="of each run")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    options = parser.parse_args()
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it is told what we know
+    trials = []
+    with own_server() as server:
+        for seed in range(options.seed, options.seed + options.runs):
+            trials.append(run_trial(server, seed, options.seconds))
+            _say(_line(trials[-1]))
+    _say(_totals(trials))
+    if options.json:
+        options.json.write_text(json.dumps([_figures(one) for one in trials], indent=1) + "\n")
+    return int(any(one.wrong for one in trials))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _line(trial: Trial) -> str:
+    verdict = trial.verdict
+    found = ", ".join(f"{verdict.count(kind)} {kind}" for kind in _ANOMALIES)
+    text = (
+        f"seed {trial.seed}: {trial.faults} faults ({trial.others.total()} more do not count), "
+        f"{verdict.tasks:,} tasks, {verdict.executions:,} executions, "
+        f"{verdict.recovered} recovered; {found}; "
+        f"at rest after {trial.settled_s:.1f} s, {trial.took_s:.0f} s in all"
+    )
+    if trial.wrong:
+        text += f"\n  WRONG, see {trial.kept}: " + "\n    ".join(trial.wrong[:10])
+    return text
+
+
+def _totals(trials: list[Trial]) -> str:
+    faults: Counter[str] = sum((one.counted for one in trials), Counter())
+    tasks = sum(one.verdict.tasks for one in trials)
+    executions = sum(one.verdict.executions for one in trials)
+    lines = [
+        f"{len(trials)} runs, {faults.total():,} faults, {tasks:,} tasks, {executions:,} executions"
+    ]
+    lines += [f"  {faults[kind]:6,} {kind}" for kind in KINDS]
+    lines += [
+        f"  {sum(one.verdict.count(kind) for one in trials):6,} {kind}" for kind in _ANOMALIES
+    ]
+    lines.append(f"  {sum(bool(one.wrong) for one in trials):6,} runs with something wrong")
+    return "\n".join(lines)
+
+
+def _figures(trial: Trial) -> dict[str, object]:
+    return {
+        "seed": trial.seed,
+        "faults": dict(trial.counted),
+        "uncounted": dict(trial.others),
+        "verdict": asdict(trial.verdict),
+        "wrong": trial.wrong,
+        "settled_s": trial.settled_s,
+        "took_s": trial.took_s,
+        "kept": None if trial.kept is None else str(trial.kept),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

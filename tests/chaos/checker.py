@@ -1,0 +1,214 @@
+"""Sorts all tasks of a history into ok, lost, duplicated and phantom, and finds what cannot be.
+
+After `total-queue` of Jepsen (https://github.com/jepsen-io/jepsen, namespace jepsen.checker): what
+went in must come out, once, and nothing else. Here that is: a key whose seeding was acknowledged
+has one accepted outcome; one whose seeding got no answer may be there (recovered) or not. That
+payload code runs twice is no anomaly, since an agent may die before its report.
+
+Pure: it reads a history and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.chaos.history import Attempt, History, Order, Task
+
+FINAL = frozenset({"done", "failed", "cancelled"})
+REPORTED = frozenset({"done", "failed"})
+
+LOST = "lost"
+DUPLICATED = "duplicated"
+PHANTOM = "phantom"
+OVERLAP = "overlap"
+FOREIGN = "foreign"
+GAP = "gap"
+VANISHED = "vanished"
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """What cannot be. kind: one of the names above."""
+
+    kind: str
+    key: str
+    text: str
+
+
+@dataclass
+class Verdict:
+    """What became of the tasks; clean if `anomalies` is empty.
+
+    recovered: of those that are ok, the ones whose seeding was never acknowledged. executions: how
+    often payload code began.
+    """
+
+    tasks: int = 0
+    ok: int = 0
+    recovered: int = 0
+    executions: int = 0
+    anomalies: list[Anomaly] = field(default_factory=list)
+
+    def count(self, kind: str) -> int:
+        """Return for how many keys there is an anomaly of a kind."""
+        return len({anomaly.key for anomaly in self.anomalies if anomaly.kind == kind})
+
+
+def check(history: History) -> Verdict:
+    """Return what became of each task."""
+    looked = _Looked(history)
+    anomalies = [
+        *looked.of_seeding(),
+        *looked.of_executions(),
+        *looked.of_ends(),
+        *looked.of_leases(),
+        *looked.of_results(),
+        *looked.of_answers(),
+        *looked.of_orders(),
+    ]
+    bad = {anomaly.key for anomaly in anomalies}
+    good = [task.key for task in history.tasks if task.key not in bad]
+    return Verdict(
+        tasks=len(history.tasks),
+        ok=len(good),
+        recovered=sum(key not in history.seeded for key in good),
+        executions=len(history.executions),
+        anomalies=anomalies,
+    )
+
+
+class _Looked:
+    """A history with indexes; each method yields the anomalies of one sort."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._keys = {task.task: task.key for task in history.tasks}
+        self._attempts: dict[int, list[Attempt]] = defaultdict(list)
+        for attempt in sorted(history.attempts, key=lambda one: (one.task, one.attempt)):
+            self._attempts[attempt.task].append(attempt)
+
+    def of_seeding(self) -> Iterator[Anomaly]:
+        """Find what went in and is not there, is there twice, or did not go in."""
+        there = Counter(task.key for task in self._history.tasks)
+        for key in sorted(self._history.seeded - there.keys()):
+            yield Anomaly(LOST, key, "its seeding was acknowledged, and it is not there")
+        for key, count in there.items():
+            if count > 1:
+                yield Anomaly(DUPLICATED, key, f"there are {count} tasks of this key")
+            if key not in self._history.seeding:
+                yield Anomaly(PHANTOM, key, "it is there, and nobody has seeded it")
+
+    def of_executions(self) -> Iterator[Anomaly]:
+        """Find what ran although nobody had seeded it by then."""
+        for name, execution in self._history.executions.items():
+            seeding = self._history.seeding.get(execution.key)
+            if seeding is None or execution.began < seeding:
+                yield Anomaly(PHANTOM, execution.key, f"execution {name} began before any seeding")
+
+    def of_ends(self) -> Iterator[Anomaly]:
+        """Find tasks that are not final, or whose attempts say something else."""
+        for task in self._history.tasks:
+            attempts = self._attempts[task.task]
+            if task.status not in FINAL:
+                yield Anomaly(LOST, task.key, f"it is still {task.status}")
+            done = [one.attempt for one in attempts if one.outcome == "done"]
+            if len(done) > 1:
+                yield Anomaly(DUPLICATED, task.key, f"attempts {done} are all done")
+            elif done and done[0] != attempts[-1].attempt:
+                yield Anomaly(
+                    DUPLICATED, task.key, f"attempts go on after {done[0]}, which is done"
+                )
+            yield from self._of_numbers(task, [one.attempt for one in attempts])
+            last = attempts[-1].outcome if attempts else None
+            if (task.status == "done") != (last == "done"):
+                yield Anomaly(GAP, task.key, f"it is {task.status}, its last attempt {last}")
+            if task.status == "failed" and last not in {"failed", "lost"}:
+                yield Anomaly(GAP, task.key, f"it is failed, its last attempt {last}")
+
+    @staticmethod
+    def _of_numbers(task: Task, numbers: list[int]) -> Iterator[Anomaly]:
+        if task.status in FINAL and numbers != list(range(1, task.attempt + 1)):
+            text = f"it has had {task.attempt} attempts, and these are recorded: {numbers}"
+            yield Anomaly(GAP, task.key, text)
+
+    def of_leases(self) -> Iterator[Anomaly]:
+        """Find tasks that had two live leases."""
+        for task, attempts in self._attempts.items():
+            key = self._keys.get(task, str(task))
+            for one in attempts:
+                if one.ended < one.claimed:
+                    yield Anomaly(OVERLAP, key, f"attempt {one.attempt} ends before it begins")
+            for one, next_one in pairwise(attempts):
+                if next_one.claimed < one.ended:
+                    text = f"attempt {next_one.attempt} begins before {one.attempt} ends"
+                    yield Anomaly(OVERLAP, key, text)
+            if len({one.lease for one in attempts}) < len(attempts):
+                yield Anomaly(OVERLAP, key, "two attempts have one lease")
+
+    def of_results(self) -> Iterator[Anomaly]:
+        """Find what was accepted and not produced by an execution under that lease."""
+        for task, attempts in self._attempts.items():
+            key = self._keys.get(task, str(task))
+            for one in attempts:
+                if one.outcome == "done" or one.execution is not None:
+                    wrong = self._not_of(one, key)
+                    if wrong:
+                        yield Anomaly(FOREIGN, key, f"attempt {one.attempt}: {wrong}")
+
+    def _not_of(self, attempt: Attempt, key: str) -> str:
+        execution = self._history.executions.get(attempt.execution or "")
+        if execution is None:
+            return f"nobody has seen execution {attempt.execution}"
+        if (execution.key, execution.attempt) != (key, attempt.attempt):
+            return f"its result is that of {execution.key}, attempt {execution.attempt}"
+        if execution.outcome != attempt.outcome:
+            return f"it is {attempt.outcome}, and the execution has {execution.outcome}"
+        leases = self._history.leases.get((execution.agent, attempt.task, attempt.attempt), set())
+        if attempt.lease not in leases:
+            return f"{execution.agent} has executed it and never had lease {attempt.lease}"
+        return ""
+
+    def of_answers(self) -> Iterator[Anomaly]:
+        """Find reports that are not there though acknowledged, or there though refused."""
+        rows = {(one.task, one.lease): one for one in self._history.attempts}
+        accepted: set[tuple[int, str]] = set()
+        for answer in self._history.answers:
+            fence = answer.task, answer.lease
+            key = self._keys.get(answer.task, str(answer.task))
+            if answer.outcome not in REPORTED:
+                continue
+            row = rows.get(fence)
+            there = (
+                row is not None
+                and row.outcome == answer.outcome
+                and answer.execution in {None, row.execution}
+            )
+            if answer.verdict in {"accepted", "duplicate"} and not there:
+                text = f"a report of {answer.outcome} was {answer.verdict}, and there is {row}"
+                yield Anomaly(VANISHED, key, text)
+            if answer.verdict == "superseded" and there and answer.execution is not None:
+                yield Anomaly(VANISHED, key, f"a report was superseded, and there is {row}")
+            if answer.verdict == "accepted":
+                if fence in accepted:
+                    yield Anomaly(DUPLICATED, key, f"lease {answer.lease} was accepted twice")
+                accepted.add(fence)
+
+    def of_orders(self) -> Iterator[Anomaly]:
+        """Find cancelled tasks that went on, and retried ones that did not."""
+        tasks = {task.key: task for task in self._history.tasks}
+        by_key: dict[str, list[Order]] = defaultdict(list)
+        for order in self._history.orders:
+            by_key[order.key].append(order)
+        for key, orders in by_key.items():
+            last = orders[-1]
+            task = tasks.get(key)
+            if task is None or not last.moved:
+                continue
+            if last.verb == "cancel" and task.status != "cancelled":
+                yield Anomaly(VANISHED, key, f"it was cancelled, and is {task.status}")
+            newest = max((one.claimed for one in self._attempts[task.task]), default=0.0)
+            if last.verb == "retry" and newest < last.began:
+                yield Anomaly(VANISHED, key, f"it was retried, and is {task.status} since before")

@@ -1,0 +1,117 @@
+"""Those who use a farm: one seeds, one cancels and retries; each tries until acknowledged."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from typing import Any
+
+from taskq import Seed
+from taskq.errors import TaskqError
+from tests.chaos.farm import Farm
+from tests.chaos.history import Writer
+
+_CHUNK = 250
+_BACKLOG = 1_000
+_PAUSE_S = 0.1
+_RECENT = 200
+_ORDERS_PAUSE_S = 0.05
+#: How tasks end, and how many of a thousand: what they do, and how long they take at most.
+_SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
+    (965, {"good_from": 1}, 0.01),
+    (10, {"good_from": 1}, 2.5),
+    (10, {"good_from": 2, "otherwise": "retry"}, 0.002),
+    (5, {"good_from": 3, "otherwise": "error"}, 0.1),
+    (5, {"good_from": None, "otherwise": "fail"}, 0.002),
+    (3, {"good_from": None, "otherwise": "error"}, 0.002),
+    (2, {"good_from": 2, "otherwise": "crash"}, 0.002),
+)
+
+
+class Seeder:
+    """Sees to it that some tasks wait, until it is told to stop."""
+
+    def __init__(self, farm: Farm, seed: int, stop: threading.Event) -> None:
+        self._campaign = farm.campaign
+        self._history = Writer(farm.history, "seeder")
+        self._draw = random.Random(seed)
+        self._stop = stop
+        self._seeded = 0
+        self.recent: deque[str] = deque(maxlen=_RECENT)
+
+    def run(self) -> None:
+        """Seed in chunks; each is sent until it is acknowledged."""
+        while not self._stop.is_set():
+            chunk = self._chunk()
+            keys = [one.key for one in chunk]
+            self._history.note("seeding", keys=keys)
+            while not self._is_seeded(chunk):
+                self._stop.wait(_PAUSE_S)
+            self._history.note("seeded", keys=keys)
+            self.recent.extend(key for key in keys if key)
+            while not self._stop.is_set() and not self._is_wanted():
+                self._stop.wait(_PAUSE_S)
+
+    def _is_seeded(self, chunk: list[Seed]) -> bool:
+        try:
+            self._campaign.seed(chunk)
+        except TaskqError:
+            return False
+        return True
+
+    def _is_wanted(self) -> bool:
+        try:
+            return self._campaign.status().waiting < _BACKLOG
+        except TaskqError:
+            return False
+
+    def _chunk(self) -> list[Seed]:
+        weights = [weight for weight, _, _ in _SORTS]
+        chunk = []
+        for _, sort, most_s in self._draw.choices(_SORTS, weights, k=_CHUNK):
+            self._seeded += 1
+            payload = {**sort, "takes_s": self._draw.uniform(0, most_s)}
+            priority = self._draw.choice((0, 0, 0, 1))
+            chunk.append(Seed(payload, f"task-{self._seeded:06}", priority))
+        return chunk
+
+
+class Operator:
+    """Cancels tasks, and retries some of those and some that failed, until it is told to stop."""
+
+    def __init__(self, farm: Farm, seed: int, seeder: Seeder, stop: threading.Event) -> None:
+        self._campaign = farm.campaign
+        self._history = Writer(farm.history, "operator")
+        self._draw = random.Random(seed)
+        self._seeder = seeder
+        self._stop = stop
+
+    def run(self) -> None:
+        """Give an order every now and then, and repeat it until it is acknowledged."""
+        while not self._stop.wait(_ORDERS_PAUSE_S):
+            if not self._seeder.recent:
+                continue
+            key = self._draw.choice(self._seeder.recent)
+            if self._draw.random() < 0.5:
+                self._order("cancel", key)
+                if self._draw.random() < 0.5:
+                    self._order("retry", key, "cancelled")
+            else:
+                self._order("retry", key, "failed")
+
+    def _order(self, verb: str, key: str, status: str = "") -> None:
+        self._history.note("ordering", verb=verb, key=key)
+        moved = self._moved(verb, key, status)
+        while moved is None and not self._stop.wait(_PAUSE_S):
+            moved = self._moved(verb, key, status)
+        if moved is not None:
+            self._history.note("ordered", verb=verb, key=key, moved=moved)
+
+    def _moved(self, verb: str, key: str, status: str) -> int | None:
+        try:
+            if verb == "cancel":
+                return self._campaign.cancel([key])
+            return self._campaign.retry(status=status, keys=[key])
+        except TaskqError:
+            return None

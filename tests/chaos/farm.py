@@ -1,0 +1,157 @@
+"""A whole farm: PostgreSQL, Redis in front, a keeper, two gateways, agents of both sorts.
+
+agents over HTTP --- way ---> gateway --- way ---> PostgreSQL <--- agents beside the database
+                                 |                     ^                     |
+                                 +------> Redis <--- keeper (refiller)       |
+                                            ^--------------------------------+
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from taskq import CampaignSpec, Client, Handler, RetryPolicy, migrations
+from taskq.database import Database
+from taskq.embedded import Server
+from tests.chaos.clocks import Clock, shim
+from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart
+from tests.chaos.ways import Hazard
+from tests.command_line import PROGRAM
+from tests.support import free_port, wait_until
+
+ROOT = Path(__file__).parents[2]
+CAMPAIGN = "/chaos"
+LEASE_S = 3.0
+POOL_S = 4.0
+SLOTS = 3
+GATEWAYS = 2
+AGENTS = ("http-0", "http-1", "direct-0", "direct-1")
+
+_READY_S = 60.0
+_MAX_LOSSES = 50
+_HANDLER = Handler("python", target="noted:run", prepare="noted:prepare")
+_RETRY = RetryPolicy(max_attempts=3, max_losses=_MAX_LOSSES, backoff_s=0.2, backoff_max_s=1.0)
+
+
+class Farm:
+    """All parts, on a database of its own. folder: for logs, history and spools; a short path."""
+
+    def __init__(self, server: Server, database: Database, folder: Path, stack: ExitStack) -> None:
+        self.server = server
+        self.database = database
+        self.client = Client(database)
+        self.folder = folder
+        self._stack = stack
+        for name in ("history", "logs", "ways"):
+            (folder / name).mkdir()
+        self.history = folder / "history"
+        spec = CampaignSpec(
+            CAMPAIGN, handler=_HANDLER, retry=_RETRY, params={"history": str(self.history)}
+        )
+        self.campaign = self.client.create_campaign(spec)
+        database.rows("begin_front", pool_s=POOL_S)
+        self.redis = RedisPart(folder)
+        stack.callback(self.redis.close)
+        redis = self.redis.server.url
+        words = ["keeper", "--redis", redis]
+        self.keeper = self._part("keeper", words, self.dsn("keeper"))
+        self.gateways: list[Part] = []
+        self.agent_ways: list[Hazard] = []
+        self.database_ways: list[Hazard] = []
+        self._doors: list[str] = []
+        for number in range(GATEWAYS):
+            self._add_gateway(number, redis)
+        token, _ = self.client.tokens.create("site", "farm", [CAMPAIGN])
+        self._token = folder / "token"
+        self._token.touch(mode=0o600)
+        self._token.write_text(token)
+        made = shim(folder)
+        self.agents = [self._agent(name, redis, made) for name in AGENTS]
+
+    @property
+    def parts(self) -> list[AnyPart]:
+        """All that can be killed and frozen, but for PostgreSQL."""
+        return [self.keeper, *self.gateways, *self.agents]
+
+    def start(self) -> None:
+        """Start all parts, and wait until the agents have come."""
+        for part in self.parts:
+            part.start()
+        wait_until(lambda: len(self.client.agents()) == len(AGENTS), timeout_s=_READY_S)
+
+    def dsn(self, name: str, host: str | None = None) -> str:
+        """Return the address of the database for one part, known by its name there."""
+        more = {} if host is None else {"host": host}
+        return make_conninfo(self.database.dsn, application_name=name, **more)
+
+    def _add_gateway(self, number: int, redis: str) -> None:
+        name = f"gateway-{number}"
+        folder = self.folder / "ways" / str(number)
+        folder.mkdir()
+        known = conninfo_to_dict(self.database.dsn)
+        socket = f".s.PGSQL.{known['port']}"
+        self.database_ways.append(self._way(f"{folder}/{socket}", f"{known['host']}/{socket}"))
+        port, door = free_port(), free_port()
+        words = ["gateway", "--port", str(port), "--lease", f"{LEASE_S:g}", "--drain", "0"]
+        words += ["--no-keeper", "--redis", redis]
+        self.gateways.append(self._part(name, words, self.dsn(name, str(folder))))
+        self.agent_ways.append(self._way(("127.0.0.1", door), ("127.0.0.1", port)))
+        self._doors.append(f"http://127.0.0.1:{door}")
+
+    def _way(self, here: Any, there: Any) -> Hazard:
+        return self._stack.enter_context(Hazard(here, there))
+
+    def _part(self, name: str, words: list[str], dsn: str) -> Part:
+        log = self.folder / "logs" / f"{name}.log"
+        part = Part(name, lambda _: [str(PROGRAM), *words], {"TASKQ_DSN": dsn}, log)
+        self._stack.callback(part.close)
+        return part
+
+    def _agent(self, name: str, redis: str, made: Path | None) -> AgentPart:
+        kind = name.partition("-")[0]
+        words = ["run", "--campaign", CAMPAIGN, "--slots", str(SLOTS), "--ahead", "0.05"]
+        words += ["--path", str(ROOT / "tests" / "payloads"), "--stop", "3", "--payload-grace", "1"]
+        words += ["--spool", str(self.folder / "spools" / name), "--farewell", "3", "--grace", "0"]
+        if kind == "http":
+            words += ["--token-file", str(self._token)]
+            words += [word for door in self._doors for word in ("--gateway", door)]
+        else:
+            words = ["agent", *words, "--redis", redis, "--lease", f"{LEASE_S:g}"]
+
+        def argv(start: int) -> list[str]:
+            program = [sys.executable, "-m", "tests.chaos.witness", kind]
+            return [*program, *words, "--name", f"{name}.{start}"]
+
+        environment = {
+            "TASKQ_DSN": self.dsn(name),
+            "PYTHONPATH": str(ROOT),
+            "CHAOS_HISTORY": str(self.history),
+        }
+        clock = None
+        if made is not None:
+            clock = Clock(made, self.folder / f"{name}.clock")
+            environment |= clock.environment
+        part = AgentPart(name, argv, environment, self.folder / "logs" / f"{name}.log")
+        part.clock = clock
+        self._stack.callback(part.close)
+        return part
+
+
+@contextmanager
+def farm(server: Server, folder: Path) -> Iterator[Farm]:
+    """Give a farm that is at work, on a new database of a server that is up."""
+    parent = Database(server.up().dsn).open()
+    try:
+        with parent.scratch() as database, ExitStack() as stack:
+            migrations.migrate(database)
+            built = Farm(server, database, folder, stack)
+            built.start()
+            yield built
+    finally:
+        parent.close()

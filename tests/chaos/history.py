@@ -1,0 +1,204 @@
+"""What the clients of a farm have seen, written down outside the database.
+
+Each process appends to a file of its own, a line of JSON for each event, in one write: what a
+killed process has written stays. Times are those of CLOCK_MONOTONIC, which all processes of a
+machine share and which nobody sets.
+
+    seeding, seeded     keys: are about to be sent, are acknowledged
+    claimed             agent, task, key, attempt, lease: an answer gave this attempt to the agent
+    began, ended        execution, agent, key, attempt, outcome: of payload code
+    answered            task, lease, outcome, execution, verdict: a report has its verdict
+    ordering, ordered   verb, key: a cancel or a retry; moved: whether it did something
+    fault               kind, target, seen: see nemesis.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SUFFIX = ".history"
+
+
+class Writer:
+    """Appends events to a file. Safe to use from several threads.
+
+    piped: through a process of its own, which outlives this one and no limit of this one hinders.
+    """
+
+    def __init__(self, folder: str | Path, name: str, *, piped: bool = False) -> None:
+        path = Path(folder) / f"{name}{SUFFIX}"
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._process: subprocess.Popen[bytes] | None = None
+        if piped:
+            self._process = appending(self._file)
+            assert self._process.stdin is not None
+            os.close(self._file)
+            self._file = self._process.stdin.fileno()
+
+    def note(self, event: str, **facts: object) -> None:
+        """Write one event down; it is there when this returns."""
+        line = json.dumps({"event": event, "at": time.monotonic(), **facts})
+        os.write(self._file, line.encode() + b"\n")
+
+    def close(self) -> None:
+        """Wait until all is in the file."""
+        if self._process is None:
+            os.close(self._file)
+        else:
+            self._process.communicate()
+
+
+def appending(file: int) -> subprocess.Popen[bytes]:
+    """Start a process that writes to a file what comes to its standard input, until that ends."""
+    return subprocess.Popen(
+        ["cat"], stdin=subprocess.PIPE, stdout=file, start_new_session=True, bufsize=0
+    )
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One time that payload code began. outcome: None if it came to no end."""
+
+    agent: str
+    key: str
+    attempt: int
+    began: float
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The verdict on a report, as an agent got it. execution: the one that was reported, if any."""
+
+    task: int
+    lease: str
+    outcome: str
+    verdict: str
+    execution: str | None
+
+
+@dataclass(frozen=True)
+class Order:
+    """A cancel or a retry of one key. moved: whether it did something; None: never acknowledged."""
+
+    verb: str
+    key: str
+    began: float
+    moved: bool | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task as PostgreSQL has it at the end."""
+
+    task: int
+    key: str
+    status: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt as PostgreSQL has it. Times are of CLOCK_MONOTONIC, as in all other events."""
+
+    task: int
+    attempt: int
+    lease: str
+    outcome: str
+    claimed: float
+    ended: float
+    execution: str | None
+
+
+@dataclass
+class History:
+    """All that is known of one run. Lists are in the order of time."""
+
+    seeding: dict[str, float] = field(default_factory=dict)
+    """When each key was first about to be sent."""
+    seeded: set[str] = field(default_factory=set)
+    leases: dict[tuple[str, int, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By agent, task and number of the attempt."""
+    executions: dict[str, Execution] = field(default_factory=dict)
+    answers: list[Answer] = field(default_factory=list)
+    orders: list[Order] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+def read(folder: Path) -> History:
+    """Return the clients' part of a history; ValueError if it is damaged."""
+    lines = (line for path in folder.glob(f"*{SUFFIX}") for line in path.read_text().splitlines())
+    history = History()
+    pending: dict[tuple[str, str], float] = {}
+    for event in sorted(map(json.loads, lines), key=lambda event: event["at"]):
+        _take[event["event"]](history, event, pending)
+    history.orders += [Order(*order, began, None) for order, began in pending.items()]
+    return history
+
+
+Event = dict[str, Any]
+Pending = dict[tuple[str, str], float]
+
+
+def _seeding(history: History, event: Event, _: Pending) -> None:
+    for key in event["keys"]:
+        history.seeding.setdefault(key, event["at"])
+
+
+def _seeded(history: History, event: Event, _: Pending) -> None:
+    history.seeded.update(event["keys"])
+
+
+def _claimed(history: History, event: Event, _: Pending) -> None:
+    history.leases[event["agent"], event["task"], event["attempt"]].add(event["lease"])
+
+
+def _began(history: History, event: Event, _: Pending) -> None:
+    history.executions[event["execution"]] = Execution(
+        event["agent"], event["key"], event["attempt"], event["at"]
+    )
+
+
+def _ended(history: History, event: Event, _: Pending) -> None:
+    begun = history.executions[event["execution"]]
+    history.executions[event["execution"]] = Execution(
+        begun.agent, begun.key, begun.attempt, begun.began, event["outcome"]
+    )
+
+
+def _answered(history: History, event: Event, _: Pending) -> None:
+    history.answers.append(
+        Answer(
+            event["task"], event["lease"], event["outcome"], event["verdict"], event["execution"]
+        )
+    )
+
+
+def _ordering(_: History, event: Event, pending: Pending) -> None:
+    pending.setdefault((event["verb"], event["key"]), event["at"])
+
+
+def _ordered(history: History, event: Event, pending: Pending) -> None:
+    order = event["verb"], event["key"]
+    history.orders.append(Order(*order, pending.pop(order), bool(event["moved"])))
+
+
+_take = {
+    "seeding": _seeding,
+    "seeded": _seeded,
+    "claimed": _claimed,
+    "began": _began,
+    "ended": _ended,
+    "answered": _answered,
+    "ordering": _ordering,
+    "ordered": _ordered,
+    "fault": lambda *_: None,
+}

@@ -1,0 +1,31 @@
+"""A farm of real processes under a nemesis; `make chaos` does the same for much longer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from taskq.bench.own_server import own_server
+from taskq.embedded import Server
+from tests.chaos.trial import run_trial
+
+SECONDS = 15.0
+
+
+@pytest.fixture(scope="module")
+def durable_server() -> Iterator[Server]:
+    """Give a server with its ordinary settings: it forgets nothing that it has acknowledged."""
+    with own_server() as server:
+        yield server
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nothing_is_lost_whatever_dies(
+    durable_server: Server, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each task ends in one accepted outcome, under one lease at a time, as its clients saw it."""
+    caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
+    trial = run_trial(durable_server, seed, SECONDS)
+    assert not trial.wrong, f"history and logs are in {trial.kept}: {trial.wrong}"

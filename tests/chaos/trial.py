@@ -1,0 +1,132 @@
+"""One run: a farm at work, a nemesis, and what has become of all tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from taskq.embedded import Server
+from taskq.errors import TaskqError
+from tests.chaos.checker import Verdict, check
+from tests.chaos.clients import Operator, Seeder
+from tests.chaos.eyes import Eyes
+from tests.chaos.farm import Farm, farm
+from tests.chaos.history import read
+from tests.chaos.nemesis import Nemesis
+from tests.chaos.plan import plan
+
+FAULT_EVERY_S = 0.6
+_SETTLED_S = 60.0
+_PAUSE_S = 0.2
+_TERM_S = 2.0
+#: What a run has to show to count as one: else the machine was too slow, or the test is broken.
+_LEAST_TASKS = 100
+_LEAST_FAULTS = 3
+
+
+@dataclass
+class Trial:
+    """What a run has shown. kept: where history and logs are, if something is wrong."""
+
+    seed: int
+    verdict: Verdict = field(default_factory=Verdict)
+    counted: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    settled_s: float = 0.0
+    took_s: float = 0.0
+    kept: Path | None = None
+
+    @property
+    def faults(self) -> int:
+        """How many faults count."""
+        return self.counted.total()
+
+
+def run_trial(server: Server, seed: int, seconds: float) -> Trial:
+    """Strike a new farm for so long, let it come to rest, and check what it has done."""
+    begun = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="taskq-chaos-"))
+    trial = Trial(seed)
+    try:
+        with farm(server, folder) as at_work:
+            _strike(at_work, trial, seconds)
+        trial.wrong += [f"{one.kind}: {one.key}: {one.text}" for one in trial.verdict.anomalies]
+        if trial.verdict.tasks < _LEAST_TASKS or trial.faults < _LEAST_FAULTS:
+            trial.wrong.append(f"only {trial.verdict.tasks} tasks and {trial.faults} faults")
+    except BaseException:
+        trial.wrong.append("it was broken off")
+        trial.kept = folder
+        raise
+    finally:
+        trial.took_s = time.monotonic() - begun
+        if trial.wrong:
+            trial.kept = folder
+            (folder / "wrong").write_text("\n".join(trial.wrong) + "\n")
+        else:
+            shutil.rmtree(folder)
+    return trial
+
+
+def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
+    eyes = Eyes(at_work.dsn("eyes"))
+    stop = threading.Event()
+    seeder = Seeder(at_work, trial.seed, stop)
+    operator = Operator(at_work, trial.seed, seeder, stop)
+    threads = [threading.Thread(target=one.run) for one in (seeder, operator)]
+    for thread in threads:
+        thread.start()
+    try:
+        nemesis = Nemesis(at_work, eyes)
+        nemesis.run(plan(trial.seed, seconds, round(seconds / FAULT_EVERY_S)))
+        trial.counted, trial.others = nemesis.counted, nemesis.others
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    try:
+        _settle(at_work, trial)
+        _examine(at_work, eyes, trial)
+    finally:
+        eyes.close()
+
+
+def _settle(at_work: Farm, trial: Trial) -> None:
+    """Wait until all tasks are final.
+
+    A further keeper stands by: whichever was killed last, its term ends within ten seconds.
+    """
+    begun = time.monotonic()
+    holder = str(uuid.uuid4())
+    while time.monotonic() < begun + _SETTLED_S:
+        for part in at_work.parts:
+            part.look_after()
+        try:
+            at_work.database.rows("keep", holder=holder, term_s=_TERM_S)
+            if at_work.campaign.status().unfinished == 0:
+                break
+        except TaskqError:
+            pass  # the server is coming up
+        time.sleep(_PAUSE_S)
+    trial.settled_s = time.monotonic() - begun
+
+
+def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
+    history = read(at_work.history)
+    history.tasks, history.attempts = eyes.end()
+    with (at_work.history / "end.json").open("w") as end:
+        json.dump([dataclasses.asdict(one) for one in (*history.tasks, *history.attempts)], end)
+    trial.verdict = check(history)
+    miscounted = eyes.miscounted()
+    if miscounted:
+        trial.wrong.append(f"miscounted: {miscounted}")
+    for part in at_work.parts:
+        trial.wrong += [f"{part.name} has ended by itself with {code}" for code in part.astray]

@@ -1,0 +1,83 @@
+"""An agent as it is, with somebody beside it who writes down what the queue has told it.
+
+    python -m tests.chaos.witness http run --gateway ...        # as `taskq-agent run`
+    python -m tests.chaos.witness direct agent run ...          # as `taskq agent run`
+
+In the environment: CHAOS_HISTORY, the folder of the history; CHAOS_AGENT, its name for this agent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from taskq_agent.protocol import Answer, Report, Request
+from tests.chaos.history import Writer
+
+_EXECUTION = re.compile(r"execution ([0-9a-f]{16})")
+
+
+def execution_in(result: Any, error: str | None) -> str | None:
+    """Return the execution that a result or an error names, None if there is none."""
+    if isinstance(result, dict) and "execution" in result:
+        return str(result["execution"])
+    found = _EXECUTION.search(error or "")
+    return found[1] if found else None
+
+
+def witnessed(
+    exchange: Callable[[Any, Request], Answer], history: Writer, agent: str
+) -> Callable[[Any, Request], Answer]:
+    """Return an exchange that writes down what it is answered."""
+
+    def exchanged(transport: Any, request: Request) -> Answer:
+        answer = exchange(transport, request)
+        reports: dict[tuple[int, str], Report] = {}
+        for report in request.reports:
+            reports.setdefault((report.task, report.lease), report)
+        for ack in answer.acks:
+            report = reports[ack.task, ack.lease]
+            history.note(
+                "answered",
+                task=ack.task,
+                lease=ack.lease,
+                outcome=report.outcome,
+                verdict=ack.verdict,
+                execution=execution_in(report.result, report.error),
+            )
+        for task in answer.tasks:
+            history.note(
+                "claimed",
+                agent=agent,
+                task=task.task,
+                key=task.key,
+                attempt=task.attempt,
+                lease=task.lease,
+            )
+        return answer
+
+    return exchanged
+
+
+def main() -> None:
+    """Run the agent that the command line asks for."""
+    kind = sys.argv.pop(1)
+    agent = os.environ["CHAOS_AGENT"]
+    history = Writer(os.environ["CHAOS_HISTORY"], f"agent-{agent}", piped=True)
+    transport: Any
+    program: Callable[[], object]
+    if kind == "http":
+        from taskq_agent.__main__ import main as program  # noqa: PLC0415  # one of the two
+        from taskq_agent.http_transport import HttpTransport as transport  # noqa: N813, PLC0415
+    else:
+        from taskq.direct import DirectTransport as transport  # noqa: N813, PLC0415
+        from taskq_cli.main import main as program  # noqa: PLC0415
+    transport.exchange = witnessed(transport.exchange, history, agent)
+    sys.exit(program())
+
+
+if __name__ == "__main__":
+    main()
