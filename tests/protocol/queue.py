@@ -1,0 +1,319 @@
+"""The queue's part of the protocol, as docs/task-life.md tells it: what each function does to rows.
+
+A function is a transaction and happens at once. Where the real one looks first and acts later, the
+model has two steps, see `claim_slowly` and `look`. What is small here is a place where a protocol
+can be wrong: the variants override it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.protocol.state import (
+    ACCEPTED,
+    CANCELLED,
+    DELAYED,
+    DONE,
+    DUPLICATE,
+    EXPIRED,
+    FAILED,
+    LEFT,
+    LIVE,
+    LOST,
+    NONE,
+    POOL,
+    RELEASED,
+    SALVAGED,
+    SUPERSEDED,
+    UNKNOWN,
+    WAITING,
+    WORKING,
+    Beat,
+    Bounds,
+    Claim,
+    Report,
+    Row,
+    State,
+    Task,
+)
+
+Fence = tuple[int, int]
+
+
+class Queue:
+    """The protocol as it is shipped."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+
+    # Claims
+
+    def claim(self, state: State, claim: Claim) -> Iterator[tuple[State, int | None]]:
+        """Give a waiting task; which one is open, since claims pass over what others have locked.
+
+        The task is None where there is nothing for the claim.
+        """
+        if state.sessions[claim.session].status != LIVE or self.waits(state, claim):
+            return
+        again = self.answered(state, claim)
+        if again is not None:
+            yield state, again
+            return
+        found = [
+            number
+            for number, task in enumerate(state.tasks)
+            if self.claimable(state, number, task, claim.lease)
+        ]
+        for number in found:
+            yield put(state, number, self.taken(state.tasks[number], claim)), number
+        if not found:
+            yield state, None
+
+    def waits(self, state: State, claim: Claim) -> bool:
+        """Tell whether this very claim is under way."""
+        return state.slow is not None and state.slow[:2] == claim
+
+    def answered(self, state: State, claim: Claim) -> int | None:
+        """Return the task that this very claim was given before."""
+        for number, task in enumerate(state.tasks):
+            if (task.status, task.lease, task.session) == (WORKING, claim.lease, claim.session):
+                return number
+        return None
+
+    def claimable(self, state: State, number: int, task: Task, lease: int) -> bool:
+        """Tell whether a task can be claimed: it waits, and nobody has it locked.
+
+        A request that comes very late must not get a task that had this lease before: what was said
+        of that attempt would count for this one too.
+        """
+        if task.status != WAITING or locked(state, number):
+            return False
+        return all(row.lease != lease for row in task.rows)
+
+    def taken(self, task: Task, claim: Claim) -> Task:
+        """Return a task as it is once it was claimed."""
+        return task._replace(
+            status=WORKING, attempt=task.attempt + 1, lease=claim.lease, session=claim.session
+        )
+
+    def lease_ahead(self, state: State, number: int, lease: int) -> State:
+        """Claim a task for the pool."""
+        return put(state, number, self.taken(state.tasks[number], Claim(POOL, lease)))
+
+    # Reports
+
+    def report(self, state: State, report: Report) -> tuple[State, str]:
+        """Take a report in; return its verdict."""
+        task = state.tasks[report.task]
+        if self.fenced(task, report) and self.may_report(state, report.session, task.session):
+            return put(state, report.task, self.settled(task, report)), ACCEPTED
+        mine = [row for row in task.rows if row.lease == report.lease]
+        owner = mine[0].session if mine else task.session
+        if not self.may_report(state, report.session, owner):
+            return state, UNKNOWN
+        if any(self.same(row, report) for row in mine):
+            return state, DUPLICATE
+        if mine and self.salvageable(task, mine[0], report):
+            return put(state, report.task, self.salvaged(task, mine[0])), ACCEPTED
+        return state, SUPERSEDED
+
+    def fenced(self, task: Task, report: Report) -> bool:
+        """Tell whether the report is about the lease that is the task's."""
+        return task.status == WORKING and task.lease == report.lease
+
+    def may_report(self, state: State, session: int, owner: int) -> bool:
+        """Tell whether a session may speak of what is another's."""
+        if owner == POOL:
+            return state.sessions[session].status == LIVE
+        return owner != NONE and state.sessions[session].agent == state.sessions[owner].agent
+
+    def same(self, row: Row, report: Report) -> bool:
+        """Tell whether an attempt was reported so before."""
+        return row.outcome == report.outcome or (row.outcome, report.outcome) == (SALVAGED, DONE)
+
+    def settled(self, task: Task, report: Report) -> Task:
+        """Return a task after the end of its attempt."""
+        by = report.session if task.session == POOL else task.session
+        if report.outcome == RELEASED:
+            return self.unclaimed(task)
+        owner = NONE if task.session == POOL else task.session
+        task = ended(task, report.outcome, by)
+        if report.outcome == DONE:
+            return task._replace(status=DONE)
+        failures = task.failures + 1
+        status = FAILED if failures >= self.bounds.max_attempts else DELAYED
+        return task._replace(status=status, failures=failures, session=owner)
+
+    def unclaimed(self, task: Task) -> Task:
+        """Return a task whose attempt has not begun: it uses the number again."""
+        return task._replace(status=WAITING, attempt=task.attempt - 1)
+
+    # Late results
+
+    def salvageable(self, task: Task, row: Row, report: Report) -> bool:
+        """Tell whether a late result wins."""
+        return (
+            self.bounds.salvage
+            and (row.outcome, report.outcome) == (LOST, DONE)
+            and (
+                task.status in {WAITING, DELAYED, WORKING}
+                or (task.status == FAILED and task.failures < self.bounds.max_attempts)
+            )
+        )
+
+    def salvaged(self, task: Task, row: Row) -> Task:
+        """Return a task that is done by an attempt that was taken for lost."""
+        if task.status == WORKING and task.session == POOL:
+            task = self.unclaimed(task)
+        elif task.status == WORKING:
+            task = ended(task, CANCELLED, task.session)
+        rows = tuple(one._replace(outcome=SALVAGED) if one == row else one for one in task.rows)
+        return task._replace(status=DONE, rows=rows)
+
+    # Beats
+
+    def beat(self, state: State, beat: Beat) -> tuple[State, tuple[Fence, ...]]:
+        """Square what a session holds with what it names; return what it is to stop."""
+        for fence in beat.held:
+            state = self.name(state, beat.session, fence)
+        for number, task in enumerate(state.tasks):
+            if (
+                (task.status, task.session) == (WORKING, beat.session)
+                and not locked(state, number)
+                and (number, task.lease) not in beat.held
+                and self.unheard_of(state, task.lease, beat)
+            ):
+                state = put(state, number, self.unclaimed(task))
+        stop = [
+            (number, lease)
+            for number, lease in beat.held
+            if not self.holds(state.tasks[number], lease, beat.session)
+        ]
+        return state, tuple(stop)
+
+    def unheard_of(self, state: State, lease: int, beat: Beat) -> bool:
+        """Tell whether a lease that the beat does not name was given by an answer that got lost."""
+        if is_ahead(lease):
+            return lease in state.old
+        return lease != beat.pending and lease <= beat.drawn
+
+    def holds(self, task: Task, lease: int, session: int) -> bool:
+        """Tell whether an attempt is the session's, or may yet be."""
+        return (task.status, task.lease) == (WORKING, lease) and task.session in {session, POOL}
+
+    def name(self, state: State, session: int, fence: Fence) -> State:
+        """Give a session what was leased ahead and has come to it."""
+        number, lease = fence
+        task = state.tasks[number]
+        if not self.nameable(task, lease) or state.sessions[session].status != LIVE:
+            return state
+        return put(state, number, task._replace(session=session))
+
+    def nameable(self, task: Task, lease: int) -> bool:
+        """Tell whether the lease is still nobody's."""
+        return (task.status, task.lease, task.session) == (WORKING, lease, POOL)
+
+    # Upkeep
+
+    def expire(self, state: State, session: int, looked: tuple[Fence, ...] = ()) -> State:
+        """End a silent session, and hand out its tasks again.
+
+        looked: the attempts that it had when the keeper looked, where that was before.
+        """
+        del looked  # what counts is what it has now
+        return self.sweep(end(state, session, EXPIRED), session)
+
+    def sweep(self, state: State, session: int) -> State:
+        """Hand out what a session that has ended still has, be it by a claim that came late."""
+        for number in self.left_behind(state, session):
+            task = state.tasks[number]
+            expired = state.sessions[session].status == EXPIRED
+            state = put(state, number, self.lost(task, session) if expired else handed_back(task))
+        return state
+
+    def left_behind(self, state: State, session: int) -> list[int]:
+        """Return what a session has, except what somebody has locked."""
+        return [
+            number
+            for number, task in enumerate(state.tasks)
+            if (task.status, task.session) == (WORKING, session) and not locked(state, number)
+        ]
+
+    def lost(self, task: Task, session: int) -> Task:
+        """Return a task whose agent was lost."""
+        losses = task.losses + 1
+        status = FAILED if losses >= self.bounds.max_losses else WAITING
+        return ended(task, LOST, session)._replace(status=status, losses=losses)
+
+    def leave(self, state: State, session: int) -> State:
+        """End a session in good order."""
+        return self.sweep(end(state, session, LEFT), session)
+
+    def past_deadline(self, state: State, task: Task) -> bool:
+        """Tell whether what was leased ahead has not been named for too long."""
+        return (task.status, task.session) == (WORKING, POOL) and task.lease in state.old
+
+    def unnamed(self, task: Task) -> Task:
+        """Return a task that nobody has named in time; it is not leased ahead again."""
+        return self.unclaimed(task)
+
+    # Operators
+
+    def cancel(self, task: Task) -> Task:
+        """Return a task that was cancelled."""
+        if task.status == WORKING and task.session == POOL:
+            task = self.unclaimed(task)
+        elif task.status == WORKING:
+            task = ended(task, CANCELLED, task.session)
+        return task._replace(status=CANCELLED)
+
+    def retry(self, task: Task) -> Task:
+        """Return a task that gets another chance."""
+        return task._replace(status=WAITING, failures=0, losses=0, since=len(task.rows))
+
+    # Agents obey
+
+    def stops(self, fence: Fence, task: int, lease: int) -> bool:
+        """Tell whether an order is about this attempt."""
+        return fence == (task, lease)
+
+
+def put(state: State, number: int, task: Task) -> State:
+    """Return the state with another row for a task."""
+    tasks = state.tasks
+    return state._replace(tasks=(*tasks[:number], task, *tasks[number + 1 :]))
+
+
+def end(state: State, session: int, status: str) -> State:
+    """Return the state with a session ended, unless it has ended before."""
+    was = state.sessions[session]
+    if was.status != LIVE:
+        return state
+    sessions = list(state.sessions)
+    sessions[session] = was._replace(status=status)
+    return state._replace(sessions=tuple(sessions))
+
+
+def ended(task: Task, outcome: str, session: int) -> Task:
+    """Return a task with its attempt recorded."""
+    row = Row(task.attempt, task.lease, session, outcome)
+    return task._replace(rows=(*task.rows, row))
+
+
+def handed_back(task: Task) -> Task:
+    """Return a task that its session has left in good order."""
+    return ended(task, RELEASED, task.session)._replace(status=WAITING)
+
+
+def locked(state: State, number: int) -> bool:
+    """Tell whether a claim that has not committed has a task locked."""
+    return state.slow is not None and state.slow[2] == number
+
+
+def is_ahead(lease: int) -> bool:
+    """Tell a lease of the pool from one that an agent has drawn."""
+    return lease >= FIRST_AHEAD
+
+
+#: Agents number their leases from 10, 20 and so on; the pool from here.
+FIRST_AHEAD = 90

@@ -1,0 +1,172 @@
+"""What must hold: the promises, said anew and without a look at how the queue keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.protocol.queue import Queue
+from tests.protocol.state import (
+    ACCEPTED,
+    DELAYED,
+    DONE,
+    DUPLICATE,
+    FAILED,
+    FINAL,
+    LIVE,
+    LOST,
+    NONE,
+    POOL,
+    SALVAGED,
+    SUPERSEDED,
+    UNKNOWN,
+    WAITING,
+    WORKING,
+    Bounds,
+    Report,
+    State,
+    Step,
+    Task,
+)
+
+ONE_OUTCOME = "exactly one outcome is accepted"
+ONE_LEASE = "no task has two live leases"
+ONE_WORD = "a lease of a task is given once and ends once"
+COUNTED = "attempts count up by one; failures and losses are counted once"
+NOBODY = "what nobody has named was no attempt"
+FINAL_IS_FINAL = "nothing happens after a final state but retry and salvage"
+VERDICT = "the verdict is right"
+ONE_TASK = "a claim for one task holds no more than one"
+SAME_ANSWER = "a claim that is repeated gets the same task"
+KEPT = "a beat takes nothing from its agent that this has or asks for"
+STOPPED = "only void leases are stopped"
+ONE_OWNER = "a lease is named once"
+ENDS = "every task can still become final without further faults"
+
+
+def broken_state(queue: Queue, state: State) -> Iterator[str]:
+    """Yield the rules that a state breaks."""
+    held = [(task.session, task.lease) for task in state.tasks if task.status == WORKING]
+    if len(held) != len(set(held)):
+        yield ONE_TASK
+    for number, task in enumerate(state.tasks):
+        yield from _broken_task(task)
+        if len(_live(queue, state, number)) > 1:
+            yield ONE_LEASE
+
+
+def _broken_task(task: Task) -> Iterator[str]:
+    outcomes = [row.outcome for row in task.rows]
+    leases = [row.lease for row in task.rows]
+    if task.status == WORKING:
+        leases.append(task.lease)
+    if sum(one in {DONE, SALVAGED} for one in outcomes) != (task.status == DONE):
+        yield ONE_OUTCOME
+    if len(leases) != len(set(leases)):
+        yield ONE_WORD
+    numbers = [row.attempt for row in task.rows]
+    if numbers != list(range(1, len(numbers) + 1)) or task.attempt != len(leases):
+        yield COUNTED
+    counted = outcomes[task.since :]
+    counts = counted.count(FAILED), counted.count(LOST)
+    if task.status != DONE and counts != (task.failures, task.losses):
+        yield COUNTED
+    if any(row.session == POOL for row in task.rows):
+        yield NOBODY
+
+
+def _live(queue: Queue, state: State, number: int) -> set[int]:
+    """Return the leases under which agents work on a task and would be believed."""
+    task = state.tasks[number]
+    return {
+        run.lease
+        for agent in state.agents
+        if agent.session != NONE
+        for run in agent.hand
+        if run.task == number
+        and queue.fenced(task, Report(agent.session, number, run.lease, run.attempt, DONE))
+        and queue.may_report(state, agent.session, task.session)
+    }
+
+
+def broken_step(bounds: Bounds, before: State, step: Step, after: State) -> Iterator[str]:
+    """Yield the rules that a step breaks."""
+    if step.kind == "fail over":
+        return  # what the standby has not heard of has never been
+    if before.tasks is not after.tasks:
+        yield from _broken_moves(before, step, after)
+    if step.kind == "report":
+        task = before.tasks[step.task]
+        if step.note not in _verdicts(bounds.salvage, before, task, step):
+            yield VERDICT
+    elif step.kind == "claim":
+        under = [
+            number
+            for number, task in enumerate(before.tasks)
+            if (task.status, task.lease, task.session) == (WORKING, step.lease, step.session)
+        ]
+        if under and step.task not in under:
+            yield SAME_ANSWER
+    elif step.kind == "stop":
+        task = before.tasks[step.task]
+        owned = task.session in {step.session, POOL}
+        # A claim that a standby has not heard of may be answered again, after an order to stop.
+        failed_over = bounds.failover and before.replica is None
+        if (task.status, task.lease) == (WORKING, step.lease) and owned and not failed_over:
+            yield STOPPED
+
+
+def _broken_moves(before: State, step: Step, after: State) -> Iterator[str]:
+    for number, (was, now) in enumerate(zip(before.tasks, after.tasks, strict=True)):
+        if was == now:
+            continue
+        if was.status in FINAL and step.kind != "retry" and not _is_salvage(was, now):
+            yield FINAL_IS_FINAL
+        if was.status == now.status == WORKING and was.lease == now.lease and was.session != POOL:
+            yield ONE_OWNER
+        if step.kind == "square" and was.status == WORKING and now.status != WORKING:
+            agent = before.agents[step.agent]
+            # What a killed process has left in the spool is not this one's.
+            in_hand = (number, was.lease) in {
+                (run.task, run.lease) for run in agent.hand if not run.inherited
+            }
+            if agent.session == step.session and (in_hand or agent.call == was.lease):
+                yield KEPT
+
+
+def _verdicts(salvage: bool, state: State, task: Task, step: Step) -> set[str]:
+    """Return the verdicts that a report may get, by what has become of its lease."""
+    rows = [row for row in task.rows if row.lease == step.lease]
+    if rows:
+        if not _same_token(state, step.session, rows[0].session):
+            return {UNKNOWN}
+        if step.said == rows[0].outcome or (step.said, rows[0].outcome) == (DONE, SALVAGED):
+            return {DUPLICATE}
+        late = salvage and (step.said, rows[0].outcome) == (DONE, LOST)
+        return {ACCEPTED if late and _wants_salvage(task) else SUPERSEDED}
+    if (task.status, task.lease) == (WORKING, step.lease):
+        if task.session == POOL:
+            live = state.sessions[step.session].status == LIVE
+            return {ACCEPTED} if live else {UNKNOWN}
+        return {ACCEPTED if _same_token(state, step.session, task.session) else UNKNOWN}
+    # Handed back before it began, or never named: nothing tells whose it was.
+    return {SUPERSEDED, UNKNOWN}
+
+
+def _wants_salvage(task: Task) -> bool:
+    """Tell whether no other outcome was accepted and none will be missed."""
+    failed = [row.outcome for row in task.rows[task.since :]]
+    through_losses = task.status == FAILED and failed[-1:] == [LOST]
+    return task.status in {WAITING, DELAYED, WORKING} or through_losses
+
+
+def _is_salvage(was: Task, now: Task) -> bool:
+    """Tell whether a lost attempt became the one that counts, and all else stayed."""
+    return (was.status, now.status) == (FAILED, DONE) and [
+        (one.outcome, other.outcome)
+        for one, other in zip(was.rows, now.rows, strict=True)
+        if one != other
+    ] == [(LOST, SALVAGED)]
+
+
+def _same_token(state: State, one: int, other: int) -> bool:
+    return other != NONE and state.sessions[one].agent == state.sessions[other].agent
