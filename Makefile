@@ -20,6 +20,10 @@ demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 test: .venv/test ## Run the test suite
 	$(BIN)/pytest -n $(JOBS)
 
+.PHONY: mutants
+mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
+	$(BIN)/python -m tests.mutants --jobs $(JOBS)
+
 .PHONY: test-proxy
 test-proxy: .venv/test ## Test gateways behind HAProxy, and the agent in curl; both must be installed
 	$(BIN)/pytest tests/proxy

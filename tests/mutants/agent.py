@@ -1,0 +1,123 @@
+"""Bugs in the agent: its core and its spool."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_CORE: Final = ("tests/unit/test_agent_core.py", "tests/unit/test_agent_core_gateway.py")
+_SPOOL: Final = ("tests/unit/test_agent_spool.py",)
+
+AGENT: Final = (
+    Mutant(
+        "spool-forgets-before-the-verdict",
+        "agents/taskq_agent/core.py",
+        "                self._out.add(call)\n",
+        "                self._out.add(call)\n"
+        "                if isinstance(call, ev.SendExchange):\n"
+        "                    from taskq_agent.reports import fence\n"
+        "                    gone = tuple(fence(one) for one in call.request.reports)\n"
+        "                    self._out.add(*([ev.ForgetReports(gone)] if gone else []))\n",
+        "A report leaves the disk when it is sent, not when the queue has it.",
+        _CORE,
+    ),
+    Mutant(
+        "claim-is-repeated-under-another-lease",
+        "agents/taskq_agent/core.py",
+        "            call = queue.call or self._next_call()\n",
+        "            call = self._next_call()\n",
+        "A claim whose answer was lost is made anew, so that the first one's tasks are forgotten.",
+        _CORE,
+    ),
+    Mutant(
+        "beat-is-silent-about-the-claim-in-the-air",
+        "agents/taskq_agent/core.py",
+        "pending=() if claim is None else (claim.lease,),",
+        "pending=(),",
+        "A beat gives away tasks whose answer is on its way.",
+        _CORE,
+    ),
+    Mutant(
+        "former-session-gives-orders",
+        "agents/taskq_agent/core.py",
+        "        if event.session == self._queue.session:\n",
+        "        if event.session:\n",
+        "What a former session was told is obeyed in the next one.",
+        _CORE,
+    ),
+    Mutant(
+        "agent-stops-by-task",
+        "agents/taskq_agent/work.py",
+        "if running.held == held and not running.void:",
+        "if running.held.task == held.task and not running.void:",
+        "An order to stop an old attempt stops the next one of the task.",
+        _CORE,
+    ),
+    Mutant(
+        "reports-under-way-are-not-held",
+        "agents/taskq_agent/hand.py",
+        "            *(held for held in self.reports if held not in self.inherited),\n",
+        "",
+        "An attempt is given away while its report is under way.",
+        _CORE,
+    ),
+    Mutant(
+        "attempt-begun-twice",
+        "agents/taskq_agent/hand.py",
+        "            or any(running.held == held for running in self.running.values())\n",
+        "",
+        "A task that is given twice is begun again while it runs.",
+        _CORE,
+    ),
+    Mutant(
+        "any-answer-renews-the-lease",
+        "agents/taskq_agent/conversation.py",
+        "        if self.is_parked():\n",
+        "        if self.in_air:\n",
+        "Exchanges, which the queue takes for no beat, keep tasks running when beats are lost.",
+        ("tests/unit/test_agent_core_gateway.py",),
+    ),
+    Mutant(
+        "verdict-on-one-settles-all",
+        "agents/taskq_agent/delivery.py",
+        "            forgotten.append(held)\n            self._journal.settled(ack)\n",
+        "            forgotten += [held, *self._hand.reports]\n"
+        "            self._journal.settled(ack)\n",
+        "Reports without a verdict leave the disk with those that have one.",
+        _CORE,
+    ),
+    Mutant(
+        "spool-of-the-living-is-taken-over",
+        "agents/taskq_agent/spool.py",
+        "            locks.callback(file.close)\n"
+        "            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "            locks.callback(file.close)\n",
+        "An agent takes the reports of another that lives, and removes its file.",
+        _SPOOL,
+    ),
+    Mutant(
+        "torn-line-stays",
+        "agents/taskq_agent/spool.py",
+        "            os.ftruncate(file, self._file_bytes)\n",
+        "",
+        "A line that a full disk has cut spoils the next one.",
+        _SPOOL,
+    ),
+    Mutant(
+        "inherited-reports-leave-the-disk",
+        "agents/taskq_agent/spool.py",
+        "                if self._lines:\n                    self._rewrite()\n",
+        "",
+        "What was taken over is on no disk until it is sent.",
+        _SPOOL,
+    ),
+    Mutant(
+        "lease-ids-fall-with-the-clock",
+        "agents/taskq_agent/protocol.py",
+        "max(self._last_ms + 1, self._clock_ns() // 1_000_000)",
+        "self._clock_ns() // 1_000_000",
+        "A clock that is set back makes leases that beats take for old ones.",
+        ("tests/unit/test_agent_protocol.py",),
+    ),
+)

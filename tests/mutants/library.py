@@ -1,0 +1,121 @@
+"""Bugs in the library: gathered exchanges, the gateway, the front, seeding."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_GATHERING: Final = ("tests/integration/test_gathering.py",)
+
+LIBRARY: Final = (
+    Mutant(
+        "answers-mixed-up",
+        "taskq/gathering.py",
+        "for one, answer in zip(gathered, answers, strict=True):",
+        "for one, answer in zip(gathered, reversed(answers), strict=True):",
+        "Of several agents that share a statement, each gets the answer of another.",
+        _GATHERING,
+    ),
+    Mutant(
+        "answer-before-commit",
+        "taskq/gathering.py",
+        "        self._waiting.append(submitted)\n",
+        "        self._waiting.append(submitted)\n"
+        "        if submitted.asked.fences and not submitted.asked.want:\n"
+        "            from taskq_agent.protocol import Ack\n"
+        "            acks = tuple(Ack(*one, 'accepted') for one in submitted.asked.fences)\n"
+        "            submitted.tell, tell = lambda _: None, submitted.tell\n"
+        "            tell(Answer(acks))\n",
+        "Reports are acknowledged before they are in the database.",
+        ("tests/gateway/test_database_gone.py", *_GATHERING),
+    ),
+    Mutant(
+        "one-bad-exchange-fails-all",
+        "taskq/gathering.py",
+        "            if len(gathered) == 1:\n                known =",
+        "            if gathered:\n                known =",
+        "What one exchange does wrong is told to all that share its statement.",
+        _GATHERING,
+    ),
+    Mutant(
+        "exchange-that-nobody-awaits",
+        "taskq/gathering.py",
+        "if first.tell is None:",
+        "if False:",
+        "A claim that was given up takes tasks for nobody.",
+        _GATHERING,
+    ),
+    Mutant(
+        "repeated-claim-goes-elsewhere",
+        "taskq/exchanging.py",
+        "if not one.aimed and lease == one.asked.lease:",
+        "if False:",
+        "A claim that is repeated may go to another campaign, where nothing is known of it.",
+        ("tests/unit/test_exchanging.py",),
+    ),
+    Mutant(
+        "report-over-http-is-not-fenced",
+        "taskq/gateway/messages.py",
+        "    report.session = session\n",
+        "",
+        "Over HTTP an agent may report on the attempts of every other site.",
+        ("tests/gateway/test_rights.py",),
+    ),
+    Mutant(
+        "manager-of-what-sounds-alike",
+        "taskq/gateway/identities.py",
+        'path.startswith(one.rstrip("/") + "/")',
+        "path.startswith(one)",
+        "A manager's token is good for campaigns whose names begin alike.",
+        ("tests/gateway/test_rights.py",),
+    ),
+    Mutant(
+        "unsealed-entry-is-taken",
+        "taskq/front/entries.py",
+        "if not hmac.compare_digest(digest[:_TAG].encode(), raw[:_TAG]):",
+        "if False:",
+        "Whoever writes into Redis makes tasks.",
+        ("tests/unit/test_front_entries.py",),
+    ),
+    Mutant(
+        "entry-outlives-its-lease",
+        "taskq/front/entries.py",
+        "/ 1000 + self.pool_s / 2",
+        "/ 1000 + self.pool_s * 2",
+        "Entries are handed out whose lease with the pool has run out.",
+        ("tests/unit/test_front_entries.py",),
+    ),
+    Mutant(
+        "pop-of-another-epoch",
+        "taskq/front/scripts/pop.lua",
+        "if state[1] ~= ARGV[1] then",
+        "if not state[1] then",
+        "Entries of an epoch that is over are popped.",
+        ("tests/integration/test_front_scripts.py",),
+    ),
+    Mutant(
+        "claim-repeated-at-the-front",
+        "taskq/front/repeats.py",
+        "if answered is None or answered[0] != lease:",
+        "if answered is None or answered[0] != lease or answered:",
+        "A claim from the front that is repeated gets other tasks.",
+        ("tests/unit/test_front_memory.py",),
+    ),
+    Mutant(
+        "last-of-one-key-counts",
+        "taskq/seeding.py",
+        "tasks.setdefault(one[0], one)",
+        "tasks[one[0]] = one",
+        "Of records with the same key the last one counts.",
+        ("tests/integration/test_seeding.py",),
+    ),
+    Mutant(
+        "token-is-kept-as-it-is",
+        "taskq/tokens.py",
+        "return hashlib.sha256(_bytes(token)).digest()",
+        "return _bytes(token)",
+        "Who reads the database can open sessions.",
+        ("tests/integration/test_tokens.py",),
+    ),
+)

@@ -1,0 +1,13 @@
+"""All bugs that are seeded, the cheapest to find out about first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.agent import AGENT
+from tests.mutants.library import LIBRARY
+from tests.mutants.mutant import Mutant
+from tests.mutants.statements import STATEMENTS
+from tests.mutants.upkeep import UPKEEP
+
+MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *STATEMENTS, *UPKEEP)
