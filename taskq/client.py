@@ -14,7 +14,7 @@ from taskq.database import Database
 from taskq.errors import Conflict, NotFound
 from taskq.model import check_path
 from taskq.tokens import Tokens
-from taskq.views import Agent
+from taskq.views import Agent, Brake
 
 
 def connect(dsn: str | None = None) -> Client:
@@ -109,3 +109,8 @@ class Client:
         """
         values = {"path": check_path(path), "site": site, "agent": name}
         return int(self.database.value("drain_sessions", **values))
+
+    def brake(self) -> Brake | None:
+        """Return what holds the tasks of silent agents; None: they are handed out as usual."""
+        row = self.database.row("brake")
+        return None if row is None else Brake(**row)

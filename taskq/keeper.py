@@ -1,4 +1,4 @@
-"""The upkeep loop: expires sessions, promotes delayed tasks, folds counts.
+"""The upkeep loop: expires sessions, promotes delayed tasks, folds counts, pauses what only fails.
 
 Any number may run; in each term one of them acts, and when it goes another takes over within a
 term. `taskq keeper` runs one by itself; each agent beside the database runs one as well.
@@ -28,12 +28,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: whether this keeper acts, and what it did."""
+    """One round: whether this keeper acts, and what it did.
+
+    held: silent agents whose tasks are kept for them, since so many cannot all be dead; 0: expiry
+    is as usual. paused: the campaigns that paused themselves.
+    """
 
     acting: bool
     lost: int
     promoted: int
     folded: int
+    held: int
+    paused: list[str]
 
 
 class Keeper:
@@ -47,25 +53,49 @@ class Keeper:
         """Do one round of upkeep, if this keeper is the one that acts or can become it."""
         with self._line.connected() as statements:
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
-        return Round(row["acting"], row["lost"] or 0, row["promoted"] or 0, row["folded"] or 0)
+        return Round(
+            acting=row["acting"],
+            lost=row["lost"] or 0,
+            promoted=row["promoted"] or 0,
+            folded=row["folded"] or 0,
+            held=row["held"] or 0,
+            paused=row["paused"] or [],
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until told to stop: once a second while acting, rarely while another acts.
 
         A server that does not answer is waited for.
         """
+        held = 0
         while not stop.is_set():
             pause_s = STANDBY_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the askers
             try:
                 done = self.round()
                 if done.acting:
                     pause_s = PERIOD_S
-                if done.lost:
-                    log.warning("%d attempts lost with their agents, handed out again", done.lost)
+                _tell(done, held)
+                held = done.held
             except TaskqError as error:
                 log.warning("upkeep must wait: %s", error)
             stop.wait(pause_s)
         self._line.close()
+
+
+def _tell(done: Round, held: int) -> None:
+    """Log what people should know of a round; held: as of the round before."""
+    if done.held and not held:
+        log.warning(
+            "%d agents are silent at a time: taken for an outage, their tasks are held;"
+            " `taskq agents list` tells how long, `taskq recover` hands them out now",
+            done.held,
+        )
+    if held and not done.held:
+        log.warning("no more tasks are held for silent agents")
+    if done.lost:
+        log.warning("%d attempts lost with their agents, handed out again", done.lost)
+    for path in done.paused:
+        log.warning("the campaign %s has paused itself; `taskq status %s` tells why", path, path)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import Any
 class Status:
     """How many tasks of a campaign stand where.
 
-    state: open, paused or cancelled, by the campaign itself or one above it.
+    state: open, paused or cancelled, by the campaign itself or one above it. paused_why: why it
+    paused itself; None: it did not.
     children: campaigns directly below. failures, losses: attempts that failed or whose agent
     was lost, over all time.
     """
@@ -19,6 +20,7 @@ class Status:
     campaign_id: int
     path: str
     state: str
+    paused_why: str | None
     children: int
     waiting: int
     delayed: int
@@ -153,3 +155,18 @@ class Agent:
     working: int
     draining: bool
     token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """That many agents are silent at a time, which is taken for an outage: their tasks are held.
+
+    silent, open: agents that are silent, of those that are open. heard_at: when the first was heard
+    again; until: when those expire that stay silent. Both None while none is heard.
+    """
+
+    since: datetime
+    heard_at: datetime | None
+    until: datetime | None
+    silent: int
+    open: int

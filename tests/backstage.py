@@ -66,7 +66,7 @@ def silence(backstage: Backstage, session: int) -> None:
         " where session_id = %s",
         [session],
     )
-    wait_until(lambda: _server_age_s(backstage) > 1)
+    wait_until(lambda: server_age_s(backstage) > 1)
 
 
 def expire(backstage: Backstage) -> int:
@@ -87,7 +87,8 @@ def value(backstage: Backstage, query: str, *values: object) -> Any:
     return next(iter(row.values()))
 
 
-def _server_age_s(backstage: Backstage) -> float:
+def server_age_s(backstage: Backstage) -> float:
+    """Return for how long the server has been running: before that, nobody was silent."""
     return float(
         value(
             backstage,

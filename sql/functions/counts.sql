@@ -3,7 +3,8 @@
 --
 -- Result: one row per campaign, ordered by path. At depth 0 and 1 the counts include all that is
 -- below the row's campaign; at depth null they are the campaign's own. state: cancelled or paused
--- where the campaign or one above it is. Exact within the snapshot: counter plus deltas.
+-- where the campaign or one above it is. paused_why: why the row's campaign paused itself; null: it did
+-- not. Exact within the snapshot: counter plus deltas.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task. The cost grows with the number of campaigns in the subtree, with the campaigns
@@ -19,6 +20,7 @@ returns table (
     campaign_id bigint,
     path text,
     state taskq.campaign_status,
+    paused_why text,
     children bigint,
     waiting bigint,
     delayed bigint,
@@ -70,13 +72,14 @@ begin
                        v_state, c.status,
                        case when c.lineage && v_cancelled then 'cancelled'::taskq.campaign_status
                             when c.lineage && v_paused then 'paused' end) as state,
+                   c.paused_why,
                    n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
                    n.losses
               from taskq.subtree(p_path) c
               join taskq.counter n on n.campaign_id = c.campaign_id
              union all
             select case when p_depth is null then c.campaign_id else c.lineage[v_level] end,
-                   null, null, null, null,
+                   null, null, null, null, null,
                    f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                    f.losses
               from fresh f
@@ -90,7 +93,7 @@ begin
              where v_top = any (c.lineage)
              union all
             -- At depth null it also counts as a child of the one above it.
-            select c.parent_id, null, c.parent_id, null, null, 0, 0, 0, 0, 0, 0, 0, 0
+            select c.parent_id, null, c.parent_id, null, null, null, 0, 0, 0, 0, 0, 0, 0, 0
               from taskq.subtree(p_path) c
              where p_depth is null
                and c.campaign_id <> v_top
@@ -98,6 +101,7 @@ begin
         select p.node,
                min(p.path),  -- a path sorts before those below it
                max(p.state) filter (where p.campaign_id = p.node),
+               max(p.paused_why) filter (where p.campaign_id = p.node),
                count(*) filter (where p.parent_id = p.node),
                taskq.total(p.waiting), taskq.total(p.delayed), taskq.total(p.working),
                taskq.total(p.done), taskq.total(p.failed), taskq.total(p.cancelled),

@@ -4,15 +4,16 @@
 -- since: an instant long enough before the last call. Result: how many attempts were lost.
 --
 -- Only the database's clock counts, and time in which the server was down does not: silence is
--- measured from the last beat or serving_since(), whichever is later.
+-- measured from the last beat or serving_since(), whichever is later. Nor does an outage in which many
+-- agents cannot reach us, see brake().
 --
 -- A claim that read its session as open just before that ended may commit just after, and what
 -- somebody else had locked was passed over: so all sessions that ended after `since` are looked
 -- through, not only those that expire now. What a session that ended in good order has left is
 -- handed out again without counting as lost.
 --
--- Locks: the rows of silent sessions and of their tasks, none that somebody else has locked.
--- Index: session_open, session_ended, task_working.
+-- Locks: the rows of silent sessions and of their tasks, none that somebody else has locked; the row of
+-- the brake, when that changes. Index: session_open, session_ended, task_working.
 create or replace function taskq.expire(p_since timestamptz default '-infinity')
 returns integer
 language plpgsql
@@ -26,25 +27,27 @@ set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_serving_since constant timestamptz := taskq.serving_since();
+    v_counts_from constant timestamptz := taskq.brake();
     v_session bigint;
     v_expired boolean;
     v_left integer;
     v_lost integer := 0;
 begin
-    with silent as materialized (
-        select s.session_id
-          from taskq.session s
-         where s.ended_at is null
-           and greatest(s.heartbeat_at, v_serving_since) + make_interval(secs => s.lease_s) < v_now
-         order by s.session_id
-           for no key update skip locked
-    )
-    update taskq.session s
-       set ended_at = v_now,
-           expired = true
-      from silent e
-     where s.session_id = e.session_id;
+    if v_counts_from < 'infinity' then
+        with silent as materialized (
+            select s.session_id
+              from taskq.session s
+             where s.ended_at is null
+               and greatest(s.heartbeat_at, v_counts_from) + make_interval(secs => s.lease_s) < v_now
+             order by s.session_id
+               for no key update skip locked
+        )
+        update taskq.session s
+           set ended_at = v_now,
+               expired = true
+          from silent e
+         where s.session_id = e.session_id;
+    end if;
 
     for v_session, v_expired in
         select s.session_id, s.expired

@@ -2,7 +2,9 @@
 --
 -- holder: drawn by the calling process. term_s: seconds for which it is the keeper from now on; the
 --     next must come before. Of many callers one acts; when it stops calling, another takes over.
--- acting: whether the caller is the keeper. lost, promoted, folded: what was done.
+-- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
+--     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
+--     paused themselves, see pulse().
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 create or replace function taskq.keep(
@@ -11,7 +13,9 @@ create or replace function taskq.keep(
     out acting boolean,
     out lost integer,
     out promoted integer,
-    out folded integer
+    out folded integer,
+    out held integer,
+    out paused text[]
 )
 language plpgsql
 security definer
@@ -37,5 +41,13 @@ begin
     perform taskq.expire_ahead();
     promoted := taskq.promote();
     folded := taskq.fold();
+    select b.silent into held from taskq.brake b;
+    -- The last, on its own: whatever keeps it from its work keeps nobody's tasks from being handed out.
+    begin
+        paused := taskq.pulse(v_until - make_interval(secs => p_term_s));
+    exception
+        when others then
+            raise warning 'taskq: no campaign could be paused: %', sqlerrm;
+    end;
 end
 $$;

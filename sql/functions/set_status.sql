@@ -3,29 +3,46 @@
 -- committed succeeds.
 --
 -- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
--- of the subtree until it returns null.
+-- of the subtree until it returns null. A campaign that is opened again is judged anew, see pulse().
 -- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
 --
--- Locks: the campaign's row.
+-- Locks: the campaign's row, that of its pulse.
 create or replace function taskq.set_status(p_path text, p_status taskq.campaign_status)
 returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_id bigint;
 begin
     perform taskq.campaign_id(p_path);
     update taskq.campaign c
-       set status = p_status
+       set status = p_status,
+           paused_why = null
      where c.path = p_path
        and c.status <> p_status
-       and (p_status <> 'paused' or c.status = 'open');
-    if not found and p_status = 'paused' and exists (
+       and (p_status <> 'paused' or c.status = 'open')
+ returning c.campaign_id into v_id;
+    if v_id is null and p_status = 'paused' and exists (
         select from taskq.campaign c where c.path = p_path and c.status = 'cancelled')
     then
         raise exception 'campaign % is cancelled and hands out nothing', p_path
             using errcode = 'TQ409';
     end if;
-    return found;
+    if p_status = 'open' and v_id is not null then
+        insert into taskq.pulse (campaign_id, since, done, failures)
+        select n.campaign_id, clock_timestamp(), n.done + coalesce(sum(d.done), 0),
+               n.failures + coalesce(sum(d.failures), 0)
+          from taskq.counter n
+          left join taskq.unfolded() d on d.campaign_id = n.campaign_id
+         where n.campaign_id = v_id
+         group by n.campaign_id
+            on conflict (campaign_id) do update
+           set since = excluded.since,
+               done = excluded.done,
+               failures = excluded.failures;
+    end if;
+    return v_id is not null;
 end
 $$;

@@ -9,6 +9,10 @@
 -- max_failure_share: the campaign pauses itself when a larger share of its recent attempts failed;
 --     null: never. paused_why: why it did; null when somebody paused it, or it is not paused.
 
+-- Their results have columns more.
+drop function if exists taskq.keep(uuid, double precision);
+drop function if exists taskq.counts(text, integer);
+
 -- In the order in which exchanges come to them: a queue may be at work meanwhile.
 lock table taskq.campaign in access exclusive mode;
 
@@ -38,7 +42,6 @@ create table taskq.serving (
 insert into taskq.serving (timeline, since)
 values (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, '-infinity');
 
-
 -- Roles: which logins of the server have been given what of ../roles. The grants themselves are in
 -- PostgreSQL; this says what to grant anew when a release has changed functions.
 --
@@ -48,3 +51,33 @@ create table taskq.login_role (
     role text not null,
     constraint login_role_pkey primary key (login, role)
 );
+
+-- One row: the brake on expiry, see functions/brake.sql. since: when so many agents were silent that it
+-- was taken for an outage; null: it is off. heard_at: when the first was heard again; null: none yet.
+-- until: when the last of those that stay silent expire; null: not known. silent, open: sessions that
+-- are silent, of those that are open.
+create table taskq.brake (
+    only_one boolean not null default true,
+    since timestamptz,
+    heard_at timestamptz,
+    until timestamptz,
+    silent integer not null default 0,
+    open integer not null default 0,
+    constraint brake_pkey primary key (only_one),
+    constraint brake_only_one check (only_one),
+    constraint brake_off_is_empty check (
+        since is not null or (heard_at, until) is not distinct from (null, null) and silent = 0)
+);
+
+insert into taskq.brake default values;
+
+-- Of campaigns in which attempts failed: the window in which their share is measured. since: its
+-- beginning; done, failures: what was counted then. See functions/pulse.sql.
+create table taskq.pulse (
+    campaign_id bigint not null,
+    since timestamptz not null,
+    done bigint not null,
+    failures bigint not null,
+    constraint pulse_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);

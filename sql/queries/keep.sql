@@ -1,1 +1,2 @@
-select acting, lost, promoted, folded from taskq.keep(%(holder)s::uuid, %(term_s)s)
+select acting, lost, promoted, folded, held, paused
+  from taskq.keep(%(holder)s::uuid, %(term_s)s)

@@ -3,7 +3,7 @@
 grant usage on schema taskq to {login};
 grant execute on function taskq.counts to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
-    taskq.front_refiller to {login};
+    taskq.front_refiller, taskq.brake to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,
     losses) on taskq.task to {login};
 grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, ended_at, outcome,

@@ -36,6 +36,7 @@ MAY = {
     "begin_front": UPKEEP,
     "blob": ALL,
     "blob_part": ALL,
+    "brake": READING,
     "campaign": ALL,
     "campaign_by_id": ALL,
     "cancel": "gateway operator",

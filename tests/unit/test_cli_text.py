@@ -19,7 +19,7 @@ from taskq_cli.pace import Pace
 from taskq_cli.ranking import dotted
 from taskq_cli.text import duration, one_line, printable, rate, safe_json
 
-NOTHING = Status(1, "/c", "open", 0, 0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING = Status(1, "/c", "open", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Screen(io.StringIO):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from taskq.errors import UsageError
+from taskq.views import Brake
 from taskq_cli.listing import Listing
 from taskq_cli.output import TABLE_ROWS, Column, as_record, write_record, write_records
 from taskq_cli.shared import (
@@ -15,7 +16,7 @@ from taskq_cli.shared import (
     path_argument,
     shared_options,
 )
-from taskq_cli.text import counted, duration
+from taskq_cli.text import counted, duration, instant
 
 MAX_AGENTS = 1_000_000
 
@@ -39,7 +40,7 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the agents that are at work.
 
     Those that serve PATH, something above or something below it. The one that has been silent
-    longest comes first.
+    longest comes first. When so many are silent that their tasks are held, a line tells until when.
 
     Example:
       taskq agents list /demo
@@ -47,6 +48,9 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
     with invocation.client() as client:
         found = client.agents(path, limit=most + 1)
+        brake = client.brake()
+    if brake is not None and invocation.output == "table":
+        click.echo(held(brake))
     columns = [
         Column("agent"),
         Column("host"),
@@ -92,3 +96,13 @@ def drain(invocation: Invocation, *, site: str | None, name: str | None, path: s
         told = client.drain_agents(path or "/", site=site, name=name)
     text = f"{counted(told, 'agent')} told to leave."
     write_record(invocation.output, {"agents": told}, text)
+
+
+def held(brake: Brake) -> str:
+    """Say whose tasks are held, and for how long."""
+    until = f"until {instant(brake.until)}" if brake.until else "until one of them is heard"
+    return (
+        f"{brake.silent:,} of {counted(brake.open, 'agent')} silent since {instant(brake.since)}: "
+        f"taken for an outage; their tasks are held {until}; "
+        "`taskq recover` hands them out now."
+    )

@@ -1,0 +1,110 @@
+-- pulse(last): pauses the campaigns in which nearly everything fails. Called by the keeper.
+--
+-- last: when this was last called: what is seen for the first time has happened since then.
+-- A campaign is paused when, since its window began, at least 100 attempts have ended as done or failed,
+-- and a larger share of them failed than its max_failure_share. A window begins with the first failure
+-- that is seen, five minutes after the last began, and when the campaign is resumed. Each campaign is
+-- judged for itself, whatever is above or below it.
+-- Result: the paths of those that were paused; null: none. Why they are is in paused_why.
+--
+-- Only campaigns in which attempts failed within the last twenty seconds are looked at: the others
+-- cannot have got worse. They are found in what is not folded, so it costs as much as a fold does, however
+-- many campaigns and tasks there are; attempts are read only where a campaign is to be paused.
+--
+-- Locks: the rows of pulse that begin a window; of campaigns that are paused, none that somebody else has
+-- locked: the next call comes soon. Index: delta_xid, counter_pkey, pulse_pkey, campaign_pkey.
+--
+-- The settings, and `offset 0`, leave one plan: from the campaigns that moved, to all else by key.
+create or replace function taskq.pulse(p_last timestamptz)
+returns text[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_window constant interval := '5 min';
+    v_least constant integer := 100;
+    v_now constant timestamptz := clock_timestamp();
+    v_last constant timestamptz := greatest(p_last, v_now - interval '1 hour');
+    v_failing record;
+    v_paused text[];
+begin
+    -- What is not folded yet is what the counter was before it.
+    insert into taskq.pulse as p (campaign_id, since, done, failures)
+    select f.campaign_id, f.since, n.done, n.failures
+      from (
+          -- Seen first by a fold that came so long after the one before it.
+          select d.campaign_id, coalesce(min(d.since), v_now) - (v_now - v_last) as since
+            from taskq.unfolded() d
+           group by d.campaign_id
+          having sum(d.failures) > 0
+      ) f
+     cross join lateral (
+          select n.done, n.failures
+            from taskq.counter n
+           where n.campaign_id = f.campaign_id
+          offset 0
+     ) n
+     where (select o.since
+              from taskq.pulse o
+             where o.campaign_id = f.campaign_id) < v_now - v_window is not false
+     order by f.campaign_id
+        on conflict (campaign_id) do update
+       set since = excluded.since,
+           done = excluded.done,
+           failures = excluded.failures
+     where p.since < v_now - v_window;
+
+    for v_failing in
+        select c.campaign_id, c.path, g.since, g.failures, g.failures + g.done as attempts
+          from (
+              select d.campaign_id, sum(d.done) as done, sum(d.failures) as failures
+                from taskq.unfolded() d
+               group by d.campaign_id
+              having sum(d.failures) > 0
+          ) f
+         cross join lateral (
+             select n.done + f.done - p.done as done,
+                    n.failures + f.failures - p.failures as failures, p.since
+               from taskq.counter n
+               join taskq.pulse p on p.campaign_id = n.campaign_id
+              where n.campaign_id = f.campaign_id
+             offset 0
+         ) g
+         cross join lateral (
+             select c.campaign_id, c.path, c.status, c.max_failure_share
+               from taskq.campaign c
+              where c.campaign_id = f.campaign_id
+             offset 0
+         ) c
+         where c.status = 'open'
+           and g.failures + g.done >= v_least
+           and g.failures > c.max_failure_share * (g.failures + g.done)
+         order by c.campaign_id
+    loop
+        perform
+           from taskq.campaign c
+          where c.campaign_id = v_failing.campaign_id
+            and c.status = 'open'
+            for no key update skip locked;
+        if found then
+            update taskq.campaign c
+               set status = 'paused',
+                   paused_why = format(
+                       '%s of %s attempts failed within %s s%s', v_failing.failures,
+                       v_failing.attempts,
+                       greatest(1, ceil(extract(epoch from v_now - v_failing.since))),
+                       ', mostly ' || taskq.usual_class(v_failing.campaign_id, v_failing.since))
+             where c.campaign_id = v_failing.campaign_id;
+            v_paused := v_paused || v_failing.path;
+        end if;
+    end loop;
+    return v_paused;
+end
+$$;

@@ -1,0 +1,255 @@
+"""A campaign in which nearly everything fails pauses itself, and says why."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from dataclasses import replace
+from itertools import islice
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client
+from taskq.campaign import RetryPolicy
+from taskq.keeper import Keeper
+from tests.agent_double import AgentDouble, report_of
+from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.fixtures.queues import Hire
+from tests.support import wait_until
+
+KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
+
+
+@pytest.fixture
+def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+    """Give an agent of a campaign of 1,000 tasks that are tried once."""
+    campaign.change(replace(campaign.spec(), retry=RetryPolicy(max_attempts=1)))
+    campaign.seed({"n": n} for n in range(1_000))
+    return hire()
+
+
+def work(agent: AgentDouble, *, done: int = 0, failed: int = 0, error_class: str = "Boom") -> None:
+    """Claim so many tasks and report on them in one exchange."""
+    tasks = iter(agent.claim(done + failed))
+    reports = [report_of(task, "done", result={}) for task in islice(tasks, done)]
+    reports += [report_of(task, "failed", error_class=error_class) for task in tasks]
+    assert set(agent.exchange(reports)["acks"]) == {"accepted"}
+
+
+def keep(backstage: Backstage) -> list[str]:
+    """Do a round of upkeep; return the campaigns that paused themselves."""
+    row = backstage.execute(KEEP).fetchone()
+    assert row is not None
+    assert row["acting"]
+    return row["paused"] or []
+
+
+def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """With the numbers, how long it took, and the class that is most frequent."""
+    work(agent, done=3, failed=2, error_class="timeout")
+    work(agent, failed=95, error_class="bad-receptor")
+    assert keep(backstage) == ["/c"]
+    status = campaign.status()
+    assert status.state == "paused"
+    assert status.paused_why is not None
+    assert re.fullmatch(
+        r"97 of 100 attempts failed within \d+ s, mostly bad-receptor \(95\)", status.paused_why
+    )
+    assert agent.claim(1) == []
+    assert keep(backstage) == [], "it tells once"
+    assert_counts_are_true(backstage)
+
+
+def test_fewer_than_a_hundred_attempts_pause_nothing(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """The first tasks of a trial may all fail."""
+    work(agent, failed=99)
+    assert keep(backstage) == []
+    assert campaign.status().state == "open"
+    work(agent, failed=1)
+    assert keep(backstage) == ["/c"]
+
+
+@pytest.mark.parametrize(("done", "failed", "pauses"), [(10, 90, False), (9, 91, True)])
+def test_share_must_be_larger_than_the_campaign_allows(
+    done: int, failed: int, pauses: bool, agent: AgentDouble, backstage: Backstage
+) -> None:
+    """Nine of ten, unless the campaign says otherwise."""
+    work(agent, done=done, failed=failed)
+    assert keep(backstage) == (["/c"] if pauses else [])
+
+
+@pytest.mark.parametrize(("share", "pauses"), [(None, False), (0.2, True)])
+def test_campaign_says_which_share_of_failures_it_bears(
+    share: float | None, pauses: bool, agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Any, or only a small one."""
+    campaign.change(replace(campaign.spec(), max_failure_share=share))
+    work(agent, done=0 if share is None else 70, failed=100 if share is None else 30)
+    assert keep(backstage) == (["/c"] if pauses else [])
+
+
+def test_resumed_campaign_is_judged_by_what_happens_from_then_on(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """The reason is gone with the pause; the failures before it count no more."""
+    work(agent, failed=150)
+    assert keep(backstage) == ["/c"]
+    assert campaign.resume()
+    assert campaign.status().paused_why is None
+    work(agent, failed=99)
+    assert keep(backstage) == []
+    work(agent, failed=1)
+    assert keep(backstage) == ["/c"]
+
+
+def test_somebody_who_pauses_gives_no_reason(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Nor is a campaign judged while it is paused, and cancelling clears the reason."""
+    campaign.pause()
+    assert campaign.status().paused_why is None
+    campaign.resume()
+    work(agent, failed=50)
+    tasks = agent.claim(60)
+    campaign.pause()
+    agent.exchange([report_of(task, "failed", error_class="Boom") for task in tasks])
+    assert keep(backstage) == []
+    assert campaign.status().paused_why is None
+    campaign.resume()
+    work(agent, failed=100)
+    assert keep(backstage) == ["/c"]
+    campaign.cancel()
+    assert (campaign.status().state, campaign.status().paused_why) == ("cancelled", None)
+
+
+def test_failures_of_five_minutes_count_not_older_ones(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """A campaign that was well is paused for what goes wrong now; old failures are forgotten."""
+    work(agent, done=400, failed=60)
+    assert keep(backstage) == []
+    backstage.execute("update taskq.pulse set since = since - interval '6 min'")
+    backstage.execute("update taskq.delta set since = since - interval '1 min'")
+    backstage.execute("select taskq.fold()")
+    assert keep(backstage) == []
+    work(agent, failed=40)
+    assert keep(backstage) == [], "a window begins"
+    work(agent, failed=59)
+    assert keep(backstage) == []
+    work(agent, failed=1)
+    assert keep(backstage) == ["/c"]
+    assert (campaign.status().paused_why or "").startswith("100 of 100 ")
+
+
+def test_each_campaign_is_judged_for_itself(
+    queue: Client, hire: Hire, backstage: Backstage
+) -> None:
+    """Neither those above nor those below, but a pause holds for what is below, as always."""
+    for path in ("/p", "/p/bad", "/p/bad/below", "/p/good"):
+        spec = CampaignSpec(path, retry=RetryPolicy(max_attempts=1))
+        queue.create_campaign(spec).seed({"n": n} for n in range(200))
+    work(hire("/p"), done=90, failed=60)
+    work(hire("/p/bad"), failed=100)
+    work(hire("/p/bad/below"), done=20, failed=99)
+    work(hire("/p/good"), done=100)
+    assert keep(backstage) == ["/p/bad"]
+    seen = {one.path: (one.state, bool(one.paused_why)) for one in queue.campaign("/p").tree()}
+    assert seen == {
+        "/p": ("open", False),
+        "/p/bad": ("paused", True),
+        "/p/bad/below": ("paused", False),
+        "/p/good": ("open", False),
+    }
+    assert [bool(one.paused_why) for one in queue.campaign("/p").children()] == [True, False]
+
+
+def test_campaign_that_somebody_holds_is_paused_by_a_later_round(
+    agent: AgentDouble, backstage: Backstage, dsn: str
+) -> None:
+    """Upkeep waits for nobody."""
+    work(agent, failed=100)
+    with psycopg.connect(dsn) as other:
+        other.execute("select from taskq.campaign where path = '/c' for update")
+        assert keep(backstage) == []
+    assert keep(backstage) == ["/c"]
+
+
+def test_upkeep_goes_on_when_no_campaign_can_be_judged(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Whatever is wrong there, delayed tasks are promoted, and moves folded."""
+    work(agent, failed=100)
+    backstage.execute("alter table taskq.pulse rename to hidden")
+    campaign.change(replace(campaign.spec(), retry=RetryPolicy(max_attempts=3)))
+    work(agent, failed=1)
+    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    row = backstage.execute(KEEP).fetchone()
+    assert row is not None
+    assert (row["acting"], row["promoted"], row["paused"]) == (True, 1, None)
+    assert row["folded"] > 0
+    backstage.execute("alter table taskq.hidden rename to pulse")
+    assert keep(backstage) == ["/c"]
+
+
+def test_campaigns_without_failures_leave_no_trace(
+    agent: AgentDouble, backstage: Backstage
+) -> None:
+    """Nothing is written for them, and for others once in a window."""
+    work(agent, done=200)
+    assert keep(backstage) == []
+    assert value(backstage, "select count(*) from taskq.pulse") == 0
+    work(agent, failed=1)
+    assert keep(backstage) == []
+    version = "select xmin::text || xmax::text from taskq.pulse"
+    before = value(backstage, version)
+    work(agent, failed=1)
+    assert keep(backstage) == []
+    assert value(backstage, version) == before
+
+
+def test_removed_campaign_leaves_nothing(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Its window goes with it."""
+    work(agent, failed=100)
+    assert keep(backstage) == ["/c"]
+    campaign.remove()
+    assert value(backstage, "select count(*) from taskq.pulse") == 0
+
+
+def test_reason_is_found_among_many_classes(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Without a class there is none to name; lost attempts are no failures."""
+    for error_class in ("a", "z", "é"):
+        work(agent, failed=10, error_class=error_class)
+    work(agent, failed=40, error_class="m" * 90)
+    reports = [report_of(task, "failed") for task in agent.claim(60)]
+    agent.exchange(reports)
+    agent.claim(100)
+    agent.leave()
+    assert keep(backstage) == ["/c"]
+    why = campaign.status().paused_why or ""
+    assert why.endswith(f", mostly {'m' * 90} (40)")
+
+
+def test_keeper_names_what_paused_itself(
+    agent: AgentDouble, queue: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the keeper says so."""
+    work(agent, failed=100)
+    stop = threading.Event()
+    keeper = threading.Thread(target=Keeper(queue.database).run, args=[stop])
+    with caplog.at_level(logging.WARNING, "taskq.keeper"):
+        keeper.start()
+        try:
+            wait_until(lambda: "the campaign /c has paused itself" in caplog.text)
+        finally:
+            stop.set()
+            keeper.join(timeout=10)
