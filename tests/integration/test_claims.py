@@ -94,14 +94,23 @@ def test_each_of_many_tasks_is_done_exactly_once_by_single_exchanges(
     assert_counts_are_true(backstage)
 
 
-def test_claim_that_is_asked_again_gets_the_same_tasks(campaign: Campaign, hire: Hire) -> None:
-    """An agent whose answer was lost asks again under the same lease."""
+@pytest.mark.parametrize("want", [1, 4])
+@pytest.mark.parametrize("before", [0, 1])
+def test_claim_that_is_asked_again_gets_the_same_tasks(
+    before: int, want: int, campaign: Campaign, hire: Hire
+) -> None:
+    """An agent whose answer was lost asks again under the same lease.
+
+    Also on a connection that has claimed before, and goes on behind what it got.
+    """
     campaign.seed({"n": n} for n in range(10))
     agent = hire()
+    if before:
+        agent.claim(before)
     lease = agent.draw_lease()
-    first = agent.claim(4, lease=lease)
-    assert agent.claim(4, lease=lease) == first
-    assert campaign.status().working == 4
+    first = agent.claim(want, lease=lease)
+    assert agent.claim(want, lease=lease) == first
+    assert campaign.status().working == before + want
 
 
 def test_claim_that_is_asked_again_gets_no_more_than_at_first(

@@ -99,10 +99,10 @@ def test_seeding_again_leaves_tasks_as_they_are(
 def test_of_records_with_the_same_key_the_first_counts(campaign: Campaign) -> None:
     """Side by side as far apart."""
     count = campaign.seed(
-        [Seed({"n": 0}, "000000"), Seed({"n": -1}, "000000"), *numbered(CHUNK), Seed({}, "000001")]
+        [Seed({"n": -2}, "000000"), Seed({"n": -1}, "000000"), *numbered(CHUNK), Seed({}, "000001")]
     )
     assert (count.read, count.added, count.known) == (CHUNK + 3, CHUNK, 3)
-    assert campaign.task("000000").payload == {"n": 0}
+    assert campaign.task("000000").payload == {"n": -2}
     assert campaign.task("000001").payload == {"n": 1}
 
 

@@ -111,11 +111,11 @@ LIBRARY: Final = (
         ("tests/integration/test_seeding.py",),
     ),
     Mutant(
-        "token-is-kept-as-it-is",
+        "session-token-of-whoever-knows-the-key",
         "taskq/tokens.py",
-        "return hashlib.sha256(_bytes(token)).digest()",
-        "return _bytes(token)",
-        "Who reads the database can open sessions.",
+        "hmac.digest(_bytes(enrolment_token), key.encode(), ",
+        "hmac.digest(b'taskq', key.encode(), ",
+        "Who knows the key of a hello works out the token of its session.",
         ("tests/integration/test_tokens.py",),
     ),
 )
