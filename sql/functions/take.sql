@@ -15,8 +15,11 @@
 -- Nothing taken means that nothing was waiting but what others held locked at this moment, that as
 -- many run as the campaign allows, or that the agent does not offer what it requires.
 --
--- Locks: the rows of the taken tasks, none that somebody else has locked. Index: task_waiting.
--- Claims of a campaign that limits how many run wait for each other, see room().
+-- No task is taken under a lease that it had before: a claim that comes so late, since a gateway
+-- hung, waits for no answer any more, and what was said of the old attempt would count for this one.
+--
+-- Locks: the rows of the taken tasks, none that somebody else has locked. Index: task_waiting,
+-- attempt_pkey. Claims of a campaign that limits how many run wait for each other, see room().
 --
 -- Three things make this fast, and keep it so:
 --
@@ -131,6 +134,15 @@ begin
                attempt = t.attempt + 1
          where t.campaign_id = p_campaign
            and t.task_id = any (v_tasks)
+           and (t.attempt = 0
+                or (select count(*)
+                      from taskq.attempt a
+                     where a.campaign_id = p_campaign
+                       and a.task_id = t.task_id
+                       and a.lease_id = case
+                           when v_alone then p_leases[1]
+                           else v_leases[array_position(v_tasks, t.task_id)]
+                       end) = 0)
      returning t.task_id, t.lease_id, t.attempt
     )
     select json_agg(json_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),

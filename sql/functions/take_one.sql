@@ -6,10 +6,10 @@
 --
 -- Results: as those of take().
 --
--- Locks: the row of the task. Index: task_waiting. One statement: most of the time of a statement
--- on one row goes into setting it up. The sub-select is a scalar, which is computed once, so that
--- exactly the row that was locked is updated; conditions that name no table of the update are
--- tested once, before.
+-- Locks: the row of the task. Index: task_waiting, attempt_pkey. One statement: most of the time of a
+-- statement on one row goes into setting it up. The sub-select is a scalar, which is computed once,
+-- so that exactly the row that was locked is updated; conditions that name no table of the update
+-- are tested once, before.
 create or replace function taskq.take_one(
     p_campaign bigint,
     p_session bigint,
@@ -65,6 +65,13 @@ begin
             where w.session_id = p_session
               and w.lease_id = p_lease
               and w.status = 'working')
+       -- See take().
+       and (t.attempt = 0
+            or (select count(*)
+                  from taskq.attempt a
+                 where a.campaign_id = p_campaign
+                   and a.task_id = t.task_id
+                   and a.lease_id = p_lease) = 0)
  returning json_build_array(
                json_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload)),
            c.revision, -t.priority, t.task_id

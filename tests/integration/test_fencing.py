@@ -19,6 +19,7 @@ from tests.backstage import (
     Backstage,
     assert_counts_are_true,
     expire,
+    promote,
     silence,
     statuses,
     task_row,
@@ -99,6 +100,30 @@ def test_late_report_of_an_expired_attempt_is_superseded(
     assert other.done(again, {"by": "other"}) == "accepted"
     assert report_late() == {"superseded"}
     assert [result.result for result in campaign.results()] == [{"by": "other"}]
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+def test_claim_that_comes_too_late_gives_no_lease_twice(
+    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage, hinted: bool
+) -> None:
+    """Else what a gateway that hung sends again about the old attempt would count for the new one."""
+    lease, other = agent.draw_lease(), hire()
+    campaign.cancel(["b"])
+    (first,) = agent.claim(1, lease=lease)
+    assert agent.fail(first) == "accepted"
+    assert promote(backstage) == 1
+    (second,) = other.claim(1)
+    assert other.fail(second) == "accepted"
+    assert promote(backstage) == 1
+    if hinted:  # the connection looks behind a position, as it does for most claims
+        campaign.seed([Seed({}, "c", priority=1)])
+        agent.forget_position()
+        agent.claim(1)
+    assert agent.claim(1, lease=lease) == agent.claim(2, lease=lease) == []
+    assert agent.fail(first) == "duplicate"
+    assert campaign.task("a").failures == 2
+    other.forget_position()
+    assert [(one.key, one.attempt) for one in other.claim(1)] == [("a", 3)]
 
 
 def test_report_under_a_foreign_lease_is_superseded(
