@@ -106,7 +106,7 @@ def test_late_report_of_an_expired_attempt_is_superseded(
 def test_claim_that_comes_too_late_gives_no_lease_twice(
     agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage, hinted: bool
 ) -> None:
-    """Else what a gateway that hung sends again about the old attempt would count for the new one."""
+    """Else what a gateway sends again about the old attempt would count for the new one."""
     lease, other = agent.draw_lease(), hire()
     campaign.cancel(["b"])
     (first,) = agent.claim(1, lease=lease)
