@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
+from taskq.passwords import check_delimited
 
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
@@ -368,11 +370,15 @@ def array(values: Iterable[int | str]) -> str:
 
 def described(dsn: str) -> str:
     """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
+    check_delimited(dsn, "@/?")
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
+        # What libpq quotes may be a piece of a password.
+        secret = "@" in dsn or "password" in dsn
+        told = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
         raise UsageError(
-            f"not a PostgreSQL address: {_first_line(error)}; write "
+            f"not a PostgreSQL address: {told}; write "
             "postgresql://user@host:5432/database or host=... dbname=..."
         ) from None
     host = parts.get("host") or parts.get("hostaddr") or "the local socket"

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from taskq.errors import UsageError
+from taskq.passwords import check_delimited
 
 _TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 _HOW: Final = (
@@ -35,6 +36,7 @@ class FrontAddress:
         After a `?` there may be `cluster=true`, and for TLS `ssl_ca_certs`, `ssl_certfile` and
         `ssl_keyfile`, which name files. Raise `UsageError`, which tells no password.
         """
+        check_delimited(text, "/?#")
         try:
             parts = urlsplit(text)
             host, port = parts.hostname, parts.port
@@ -53,7 +55,9 @@ class FrontAddress:
                 and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
             )
         if not fits or cluster not in {"true", "false"}:
-            raise UsageError(f"{told!r:.200} is not the address of a Redis server; {_HOW}")
+            # Without `://` a password looks like a path.
+            what = "this is not" if "@" in text else f"{told!r:.200} is not"
+            raise UsageError(f"{what} the address of a Redis server; {_HOW}")
         unknown = options.keys() - (_TLS_OPTIONS if parts.scheme == "rediss" else set())
         if unknown:
             raise UsageError(f"{told}: the option {min(unknown)!r:.80} is not known here; {_HOW}")

@@ -6,14 +6,16 @@ import csv
 import io
 import json
 import re
+import uuid
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
 
-from taskq import Campaign, Client
+from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.views import Agent, Attempt, Failure, FailureClass, Result, TaskView
+from tests.backstage import Backstage
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 
@@ -239,9 +241,9 @@ def test_nothing_to_show_is_no_error(taskq: CommandLine, campaign: Campaign) -> 
 
 
 def test_a_terminal_gets_nothing_that_it_could_obey(
-    taskq: CommandLine, campaign: Campaign, hire: Hire
+    taskq: CommandLine, queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
 ) -> None:
-    """What agents and payloads have said is shown, but never acts."""
+    """What agents, payloads and other submitters have said is shown, but never acts."""
     campaign.seed([{"text": ESCAPES, "bad": 0}, {"text": ESCAPES, "bad": 1}])
     agent = hire()
     good, bad = agent.claim(2)
@@ -249,7 +251,20 @@ def test_a_terminal_gets_nothing_that_it_could_obey(
     agent.report(
         bad, "failed", error_class=ESCAPES, error=ESCAPES, retry=False, tail=f"{ESCAPES}\n"
     )
+    campaign.change(
+        CampaignSpec("/c", description=ESCAPES, handler=Handler("command", argv=("echo", ESCAPES)))
+    )
+    named = dict.fromkeys(("agent", "host", "site", "release"), ESCAPES)
+    session = {"lease_s": 60, "pid": 1, "slots": 1, "offers": [], "key": str(uuid.uuid4())}
+    hired = queue.database.value("open_session", path="/c", **session, **named)
+    campaign.submit({"n": 1})
+    lease = str(uuid.uuid4())
+    backstage.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])
     for words in (
+        ["agents", "list"],
+        ["agents", "list", "--output", "jsonl"],
+        ["campaign", "show", "/c"],
+        ["tasks", "/c", "--status", "working"],
         ["tasks", "/c"],
         ["results", "/c"],
         ["failures", "/c"],

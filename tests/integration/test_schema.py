@@ -84,7 +84,23 @@ def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(backstage: B
     definers = [row for row in rows if row["prosecdef"]]
     assert len(definers) > 20
     for row in definers:
-        assert "search_path=pg_catalog, pg_temp" in (row["proconfig"] or []), row["proname"]
+        (path,) = [one for one in row["proconfig"] or [""] if one.startswith("search_path=")]
+        assert path == "search_path=pg_catalog, pg_temp", row["proname"]
+
+
+def test_nothing_is_anybodys_until_it_is_granted(backstage: Backstage) -> None:
+    """No function, table, sequence or the schema itself has a grant to others than its owner."""
+    granted = backstage.execute(
+        "select n.name from ("
+        " select proname as name, proowner as owner, coalesce(proacl, acldefault('f', proowner))"
+        " from pg_proc where pronamespace = 'taskq'::regnamespace"
+        " union all select relname, relowner, coalesce(relacl, acldefault("
+        " case relkind when 'S' then 's' else 'r' end::\"char\", relowner))"
+        " from pg_class where relnamespace = 'taskq'::regnamespace"
+        " union all select nspname, nspowner, nspacl from pg_namespace where nspname = 'taskq'"
+        ") n (name, owner, acl) cross join lateral aclexplode(n.acl) a where a.grantee <> n.owner"
+    ).fetchall()
+    assert granted == []
 
 
 def test_strangers_may_do_nothing(stranger: psycopg.Connection, backstage: Backstage) -> None:

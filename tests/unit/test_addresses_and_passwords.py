@@ -1,0 +1,72 @@
+"""Addresses hold passwords: whatever is wrong with one, no message tells a piece of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from taskq.database import described
+from taskq.errors import UsageError
+from taskq.front.address import FrontAddress
+
+MARKS = ("hunter", "31337")
+#: What URLs and key=value lists take for structure, and what is nothing to them.
+PIECES = st.sampled_from(["@", "/", ":", "?", "#", "%", "=", "&", " ", "'", '"', "[", "]", "x"])
+PASSWORDS = st.lists(st.one_of(PIECES, st.sampled_from(MARKS)), min_size=1, max_size=8).map("".join)
+POSTGRES = (
+    "postgresql://me:{}@db.example.org:5432/queue",
+    "postgresql://me:{}@/queue?host=/run",
+    "postgres://:{}@db.example.org",
+    "host=db.example.org password={} dbname=queue",
+    "host=db.example.org password='{}' dbname=queue port=5432",
+)
+REDIS = (
+    "redis://:{}@cache.example.org:6379/0",
+    "rediss://me:{}@cache.example.org",
+    "unix://me:{}@/run/redis.sock",
+    ":{}@cache.example.org:6379",
+    "redis:/{}@cache.example.org",
+)
+
+
+def told_of(password: str, told: str) -> None:
+    """Fail if a piece of the password is told."""
+    for mark in MARKS:
+        assert mark not in told, (password, told)
+
+
+@pytest.mark.parametrize("form", POSTGRES)
+@given(password=PASSWORDS)
+@example("31337/hunter")
+@example("x@hunter")
+@example("x hunter")
+def test_address_of_postgresql_tells_no_password(form: str, password: str) -> None:
+    """Neither its name in messages, nor the error if it cannot be read."""
+    try:
+        told = described(form.format(password))
+    except UsageError as error:
+        told = str(error)
+    told_of(password, told)
+
+
+@pytest.mark.parametrize("form", REDIS)
+@given(password=PASSWORDS)
+@example("31337/hunter")
+def test_address_of_redis_tells_no_password(form: str, password: str) -> None:
+    """Neither its name in messages, nor its representation, nor the error if it is none."""
+    try:
+        address = FrontAddress.parsed(form.format(password))
+        told = f"{address.told} {address!r}"
+    except UsageError as error:
+        told = str(error)
+    told_of(password, told)
+
+
+@pytest.mark.parametrize("password", ["p%40ss", "a%2Fb%3Fc", "plain", "a:b"])
+def test_password_that_is_written_as_it_should_is_taken(password: str) -> None:
+    """The hint that errors give is right."""
+    assert (
+        described(f"postgresql://me:{password}@host:5432/queue")
+        == "the database queue at host:5432"
+    )
