@@ -44,7 +44,7 @@ create or replace function taskq.take(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := clock_timestamp();
+    v_now timestamptz;
     v_picked record;
     v_open boolean;
     v_requires text[];
@@ -110,7 +110,6 @@ begin
     end if;
     if v_limit is not null then
         v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
-        v_now := clock_timestamp();  -- it may have waited for others
     end if;
 
     v_picked := taskq.pick(p_campaign, cardinality(v_leases));
@@ -118,6 +117,8 @@ begin
     if v_tasks is null then
         return;
     end if;
+    -- Behind the locks: an attempt begins after that before it has ended.
+    v_now := clock_timestamp();
 
     with moved as (
         update taskq.task t

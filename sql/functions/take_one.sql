@@ -34,7 +34,8 @@ begin
        set status = 'working',
            lease_id = p_lease,
            session_id = p_session,
-           claimed_at = v_now,
+           -- Behind the lock: an attempt begins after that before it has ended.
+           claimed_at = clock_timestamp(),
            attempt = t.attempt + 1
       from taskq.spec s, taskq.campaign c
      where t.campaign_id = p_campaign

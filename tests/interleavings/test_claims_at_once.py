@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import Backstage, expire, task_row, value
 from tests.fixtures.queues import Hire
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet, reporting
+from tests.support import wait_until
 
 WORKING = "select count(*) from taskq.task where status = 'working'"
 
@@ -175,3 +180,28 @@ def test_task_is_in_one_pair_of_hands(held: list[Claimed], hire: Hire, dsn: str)
     met = meet(dsn, act, claiming(third, 2))
     assert (met.waited, met.second) == (False, [])
     assert [other.done(task) for task in met.first[1]] == ["accepted"] * 2
+
+
+@pytest.mark.parametrize("want", [1, 2])
+def test_attempt_begins_after_that_before_it_has_ended(
+    want: int,
+    agent: AgentDouble,
+    held: list[Claimed],
+    hire: Hire,
+    backstage: Backstage,
+    dsn: str,
+) -> None:
+    """Also by the clock, when a claim was under way before the report that gave it the task."""
+    second = hire()
+    agent.release(held[0], started=False)
+    second.claim(1)  # behind it, the next goes by way of take_one()
+    with psycopg.connect(dsn, row_factory=dict_row) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("lock table taskq.session in access exclusive mode")
+        claim = pool.submit(second.claim, want)
+        wait_until(lambda: value(backstage, "select count(*) from pg_locks where not granted") == 1)
+        assert agent.release(held[1], started=True) == "accepted"
+        other.commit()
+        (task,) = claim.result(timeout=30)
+    assert (task.task, task.attempt) == (held[1].task, 2)
+    ended = "select ended_at from taskq.attempt where task_id = %s"
+    assert task_row(backstage, task.task)["claimed_at"] > value(backstage, ended, task.task)
