@@ -40,7 +40,18 @@ begin
            -count(*) filter (where g.status = 'failed'),
            -count(*) filter (where g.status = 'cancelled')
       from gone g;
-    delete from taskq.attempt a where a.campaign_id = p_campaign and a.task_id = any (v_tasks);
+    -- In a snapshot of its own: with what was reported while the tasks were waited for.
+    with gone as (
+        delete from taskq.attempt a
+         where a.campaign_id = p_campaign and a.task_id = any (v_tasks)
+     returning a.outcome
+    )
+    insert into taskq.delta (campaign_id, failures, losses)
+    select p_campaign,
+           -count(*) filter (where g.outcome = 'failed'),
+           -count(*) filter (where g.outcome = 'lost')
+      from gone g
+    having count(*) > 0;
     delete from taskq.spec s where s.campaign_id = p_campaign and s.task_id = any (v_tasks);
     return cardinality(v_tasks);
 end

@@ -15,7 +15,7 @@ from psycopg import sql
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.database import Database
 from taskq.errors import Conflict, NotFound, TaskqError, UsageError
-from tests.backstage import Backstage, assert_counts_are_true, statuses
+from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses
 from tests.fixtures.queues import Hire
 from tests.support import wait_until
 
@@ -288,6 +288,23 @@ def test_removed_campaign_leaves_nothing(queue: Client, hire: Hire, backstage: B
         assert left.rowcount == 0, table
     assert queue.campaign("/").status().total == 3
     assert_counts_are_true(backstage)
+
+
+def test_counts_are_true_while_a_campaign_is_being_removed(
+    queue: Client, database: Database, hire: Hire, backstage: Backstage
+) -> None:
+    """Failures and losses go with the tasks that they are of."""
+    tasks_of(queue, "/a", 3)
+    agent, lost = hire("/a"), hire("/a")
+    agent.fail(agent.claim(1)[0])
+    lost.claim(1)
+    silence(backstage, lost.session)
+    assert expire(backstage) == 1
+    campaign = queue.campaign("/a")
+    campaign.cancel()
+    for _ in range(3):
+        database.rows("remove_tasks", campaign=campaign.campaign_id, limit=1)
+        assert_counts_are_true(backstage)
 
 
 def test_report_on_a_removed_campaign_is_unknown(queue: Client, hire: Hire) -> None:
