@@ -98,7 +98,8 @@ class Vandal:
     def set_epoch(self, which: int) -> None:
         """Set the epoch back, or forward, or to what is none."""
         if self._is("hash", self._keys.state):
-            epoch = int(self._admin.hget(self._keys.state, "epoch") or 0)
+            known = self._admin.hget(self._keys.state, "epoch") or b""
+            epoch = int(known) if known.isdigit() else 0  # it may be what this has made of it
             others = (epoch - 1, epoch + 1, "x", "")
             self._admin.hset(self._keys.state, "epoch", others[which % len(others)])
 
