@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from typing_extensions import Self
 
 from taskq import embedded, migrations
+from taskq.auditing import audit
 from taskq.campaign import CampaignSpec
 from taskq.campaigns import Campaign, spec_body
 from taskq.database import Database
 from taskq.errors import Conflict, NotFound
 from taskq.model import check_path
 from taskq.tokens import Tokens
-from taskq.views import Agent, Brake
+from taskq.views import Agent, Brake, Violation
 
 
 def connect(dsn: str | None = None) -> Client:
@@ -114,3 +116,16 @@ class Client:
         """Return what holds the tasks of silent agents; None: they are handed out as usual."""
         row = self.database.row("brake")
         return None if row is None else Brake(**row)
+
+    def audit(
+        self, path: str = "/", look: Callable[[str, int], None] = lambda _, __: None
+    ) -> Iterator[Violation]:
+        """Check what is promised about tasks, while the queue is at work; yield what breaks it.
+
+        Of a campaign and all below it, by path; see `taskq.auditing`. Nothing yielded: all is
+        well. Each campaign is seen at one moment, nothing is written, and nobody waits.
+
+        look: called now and then with the path of the campaign under way, and with how many of
+        its tasks were checked since. Raise `NotFound` if there is no such campaign.
+        """
+        return audit(self.database, check_path(path), look)

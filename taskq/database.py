@@ -112,7 +112,11 @@ class Statements:
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""
-        return self._cursor.execute(statement(name), values).fetchall()
+        return self.rows_of("queries", name, **values)
+
+    def rows_of(self, folder: str, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement in another folder of `sql`."""
+        return self._cursor.execute(statement(name, folder), values).fetchall()
 
     def row(self, name: str, **values: object) -> Row | None:
         """Return the first row, None if there is none."""

@@ -170,3 +170,20 @@ class Brake:
     until: datetime | None
     silent: int
     open: int
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something in the tables that breaks a promise of the queue.
+
+    check: the name of a file in `sql/audit`, which says what is promised. task_id: None: it is
+    about the campaign. rows: what the tables have: of a task its key, its row and those of its
+    attempts, without what was to be done and what came out; of a campaign what is counted and
+    what was found.
+    """
+
+    campaign: str
+    check: str
+    task_id: int | None
+    text: str
+    rows: dict[str, Any]

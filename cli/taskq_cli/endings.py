@@ -20,6 +20,12 @@ class Declined(TaskqError):
     exit_code = 1
 
 
+class Violated(TaskqError):
+    """The tables do not keep what is promised; which, was written."""
+
+    exit_code = 1
+
+
 @contextmanager
 def resumable() -> Iterator[None]:
     """Let Ctrl-C say that the block's work is done in steps, each of which stays."""

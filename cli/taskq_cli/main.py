@@ -28,6 +28,7 @@ SECTIONS: Final[Sections] = {
         "failures": "failures:failures",
         "results": "results:results",
         "export": "results:export",
+        "audit": "audit:audit",
     },
     "Agents": {
         "agents": "agents:agents",

@@ -31,6 +31,10 @@ MAY = {
     "add_login_role": OWNER,
     "agents": READING,
     "attempts": READING,
+    "audit_evidence": OWNER,  # leases are among it
+    "audit_page": READING,
+    "audit_plans": ALL,
+    "audit_snapshot": ALL,
     "beat": SERVING,
     "begin_blob": f"{SERVING} submitter",
     "begin_front": UPKEEP,

@@ -20,6 +20,7 @@ from taskq.front.entries import open_entry
 from taskq_agent.protocol import DONE
 from taskq_agent.protocol import Task as Handed
 from tests.agent_double import AgentDouble
+from tests.audited import assert_audit_is_clean
 from tests.backstage import assert_counts_are_true, silence
 from tests.fixtures.redis_servers import RedisServer
 from tests.property.front_actors import GatewayDouble, Stage, Statement, SteppedRefiller
@@ -99,6 +100,7 @@ class FrontScene(RuleBasedStateMachine):
         """See what is left when Redis is gone, if all went well so far; close the connections."""
         try:
             if sys.exc_info()[0] is None:
+                assert_audit_is_clean(self.queue, self.top, self.model.tasks.values())
                 self._finish()
         finally:
             for agent in (*self.agents, self.outsider):
@@ -250,3 +252,4 @@ class FrontScene(RuleBasedStateMachine):
         statuses = {row["status"] for row in self.backstage.execute(_TASKS, [self.ids])}
         assert statuses <= {"done", "failed", "cancelled"}
         assert_counts_are_true(self.backstage, self.top)
+        assert_audit_is_clean(self.queue, self.top, self.model.tasks.values())

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from taskq.database import Database
 from taskq.errors import Conflict
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed
+from tests.audited import assert_audit_is_clean
 from tests.backstage import assert_counts_are_true, expire, silence, value
 from tests.property.queue_model import (
     DELAYED,
@@ -77,7 +79,14 @@ class QueueMachine(RuleBasedStateMachine):
         self.seeded = 0
 
     def teardown(self) -> None:
-        """Close the connections."""
+        """Let the audit see what is left, if all went well so far; close the connections."""
+        try:
+            if sys.exc_info()[0] is None:
+                assert_audit_is_clean(self.queue, self.above.path, self.model.tasks.values())
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         for agent in self.agents:
             agent.close()
         self.backstage.close()

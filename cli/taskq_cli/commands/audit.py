@@ -1,0 +1,109 @@
+"""`taskq audit`: whether the tables keep what the queue promises."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import click
+
+from taskq.views import Violation
+from taskq_cli import render
+from taskq_cli.endings import Violated
+from taskq_cli.output import TABLE_ROWS, Column, as_record, write_records
+from taskq_cli.pace import Pace
+from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
+from taskq_cli.text import counted, duration, rate
+
+Look: TypeAlias = Callable[[str, int], None]
+
+_WINDOW_S: Final = 10.0
+_REDRAW_S: Final = 0.1
+_COLUMNS: Final = [
+    Column("campaign"),
+    Column("task", lambda one: one["task_id"]),
+    Column("key", lambda one: one["rows"].get("key")),
+    Column("check"),
+    Column("what", lambda one: one["text"], gives_way=True),
+]
+
+
+@click.command()
+@path_argument(default="/")
+@limit_option
+@shared_options
+def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """Check what is promised about tasks, while the queue is at work.
+
+    Of PATH and all below it: no task has two live leases, exactly one outcome of it is accepted,
+    its attempts count up by one, nothing happens after the end, and counts equal a recount. What
+    breaks that is listed, in JSON with the rows in question, and the exit code is 1.
+
+    Example:
+      taskq audit /demo
+    """
+    with invocation.client() as client:
+        nodes = client.campaign(path).tree()
+        tasks = sum(node.total for node in nodes)
+        if invocation.output == "table":
+            with _display(tasks) as look:
+                found = _Records(client.audit(path, look))
+                records = iter(found)
+                shown = list(islice(records, limit or TABLE_ROWS))
+                for _ in records:  # the others are counted
+                    pass
+            if shown:
+                write_records("table", shown, _COLUMNS, limit=len(shown))
+            else:
+                where = counted(len(nodes), "campaign")
+                click.echo(f"{counted(tasks, 'task')} in {where}: nothing breaks a promise.")
+        else:
+            found = _Records(client.audit(path))
+            write_records(invocation.output, found, _COLUMNS, limit=limit)
+    if found.count:
+        raise Violated(f"{counted(found.count, 'violation')} found.")
+
+
+class _Records:
+    """Violations as records, counted as they pass."""
+
+    def __init__(self, violations: Iterator[Violation]) -> None:
+        self.count = 0
+        self._violations = violations
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for violation in self._violations:
+            self.count += 1
+            yield as_record(violation)
+
+
+@contextmanager
+def _display(tasks: int) -> Iterator[Look]:
+    """Give a function that shows on a terminal how many of the tasks were looked at."""
+    if not render.can_redraw(sys.stderr):
+        yield lambda _, __: None
+        return
+    pace, drawn_at, done = Pace(_WINDOW_S), time.monotonic(), 0
+    pace.add(drawn_at, 0)
+    with render.live(sys.stderr, keep=False) as draw:
+
+        def look(path: str, checked: int) -> None:
+            nonlocal drawn_at, done
+            done += checked
+            now = time.monotonic()
+            pace.add(now, done)
+            if now - drawn_at < _REDRAW_S:
+                return
+            drawn_at = now
+            per_s = pace.per_s()
+            parts = [f"checking {path}", f"{done:,} of {tasks:,} tasks"]
+            if per_s:
+                left_s = max(0, tasks - done) / per_s
+                parts += [rate(per_s), f"ETA {duration(left_s)}"]
+            draw(render.progress(min(1.0, done / max(1, tasks)), "  ".join(parts)))
+
+        yield look

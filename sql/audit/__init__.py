@@ -1,0 +1,1 @@
+"""What must never be found in the tables: one file a check, run by `taskq.auditing`."""

@@ -1,0 +1,11 @@
+-- A delayed task knows when it is due: the keeper finds it by that.
+--
+-- Parameters, rows: see held.sql. Index: task_pkey.
+select t.task_id, 'it is delayed, but not until any time' as text
+  from taskq.task t
+ where t.campaign_id = %(campaign)s
+   and t.task_id > %(after)s
+   and t.task_id <= %(upto)s
+   and t.status::text = 'delayed'
+   and t.due_at is null
+ order by t.task_id

@@ -1,0 +1,13 @@
+-- A working task is somebody's: it has a lease, a session, and the time at which it was claimed.
+--
+-- campaign; after, upto: the tasks looked at have ids above the one and up to the other. So for all
+-- checks of tasks. Rows: task_id, and in `text` what is wrong.
+-- Index: task_pkey; the status is compared as text, so that no walk over all working tasks is planned.
+select t.task_id, 'it is working, but has no lease, no session or no time of its claim' as text
+  from taskq.task t
+ where t.campaign_id = %(campaign)s
+   and t.task_id > %(after)s
+   and t.task_id <= %(upto)s
+   and t.status::text = 'working'
+   and (t.lease_id is null or t.session_id is null or t.claimed_at is null)
+ order by t.task_id

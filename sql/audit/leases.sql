@@ -1,0 +1,25 @@
+-- Each attempt of a task has a lease of its own, the one that runs too: what is said about one can
+-- never be taken for a word about another.
+--
+-- Parameters, rows: see held.sql. Index: attempt_pkey, task_pkey.
+select h.task_id,
+       format('its attempts %%s are under one lease, %%s',
+              string_agg(h.attempt::text, ', ' order by h.attempt), h.lease_id) as text
+  from (
+      select a.task_id, a.attempt, a.lease_id
+        from taskq.attempt a
+       where a.campaign_id = %(campaign)s
+         and a.task_id > %(after)s
+         and a.task_id <= %(upto)s
+       union all
+      select t.task_id, t.attempt, t.lease_id
+        from taskq.task t
+       where t.campaign_id = %(campaign)s
+         and t.task_id > %(after)s
+         and t.task_id <= %(upto)s
+         and t.status::text = 'working'
+         and t.lease_id is not null
+  ) h
+ group by h.task_id, h.lease_id
+having count(*) > 1
+ order by h.task_id

@@ -1,0 +1,26 @@
+-- No task works for a session that is not there any more. The keeper hands on what ended sessions
+-- have left, for an hour after their end and for as long as there was no keeper, see keep(): what is
+-- left after that stays.
+--
+-- Parameters, rows: see held.sql. Index: task_pkey, session_pkey. Time is that of the snapshot: what
+-- the keeper has done since cannot be seen in it.
+select h.task_id,
+       case when h.known
+            then format('it is stuck: its session %%s ended at %%s, and nobody looks for it there',
+                        h.session_id, h.ended_at)
+            else format('it is stuck: there is no session %%s', h.session_id)
+       end as text
+  from (
+      select t.task_id, t.session_id,
+             (select true from taskq.session s where s.session_id = t.session_id) as known,
+             (select s.ended_at from taskq.session s where s.session_id = t.session_id) as ended_at
+        from taskq.task t
+       where t.campaign_id = %(campaign)s
+         and t.task_id > %(after)s
+         and t.task_id <= %(upto)s
+         and t.status::text = 'working'
+         and t.session_id <> 0
+  ) h
+ where h.known is null
+    or h.ended_at <= (select least(k.until, now()) - interval '1 hour' from taskq.keeper k)
+ order by h.task_id

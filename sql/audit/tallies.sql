@@ -1,0 +1,26 @@
+-- What counts against a task has happened: it has at least as many attempts that failed, and that were
+-- lost, as it says. More, if an operator has had it tried again. A salvaged attempt was lost once.
+--
+-- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
+select t.task_id,
+       format('%%s failures and %%s losses count against it, but %%s of its attempts failed and %%s were '
+              'lost', t.failures, t.losses, coalesce(a.failed, 0), coalesce(a.lost, 0)) as text
+  from taskq.task t
+  left join (
+      select a.task_id,
+             count(*) filter (where a.outcome = 'failed') as failed,
+             count(*) filter (where a.outcome = 'lost'
+                                 or a.outcome = 'done' and a.error_class in ('agent-lost', 'poison'))
+                 as lost
+        from taskq.attempt a
+       where a.campaign_id = %(campaign)s
+         and a.task_id > %(after)s
+         and a.task_id <= %(upto)s
+       group by a.task_id
+  ) a on a.task_id = t.task_id
+ where t.campaign_id = %(campaign)s
+   and t.task_id > %(after)s
+   and t.task_id <= %(upto)s
+   and (t.failures not between 0 and coalesce(a.failed, 0)
+        or t.losses not between 0 and coalesce(a.lost, 0))
+ order by t.task_id

@@ -1,0 +1,21 @@
+-- All that is known of some tasks, without what they were to do and what came out. Found by key.
+select w.task_id,
+       jsonb_build_object(
+           'key', (
+               select s.key
+                 from taskq.spec s
+                where s.campaign_id = %(campaign)s
+                  and s.task_id = w.task_id),
+           'task', (
+               select to_jsonb(t)
+                 from taskq.task t
+                where t.campaign_id = %(campaign)s
+                  and t.task_id = w.task_id),
+           'attempts', (
+               select coalesce(
+                          jsonb_agg(to_jsonb(a) - array['result', 'tail', 'phases', 'error']
+                                    order by a.attempt), '[]')
+                 from taskq.attempt a
+                where a.campaign_id = %(campaign)s
+                  and a.task_id = w.task_id)) as rows
+  from unnest(%(tasks)s::bigint[]) as w (task_id)

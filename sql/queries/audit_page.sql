@@ -1,0 +1,10 @@
+-- The next tasks of a campaign, `most` of them: how many they are, and the last id.
+select count(*) as tasks, max(p.task_id) as last
+  from (
+      select s.task_id
+        from taskq.spec s
+       where s.campaign_id = %(campaign)s
+         and s.task_id > %(after)s
+       order by s.campaign_id, s.task_id
+       limit %(most)s
+  ) p

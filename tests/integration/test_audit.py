@@ -1,0 +1,345 @@
+"""The audit: silent about a queue that is as it should be, it finds each thing that is not."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed, auditing
+from taskq.auditing import CHECKS
+from taskq.errors import NotFound
+from tests.backstage import Backstage, expire, promote, silence, value
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+from tests.pool_double import PoolDouble
+
+POLICY: Final = RetryPolicy(max_attempts=2, max_losses=2, backoff_s=86_400, backoff_max_s=86_400)
+#: How the attempts of each task end.
+LIVES: Final = {
+    "done": ("failed", "done"),
+    "failed": ("failed", "failed"),
+    "lost": ("lost", "lost"),
+    "cancelled": ("released", "cancelled"),
+    "working": ("released", "working"),
+    "retried": ("failed", "failed", "retried", "released", "unstarted"),
+    "delayed": ("released", "failed"),  # the last, as all others are promoted
+}
+
+
+@dataclass
+class History:
+    """A campaign whose tasks have each had a life of its own, told by its key."""
+
+    campaign: Campaign
+    backstage: Backstage
+
+    def breach(self, key: str, *changes: str) -> None:
+        """Change what the tables have about a task, in ways that no function would."""
+        (task,) = (one.task_id for one in self.campaign.tasks() if one.key == key)
+        for change in changes:
+            assert self.backstage.execute(change.encode(), {"task": task}).rowcount > 0
+
+    def count(self, change: str) -> None:
+        """Change what is counted."""
+        value(self.backstage, "select taskq.fold('0')")
+        self.backstage.execute(
+            f"update taskq.counter set {change} where campaign_id = %s".encode(),  # noqa: S608  # a word of this file
+            [self.campaign.campaign_id],
+        )
+
+
+@pytest.fixture
+def history(queue: Client, hire: Hire, backstage: Backstage) -> History:
+    """Give a campaign with tasks in each status, of which most have had attempts before."""
+    handler = Handler("command", argv=("true",))
+    campaign = queue.create_campaign(CampaignSpec("/c", retry=POLICY, handler=handler))
+    for priority, (key, life) in enumerate(LIVES.items()):
+        campaign.seed([Seed({}, key, priority)])
+        for end in life:
+            if end == "retried":
+                campaign.retry(keys=[key])
+                continue
+            agent = hire(lease_s=86_400)
+            (task,) = agent.claim(1)
+            assert task.key == key
+            if end == "done":
+                agent.done(task)
+            elif end == "failed":
+                agent.fail(task)
+            elif end in {"released", "unstarted"}:
+                agent.release(task, started=end == "released")
+            elif end == "cancelled":
+                campaign.cancel([key])
+            elif end == "lost":
+                silence(backstage, agent.session)
+                assert expire(backstage) == 1
+            if (key, end) != ("delayed", "failed"):
+                promote(backstage)
+    campaign.seed([Seed({}, "ahead", 100), Seed({}, "waiting")])
+    assert len(PoolDouble(queue.database, campaign.campaign_id).lease(1)) == 1
+    return History(campaign, backstage)
+
+
+def _attempt(number: int, **changes: str) -> str:
+    changed = ", ".join(f"{name} = {to}" for name, to in changes.items())
+    return f"update taskq.attempt set {changed} where task_id = %(task)s and attempt = {number}"  # noqa: S608
+
+
+def _task(**changes: str) -> str:
+    changed = ", ".join(f"{name} = {to}" for name, to in changes.items())
+    return f"update taskq.task set {changed} where task_id = %(task)s"  # noqa: S608  # as above
+
+
+_ONE_MORE = (
+    """
+    insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
+                               ended_at, outcome)
+    select campaign_id, task_id, 3, gen_random_uuid(), 1, clock_timestamp(), clock_timestamp(),
+           'released'
+      from taskq.task where task_id = %(task)s
+    """,
+    _task(attempt="3"),
+)
+_SESSION = (
+    "update taskq.session s set {} from taskq.task t"
+    " where t.task_id = %(task)s and s.session_id = t.session_id"
+)
+_LONG_AGO = "ended_at = clock_timestamp() - interval '2 hours'"
+_KEPT = (
+    "update taskq.keeper set until = clock_timestamp()"
+    " where (select true from taskq.task where task_id = %(task)s)"
+)
+
+#: The check that must find it, in which task, and what is done to that.
+BREACHES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "no lease": ("held", "working", (_task(lease_id="null"),)),
+    "nobody's": ("held", "working", (_task(session_id="null"),)),
+    "a lease twice": (
+        "leases",
+        "retried",
+        (
+            _attempt(
+                1,
+                lease_id="(select lease_id from taskq.attempt where task_id = %(task)s"
+                " and attempt = 2)",
+            ),
+        ),
+    ),
+    "the lease of an attempt that ended": (
+        "leases",
+        "working",
+        (
+            _task(
+                lease_id="(select lease_id from taskq.attempt where task_id = %(task)s"
+                " and attempt = 1)"
+            ),
+        ),
+    ),
+    "two at a time": (
+        "overlaps",
+        "done",
+        (_attempt(1, ended_at="ended_at + interval '1 h'"),),
+    ),
+    "work beside an attempt": (
+        "overlaps",
+        "working",
+        (_task(claimed_at="claimed_at - interval '1 h'"),),
+    ),
+    "a session that ended": ("stuck", "working", (_SESSION.format(_LONG_AGO), _KEPT)),
+    "no session": (
+        "stuck",
+        "working",
+        (_task(session_id="1000000"),),
+    ),
+    "done without an outcome": ("accepted", "done", (_attempt(2, outcome="'released'"),)),
+    "an outcome of a task that waits": (
+        "accepted",
+        "retried",
+        (_attempt(3, outcome="'done'"),),
+    ),
+    "two outcomes": (
+        "accepted",
+        "done",
+        (*_ONE_MORE, _attempt(3, outcome="'done'")),
+    ),
+    "a gap": ("numbers", "retried", (_attempt(3, attempt="4"), _task(attempt="4"))),
+    "a number that nothing has": ("numbers", "working", (_task(attempt="3"),)),
+    "a number too low": ("numbers", "waiting", (_task(attempt="-1"),)),
+    "an attempt after the accepted one": ("after_the_end", "done", _ONE_MORE),
+    "failed by an attempt that did not": ("failed", "failed", _ONE_MORE),
+    "failures that nobody has seen": ("tallies", "delayed", (_task(failures="2"),)),
+    "losses that nobody has seen": ("tallies", "waiting", (_task(losses="1"),)),
+    "a delay without end": ("delayed", "delayed", (_task(due_at="null"),)),
+    "a task without a spec": (
+        "halves",
+        "waiting",
+        ("delete from taskq.spec where task_id = %(task)s",),
+    ),
+}
+
+
+def found(queue: Client, path: str = "/") -> list[str]:
+    """Return the names of the checks that have found something."""
+    return [violation.check for violation in queue.audit(path)]
+
+
+def test_queue_that_is_as_it_should_be_is_clean(queue: Client, history: History) -> None:
+    """Tasks in each status, failed, lost, tried again, leased ahead: none breaks a promise."""
+    status = history.campaign.status()
+    assert [getattr(status, name) for name in ("done", "failed", "cancelled", "delayed")] == [
+        *(1, 2, 1, 1)
+    ]
+    assert (status.working, status.waiting) == (2, 2)
+    assert found(queue) == []
+
+
+@pytest.mark.parametrize(("check", "key", "changes"), BREACHES.values(), ids=BREACHES)
+def test_each_breach_is_found_by_its_check_alone(
+    queue: Client, history: History, check: str, key: str, changes: tuple[str, ...]
+) -> None:
+    """What was changed by hand is told with the rows of its task, and nothing else is."""
+    (task,) = (one for one in history.campaign.tasks() if one.key == key)
+    history.breach(key, *changes)
+    (violation,) = queue.audit()
+    assert (violation.campaign, violation.check) == ("/c", check)
+    assert violation.task_id == task.task_id
+    assert violation.text
+    assert violation.rows["task"]["status"] == task.status
+    assert {attempt["task_id"] for attempt in violation.rows["attempts"]} <= {task.task_id}
+
+
+@pytest.mark.parametrize("name", ["waiting", "working", "done", "failures", "losses"])
+def test_counter_that_is_not_a_recount_is_found(queue: Client, history: History, name: str) -> None:
+    """What is counted and what is there are told side by side."""
+    history.count(f"{name} = {name} + 1")
+    (violation,) = queue.audit()
+    assert (violation.check, violation.task_id) == ("counts", None)
+    assert name in violation.text
+    assert violation.rows["counted"][name] == violation.rows["found"][name] + 1
+
+
+def test_task_that_is_gone_is_found(queue: Client, history: History) -> None:
+    """A spec and attempts without a task, though the counts agree."""
+    history.breach("done", "delete from taskq.task where task_id = %(task)s")
+    history.count("done = done - 1")
+    (violation,) = queue.audit()
+    assert violation.check == "halves"
+    assert violation.rows["task"] is None
+
+
+def test_every_check_has_a_breach() -> None:
+    """A check that was never seen to find anything proves nothing."""
+    files = importlib.resources.files("taskq.sql.audit").iterdir()
+    names = {file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql")}
+    assert names == {*CHECKS, "counts"} == {*(check for check, _, _ in BREACHES.values()), "counts"}
+
+
+def test_session_that_the_keeper_still_looks_through_is_no_breach(
+    queue: Client, history: History
+) -> None:
+    """What an ended session has left is not stuck while the next round of upkeep will find it."""
+    history.breach("working", _SESSION.format("ended_at = clock_timestamp()"), _KEPT)
+    assert found(queue) == []
+    # Nor is what ended long ago, where there was no keeper.
+    history.breach("working", _SESSION.format(_LONG_AGO))
+    history.backstage.execute(
+        "update taskq.keeper set until = clock_timestamp() - interval '3 hours'"
+    )
+    assert found(queue) == []
+    expire(history.backstage)
+    assert history.campaign.task("working").status == "waiting"
+
+
+def test_each_campaign_is_seen_at_one_moment(
+    queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What happens between two pages is not seen by halves: here, a task that ends."""
+    monkeypatch.setattr(auditing, "_PAGE", 2)
+    campaign = queue.create_campaign("/c")
+    campaign.seed({"n": n} for n in range(5))
+    agent = hire()
+    tasks = agent.claim(5)
+    pages: list[tuple[str, int]] = []
+
+    def work(path: str, count: int) -> None:
+        pages.append((path, count))
+        agent.done(tasks.pop())
+        campaign.seed([{"n": f"after {len(tasks)}"}])
+
+    assert list(queue.audit("/c", work)) == []
+    assert pages == [("/c", 2), ("/c", 2), ("/c", 1)]
+
+
+def test_pages_leave_nothing_out(
+    queue: Client, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each task is looked at once, wherever pages end, also behind the last that has a spec."""
+    monkeypatch.setattr(auditing, "_PAGE", 2)
+    campaign = queue.create_campaign("/c")
+    campaign.seed({"n": n} for n in range(6))
+    backstage.execute("update taskq.task set status = 'delayed'")
+    assert sorted(one.task_id or 0 for one in queue.audit() if one.check == "delayed") == [
+        task.task_id for task in campaign.tasks()
+    ]
+    backstage.execute("delete from taskq.spec where payload ->> 'n' > '2'")
+    assert found(queue).count("halves") == 3
+
+
+def test_audit_of_a_campaign_leaves_others_alone(queue: Client, history: History) -> None:
+    """A path stands for the campaign and all below it; one that is not there is told."""
+    queue.create_campaign("/d/e")
+    history.breach("waiting", "delete from taskq.spec where task_id = %(task)s")
+    assert found(queue, "/d") == []
+    assert found(queue, "/c") == found(queue, "/") == ["halves"]
+    with pytest.raises(NotFound):
+        list(queue.audit("/nowhere"))
+
+
+def test_audit_writes_nothing_and_waits_for_nobody(
+    queue: Client, history: History, dsn: str
+) -> None:
+    """It goes on while others have rows locked, and cannot change any."""
+    with psycopg.connect(dsn) as other:
+        other.execute("select from taskq.task for update")
+        assert found(queue) == []
+    with queue.database.transaction() as snapshot:
+        snapshot.execute("audit_snapshot")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            snapshot.rows("drain_sessions", path="/", site=None, agent=None)
+    assert history.campaign.status().total == len(LIVES) + 2
+
+
+def test_command_tells_violations_and_fails(queue: Client, history: History, dsn: str) -> None:
+    """The exit code is 1 where something was found; what is written can be read by programs."""
+    taskq = CommandLine(dsn)
+    assert taskq.out("audit") == "9 tasks in 2 campaigns: nothing breaks a promise.\n"
+    assert taskq.json("audit", "/c") == []
+    history.breach("delayed", _task(due_at="null"))
+    history.count("done = done + 1")
+    result = taskq("audit", "--output", "jsonl")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: 2 violations found.\n"
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert told == [asdict(violation) for violation in queue.audit()]
+    shown = taskq("audit", "--limit", 1)
+    assert shown.exit_code == 1
+    assert re.search(
+        r"^/c +[0-9]+ +delayed +delayed +it is delayed, but", shown.stdout, re.MULTILINE
+    )
+    assert shown.stderr == "Error: 2 violations found.\n"
+
+
+def test_command_shows_on_a_terminal_how_far_it_is(dsn: str, campaign: Campaign) -> None:
+    """What is shown goes when it is through."""
+    campaign.seed({"n": n} for n in range(30_000))
+    with CommandLine(dsn).terminal("audit", "/c") as terminal:
+        terminal.wait_for("checking /c")
+        assert terminal.end() == 0
+    assert re.search(r"of 30,000 tasks .*/s  ETA", terminal.seen)
+    assert "30,000 tasks in 1 campaign: nothing breaks a promise." in terminal.seen
