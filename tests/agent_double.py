@@ -33,6 +33,7 @@ class AgentDouble:
         path: str = "/c",
         *,
         lease_s: float = 120.0,
+        host: str = "node1",
         offers: Sequence[str] = (),
     ) -> None:
         self.path = path
@@ -47,7 +48,7 @@ class AgentDouble:
             key=self.key,
             lease_s=lease_s,
             agent="double",
-            host="node1",
+            host=host,
             site="here",
             pid=1,
             slots=1,

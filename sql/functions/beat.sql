@@ -8,7 +8,8 @@
 --         lease ids rise.
 -- Result: a row for each session that is to be told something: that it has ended; that its agent
 --     shall drain; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
---     is void: expired, cancelled, handed on, or never the session's.
+--     is void: expired, cancelled, handed on, or never the session's. Nothing is said of one that
+--     expired as long as its success would be salvaged.
 -- Error TQ400: the argument is not of this form; nothing is changed.
 --
 -- An attempt that is the session's, is in neither list, and whose lease is not younger than `drawn`
@@ -151,15 +152,19 @@ begin
               from unnest(v_holders, v_campaigns, v_tasks, v_leases)
                    as h (session_id, campaign_id, task_id, lease_id)
              -- Neither a join nor another index than the key, whatever the statistics say.
-             where (select count(*)
-                      from taskq.task t
-                     where t.campaign_id = h.campaign_id
-                       and t.task_id = h.task_id
-                       and t.lease_id = h.lease_id
-                       -- One of the pool that just could not be named is not void.
-                       and (t.session_id = h.session_id
-                            or t.session_id = 0 and taskq.covers(h.session_id, h.campaign_id))
-                       and t.status::text = 'working') = 0
+             where case
+                       when (select count(*)
+                               from taskq.task t
+                              where t.campaign_id = h.campaign_id
+                                and t.task_id = h.task_id
+                                and t.lease_id = h.lease_id
+                                -- One of the pool that just could not be named is not void.
+                                and (t.session_id = h.session_id
+                                     or t.session_id = 0
+                                     and taskq.covers(h.session_id, h.campaign_id))
+                                and t.status::text = 'working') = 1 then false
+                       else taskq.salvageable(h.campaign_id, h.task_id, h.lease_id) is null
+                   end
              group by h.session_id
         )
         select e.session_id, true, false, null::jsonb

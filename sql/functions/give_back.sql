@@ -1,11 +1,13 @@
 -- give_back(session, outcome): ends all attempts that a session still has, as lost or released.
 -- A part of end_session() and expire(), which pin the settings; not for clients.
 --
--- A lost attempt counts as a loss; the task is failed after the campaign's max_losses. What somebody
--- else has locked at this moment stays: its report is being taken in.
+-- A lost attempt counts as a loss. The task is failed, as poison, when its agents were lost on the
+-- campaign's max_lost_nodes different nodes since somebody last retried it; and else after max_losses.
+-- The last attempt's error then says what was seen. What somebody else has locked at this moment
+-- stays: its report is being taken in.
 -- Result: how many attempts ended.
 --
--- Locks: the rows of the tasks. Index: task_working.
+-- Locks: the rows of the tasks. Index: task_working, attempt_pkey.
 create or replace function taskq.give_back(p_session bigint, p_outcome taskq.attempt_outcome)
 returns integer
 language plpgsql
@@ -15,31 +17,46 @@ declare
     v_moved integer;
 begin
     with held as materialized (
-        select t.campaign_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at
+        select t.campaign_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
+               t.losses
           from taskq.task t
          where t.session_id = p_session
            and t.status = 'working'
          order by t.campaign_id, t.task_id
            for no key update skip locked
+    ), judged as materialized (
+        select h.*, s.seen,
+               s.nodes >= c.max_lost_nodes as poison,
+               coalesce(s.nodes >= c.max_lost_nodes or h.losses + 1 >= c.max_losses, false)
+               and p_outcome = 'lost' as failed
+          from held h
+          join taskq.campaign c on c.campaign_id = h.campaign_id
+          left join lateral (
+              select l.nodes, l.seen
+                from taskq.losses_seen(
+                    h.campaign_id, h.task_id, h.attempt, h.session_id, h.losses) l
+              offset 0
+          ) s on p_outcome = 'lost' and h.losses + 1 >= least(c.max_losses, c.max_lost_nodes)
     ), moved as (
         update taskq.task t
            set status = case
-                   when p_outcome = 'lost' and t.losses + 1 >= c.max_losses then 'failed'
+                   when j.failed then 'failed'
                    else taskq.status_after(t.campaign_id, 'waiting')
                end,
                losses = t.losses + (p_outcome = 'lost')::integer
-          from held h
-          join taskq.campaign c on c.campaign_id = h.campaign_id
-         where t.campaign_id = h.campaign_id
-           and t.task_id = h.task_id
-     returning h.*, t.status
+          from judged j
+         where t.campaign_id = j.campaign_id
+           and t.task_id = j.task_id
+     returning j.*, t.status
     ), recorded as (
         -- Of what moved, not of what is held: a record of a task that stays would be written again.
         insert into taskq.attempt (
                campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
-               error_class)
+               error_class, error)
         select m.campaign_id, m.task_id, m.attempt, m.lease_id, m.session_id, m.claimed_at, v_now,
-               p_outcome, case when p_outcome = 'lost' then 'agent-lost' end
+               p_outcome,
+               case when m.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
+               case when m.failed then m.seen end
           from moved m
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)

@@ -7,14 +7,18 @@
 --     gateway sets it. by: the same where nothing is limited: an agent beside the database sets it.
 --     settle_one() and settle_done() know only the session that claimed, and what was leased ahead
 --     (session 0, see lease_ahead()): that is recorded as the reporting session's.
+--     A failure of a class that the campaign never retries is for good, whatever `retry` says.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
---     accepted     the attempt ends as reported;
+--     accepted     the attempt ends as reported; or it had been given up as lost and is salvaged,
+--                  after all that came in time, see salvage();
 --     duplicate    this very attempt was reported so before;
 --     superseded   the lease is no longer the task's: expired, released, cancelled, handed on;
 --     unknown      no such task, or none that the session may report on.
--- ended: how many are working no more; the others: what to add to the counts.
+-- ended: how many are working no more; the others: what to add to the counts. What is salvaged is
+--     not among them: salvage() records it.
 --
--- Locks: the rows of the fenced tasks, in the order of task_id. Index: task_pkey.
+-- Locks: the rows of the fenced tasks, in the order of task_id; of all tasks, where one may be
+-- salvaged, see hold_late(). Index: task_pkey.
 --
 -- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
 -- by key, and the rows are then reached by key again. Whatever may use the index over working tasks
@@ -46,7 +50,16 @@ declare
     v_unstarted bigint[];
     v_back taskq.task_status;
     v_jitter double precision;
+    v_salvages boolean;
+    v_never_retry text[];
 begin
+    select c.late_results = 'salvage', c.never_retry
+      into v_salvages, v_never_retry
+      from taskq.campaign c
+     where c.campaign_id = p_campaign;
+    if v_salvages then
+        perform taskq.hold_late(p_campaign, p_reports);
+    end if;
     v_accepted := coalesce(taskq.settle_done(p_campaign, p_reports), '{}');
     if cardinality(v_accepted) = jsonb_array_length(p_reports) then
         acks := array_fill('accepted'::text, array[cardinality(v_accepted)]);
@@ -111,7 +124,9 @@ begin
     select v_accepted || array_agg(h.ord),
            array_agg(h.task) filter (where h.outcome = 'done'),
            array_agg(h.task) filter (where h.outcome = 'failed'),
-           array_agg(h.task) filter (where h.outcome = 'failed' and not h.retry),
+           array_agg(h.task) filter (
+               where h.outcome = 'failed'
+                 and (not h.retry or h.error_class = any (v_never_retry))),
            array_agg(h.task) filter (where h.outcome = 'released'),
            array_agg(h.task) filter (where h.unstarted),
            cardinality(v_accepted) + count(*),
@@ -177,6 +192,10 @@ begin
     if ended = jsonb_array_length(p_reports) then
         acks := array_fill('accepted'::text, array[ended]);
         return;
+    end if;
+    if v_salvages then
+        v_accepted := v_accepted
+            || taskq.salvage(p_campaign, p_reports, coalesce(v_accepted, '{}'));
     end if;
 
     select array_agg(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, SUPERSEDED
 
 MAX_ATTEMPTS = 3
-MAX_LOSSES = 2
+MAX_LOSSES = 3
 
 WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
 
@@ -22,6 +22,7 @@ class Ended:
     lease: str
     outcome: str
     error_class: str | None
+    host: str
 
 
 @dataclass
@@ -41,12 +42,24 @@ class Task:
 
 
 class QueueModel:
-    """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it."""
+    """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it.
+
+    live: the open sessions; hosts: where each session is, or was.
+    """
 
     def __init__(self) -> None:
         self.tasks: dict[int, Task] = {}
         self.live: set[int] = set()
+        self.hosts: dict[int, str] = {}
         self.state = self.above = "open"
+        self.salvages = False
+        self.never_retry: set[str] = set()
+        self.max_lost_nodes = 3
+
+    def open(self, session: int, host: str) -> None:
+        """Open a session of an agent on a node."""
+        self.live.add(session)
+        self.hosts[session] = host
 
     @property
     def states(self) -> set[str]:
@@ -87,21 +100,39 @@ class QueueModel:
         retry: bool,
         started: bool,
     ) -> str:
-        """Take a report in; return the verdict."""
-        if task.status != WORKING or task.lease != lease:
+        """Take a report in; return the verdict. Of many at once the late ones come last."""
+        if self.is_late(task, lease):
+            lost = self._salvageable(task, lease)
+            if outcome == DONE and lost is not None:
+                self._salvage(task, lost)
+                return ACCEPTED
             same = any((one.lease, one.outcome) == (lease, outcome) for one in task.ended)
             return DUPLICATE if same else SUPERSEDED
         if outcome == DONE:
             self._end(task, DONE, DONE)
         elif outcome == FAILED:
             task.failures += 1
-            final = not retry or task.failures >= MAX_ATTEMPTS
+            hopeless = not retry or error_class in self.never_retry
+            final = hopeless or task.failures >= MAX_ATTEMPTS
             self._end(task, FAILED, FAILED if final else self._back(DELAYED), error_class)
         elif started:
             self._end(task, RELEASED, self._back(WAITING))
         else:
             self._forget(task)
         return ACCEPTED
+
+    def lost(self) -> list[tuple[int, str]]:
+        """Return the fences of attempts that were given up, and have not succeeded after all."""
+        return [
+            (task.task, one.lease)
+            for task in self.tasks.values()
+            for one in task.ended
+            if one.outcome == LOST
+        ]
+
+    def is_late(self, task: Task, lease: str) -> bool:
+        """Tell whether a lease is the task's no more."""
+        return task.status != WORKING or task.lease != lease
 
     def beat(
         self, session: int, named: Iterable[tuple[int, str]], pending: Iterable[str], drawn: str
@@ -116,6 +147,7 @@ class QueueModel:
             number
             for number, lease in named
             if (number, lease) not in {(task.task, task.lease) for task in self.held(session)}
+            and self._salvageable(self.tasks[number], lease) is None
         }
 
     def expire(self, session: int) -> int:
@@ -123,9 +155,13 @@ class QueueModel:
         self.live.discard(session)
         held = self.held(session)
         for task in held:
+            before = [one.host for one in task.ended if one.outcome == LOST]
+            nodes = {self.hosts[session], *before[len(before) - task.losses :]}
+            poison = len(nodes) >= self.max_lost_nodes
             task.losses += 1
-            final = task.losses >= MAX_LOSSES
-            self._end(task, LOST, FAILED if final else self._back(WAITING), "agent-lost")
+            final = poison or task.losses >= MAX_LOSSES
+            error_class = "poison" if poison else "agent-lost"
+            self._end(task, LOST, FAILED if final else self._back(WAITING), error_class)
         return len(held)
 
     def leave(self, session: int) -> int:
@@ -166,8 +202,26 @@ class QueueModel:
         return CANCELLED if CANCELLED in self.states else wanted
 
     def _end(self, task: Task, outcome: str, status: str, error_class: str | None = None) -> None:
-        task.ended.append(Ended(task.attempt, task.lease, outcome, error_class))
+        host = self.hosts[task.session]
+        task.ended.append(Ended(task.attempt, task.lease, outcome, error_class, host))
         task.status = status
+
+    def _salvageable(self, task: Task, lease: str) -> Ended | None:
+        """Return the lost attempt of which a success would still count."""
+        last = {one.attempt: one.outcome for one in task.ended}.get(task.attempt)
+        undecided = task.status in {WAITING, DELAYED, WORKING}
+        if self.salvages and (undecided or (task.status == FAILED and last == LOST)):
+            for one in task.ended:
+                if (one.lease, one.outcome) == (lease, LOST):
+                    return one
+        return None
+
+    def _salvage(self, task: Task, lost: Ended) -> None:
+        """Let a lost attempt have succeeded after all."""
+        if task.status == WORKING:
+            self._end(task, CANCELLED, CANCELLED, "salvaged")
+        lost.outcome = DONE
+        task.status = DONE
 
     def _forget(self, task: Task) -> None:
         task.attempt -= 1

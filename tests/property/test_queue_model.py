@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import psycopg
@@ -25,6 +26,7 @@ from hypothesis.stateful import (
 from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, RetryPolicy, Seed
+from taskq.campaign import LATE_RESULTS
 from taskq.database import Database
 from taskq.errors import Conflict
 from taskq_agent.protocol import DONE, FAILED, RELEASED
@@ -44,6 +46,8 @@ Fence = tuple[int, str]
 # A delay is over when the test says so.
 POLICY = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
 ERROR_CLASSES = st.sampled_from(["Disk", "Memory"])
+RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison"])
+HOSTS = st.sampled_from(["node1", "node2"])
 WANTS = st.integers(1, 4)
 INDEX = st.integers(0, 10_000)
 
@@ -93,26 +97,32 @@ class QueueMachine(RuleBasedStateMachine):
 
     # Agents
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(late=st.sampled_from(LATE_RESULTS))
+    def begin(self, late: str) -> None:
         """Begin with some tasks and an agent."""
+        self.change(late, set(), 2)
         self.seed(3, [0, 1, 0])
-        self.come()
+        self.come("node1")
 
     @precondition(lambda self: len(self.model.live) < 3)
-    @rule()
-    def come(self) -> None:
+    @rule(host=HOSTS)
+    def come(self, host: str) -> None:
         """Open a session, on a connection of its own."""
         # Silent for longer than that is only who must be.
-        agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=86_400)
+        agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=86_400, host=host)
         self.agents.append(agent)
-        self.model.live.add(agent.session)
+        self.model.open(agent.session, host)
 
     @rule(which=INDEX, want=WANTS, from_the_start=st.booleans())
     def claim(self, which: int, want: int, from_the_start: bool) -> None:
         """Claim under a new lease."""
-        agent = pick(self.agents, which)
+        agent = self._agent(which)
         self._claim(agent, agent.draw_lease(), want, from_the_start=from_the_start)
+
+    def _agent(self, which: int) -> AgentDouble:
+        """Return an agent, now and then one whose session has ended."""
+        live = [one for one in self.agents if one.session in self.model.live]
+        return pick(live if live and which % 8 else self.agents, which)
 
     @precondition(lambda self: self.claims)
     @rule(which=INDEX, want=WANTS)
@@ -170,31 +180,36 @@ class QueueMachine(RuleBasedStateMachine):
         self, which: int, words: list[tuple[int, str, bool]], error_class: str, want: int
     ) -> None:
         """Report about attempts, in time, late or again; claim in the same breath."""
-        agent = pick(self.agents, which)
-        said: dict[Fence, dict[str, Any]] = {}
-        for index, outcome, flag in words:
-            number, lease = pick(self.fences, index)
-            said[number, lease] = {
-                "task": number,
-                "lease": lease,
+        said = {
+            pick(self.fences, index): {
                 "outcome": outcome,
                 "error_class": error_class if outcome == FAILED else None,
                 "retry": flag,
                 "started": flag,
             }
-        lease = agent.draw_lease()
-        answer = agent.exchange(list(said.values()), want, lease=lease)
-        assert answer["acks"] == [
-            self.model.report(
-                self.model.tasks[word["task"]],
-                word["lease"],
-                word["outcome"],
-                error_class=word["error_class"],
-                retry=word["retry"],
-                started=word["started"],
-            )
-            for word in said.values()
+            for index, outcome, flag in words
+        }
+        self._report(pick(self.agents, which), said, want)
+
+    @precondition(lambda self: self.model.lost())
+    @rule(which=INDEX, late=INDEX, others=st.lists(INDEX, max_size=2), want=st.integers(0, 2))
+    def finish_late(self, which: int, late: int, others: list[int], want: int) -> None:
+        """Report success of an attempt that was given up, beside others."""
+        fences = [pick(self.model.lost(), late), *(pick(self.fences, index) for index in others)]
+        word = {"outcome": DONE, "error_class": None, "retry": True, "started": True}
+        self._report(pick(self.agents, which), dict.fromkeys(fences, word), want)
+
+    def _report(self, agent: AgentDouble, said: dict[Fence, dict[str, Any]], want: int) -> None:
+        reports = [
+            {"task": number, "lease": held, **word} for (number, held), word in said.items()
         ]
+        lease = agent.draw_lease()
+        answer = agent.exchange(reports, want, lease=lease)
+        verdicts: dict[Fence, str] = {}
+        tasks = self.model.tasks
+        for number, held in sorted(said, key=lambda one: self.model.is_late(tasks[one[0]], one[1])):
+            verdicts[number, held] = self.model.report(tasks[number], held, **said[number, held])
+        assert answer["acks"] == [verdicts[fence] for fence in said]
         if want:
             self._check_claim(agent, lease, want, answer, exact=False)
 
@@ -225,11 +240,25 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.live)
     @rule(which=INDEX)
     def fall_silent(self, which: int) -> None:
-        """Be gone for longer than a lease, and let the keeper look."""
-        session = pick(sorted(self.model.live), which)
+        """Be gone for longer than a lease, and let the keeper look: rather who has tasks."""
+        live = sorted(self.model.live)
+        self._fall_silent(pick([one for one in live if self.model.held(one)] or live, which))
+
+    @precondition(lambda self: len(self.agents) < 12)
+    @rule(hosts=st.lists(HOSTS, min_size=1, max_size=3))
+    def lose(self, hosts: list[str]) -> None:
+        """Lose one agent after the other, each with the first task that waits."""
+        for host in hosts:
+            self.come(host)
+            agent = self.agents[-1]
+            self._claim(agent, agent.draw_lease(), 1, from_the_start=True)
+            self._fall_silent(agent.session)
+
+    def _fall_silent(self, session: int) -> None:
         silence(self.backstage, session)
         assert expire(self.backstage) == self.model.expire(session)
 
+    @precondition(lambda self: len(self.model.live) != 1)
     @rule(which=INDEX)
     def leave(self, which: int) -> None:
         """End a session, perhaps again."""
@@ -237,6 +266,18 @@ class QueueMachine(RuleBasedStateMachine):
         assert agent.leave() == self.model.leave(agent.session)
 
     # Operators and keepers
+
+    @rule(
+        late=st.sampled_from(LATE_RESULTS),
+        never=st.sets(ERROR_CLASSES, max_size=1),
+        nodes=st.integers(1, 3),
+    )
+    def change(self, late: str, never: set[str], nodes: int) -> None:
+        """Change what counts late, what is not tried again, and what is poison."""
+        policy = replace(POLICY, never_retry=tuple(never), max_lost_nodes=nodes)
+        self.campaign.change(CampaignSpec(self.campaign.path, retry=policy, late_results=late))
+        self.model.salvages = late == "salvage"
+        self.model.never_retry, self.model.max_lost_nodes = never, nodes
 
     @rule(count=st.integers(1, 5), priorities=st.lists(st.integers(-1, 1), min_size=5, max_size=5))
     def seed(self, count: int, priorities: list[int]) -> None:
@@ -304,7 +345,7 @@ class QueueMachine(RuleBasedStateMachine):
         }
         assert self.campaign.cancel(tasks) == self.model.cancel(tasks.values())
 
-    @rule(status=st.sampled_from(["failed", "cancelled"]), error_class=st.none() | ERROR_CLASSES)
+    @rule(status=st.sampled_from(["failed", "cancelled"]), error_class=st.none() | RETRIED_CLASSES)
     def retry(self, status: str, error_class: str | None) -> None:
         """Give tasks another chance."""
         if "cancelled" in self.model.states:

@@ -1,0 +1,33 @@
+-- hold_late(campaign, reports): locks the tasks that reports are about, if one of them is on an attempt
+-- that was given up as lost: settle() then takes some of them in before the others, and would not lock
+-- them in their order. A part of settle(); not for clients.
+--
+-- Locks: the rows of the tasks, in the order of task_id. Index: attempt_pkey, task_pkey.
+create or replace function taskq.hold_late(p_campaign bigint, p_reports jsonb)
+returns void
+language plpgsql
+as $$
+begin
+    perform
+       from jsonb_to_recordset(p_reports) as r (task bigint, lease uuid)
+       cross join lateral (
+           select
+             from taskq.attempt a
+            where a.campaign_id = p_campaign
+              and a.task_id = r.task
+              and a.lease_id = r.lease
+              and a.outcome::text = 'lost'
+           offset 0
+       ) a
+      limit 1;
+    if found then
+        perform
+           from taskq.task t
+          where t.campaign_id = p_campaign
+            and t.task_id = any (array(
+                    select r.task from jsonb_to_recordset(p_reports) as r (task bigint)))
+          order by t.campaign_id, t.task_id
+            for no key update;
+    end if;
+end
+$$;

@@ -1,0 +1,135 @@
+-- salvage(campaign, reports, settled): takes in successes of attempts that were given up as lost, in
+-- a campaign that salvages late results. A part of settle(), which has taken in what came in time;
+-- not for clients.
+--
+-- reports: as settle() takes them. settled: the positions of those that are accepted already.
+-- salvaged: the positions of the reports that are accepted now, or null. Of several on one task it
+--     is the first.
+--
+-- The lost attempt becomes done, with its result; its class of error stays, and tells that it was
+-- lost. An attempt that works on the task by now ends as cancelled, of the class `salvaged`; its
+-- agent is told by its next beat. What was leased ahead and not named was no attempt.
+--
+-- A session whose token was revoked salvages nothing: its rights ended with the token, though it may
+-- still be told what became of its reports.
+--
+-- Locks: the rows of the tasks, in the order of task_id. settle() has locked them before it locked
+-- any other; one that was given up only since then, and that somebody else has locked, ends the call
+-- with error 55P03, to be repeated: to wait for it here might be to wait in a circle.
+-- Index: session_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
+create or replace function taskq.salvage(
+    p_campaign bigint,
+    p_reports jsonb,
+    p_settled bigint[],
+    out salvaged bigint[]
+)
+language plpgsql
+as $$
+declare
+    v_now timestamptz;
+    v_ords bigint[];
+    v_tasks bigint[];
+begin
+    select array_agg(r.ord), array_agg(r.task)
+      into v_ords, v_tasks
+      from rows from (
+               jsonb_to_recordset(p_reports) as (
+                   task bigint, lease uuid, session bigint, outcome taskq.attempt_outcome)
+           ) with ordinality as r (task, lease, session, outcome, ord)
+      cross join lateral (
+          select (select a.session_id
+                    from taskq.attempt a
+                   where a.campaign_id = p_campaign
+                     and a.task_id = r.task
+                     and a.attempt = taskq.salvageable(p_campaign, r.task, r.lease)) as session_id
+          offset 0
+      ) a
+     where r.outcome = 'done'
+       and r.ord <> all (p_settled)
+       and a.session_id is not null
+       and taskq.may_report(r.session, a.session_id, p_campaign)
+       and not coalesce(
+               (select k.revoked_at is not null
+                  from taskq.session s, taskq.token k
+                 where s.session_id = r.session
+                   and k.token_id = s.token_id),
+               false);
+    if v_ords is null then
+        return;
+    end if;
+    perform
+       from taskq.task t
+      where t.campaign_id = p_campaign
+        and t.task_id = any (v_tasks)
+      order by t.campaign_id, t.task_id
+        for no key update nowait;
+
+    -- What counts is how the tasks stand now that nobody else can move them.
+    v_now := clock_timestamp();
+    with late as materialized (
+        select distinct on (r.task) r.*, a.attempt, t.status, t.session_id, t.lease_id,
+               t.claimed_at, t.attempt as last
+          from (
+              select o.ord, p_reports -> (o.ord - 1)::integer as report,
+                     (p_reports -> (o.ord - 1)::integer ->> 'task')::bigint as task
+                from unnest(v_ords) as o (ord)
+              offset 0
+          ) r
+          cross join lateral (
+              select taskq.salvageable(
+                         p_campaign, r.task, (r.report ->> 'lease')::uuid) as attempt
+              offset 0
+          ) a
+          cross join lateral (
+              select t.status, t.session_id, t.lease_id, t.claimed_at, t.attempt
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.task_id = r.task
+              offset 0
+          ) t
+         where a.attempt is not null
+         order by r.task, r.ord
+    ), recorded as (
+        update taskq.attempt a
+           set outcome = 'done',
+               ended_at = v_now,
+               exit_code = (l.report ->> 'exit_code')::integer,
+               result = l.report -> 'result',
+               phases = l.report -> 'phases',
+               tail = l.report ->> 'tail'
+          from late l
+         where a.campaign_id = p_campaign
+           and a.task_id = l.task
+           and a.attempt = l.attempt
+    ), overtaken as (
+        insert into taskq.attempt (
+               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
+               error_class)
+        select p_campaign, l.task, l.last, l.lease_id, l.session_id, l.claimed_at, v_now,
+               'cancelled', 'salvaged'
+          from late l
+         where l.status = 'working'
+           and l.session_id <> 0
+    ), ended as (
+        update taskq.task t
+           set status = 'done',
+               attempt = t.attempt - (l.status = 'working' and l.session_id = 0)::integer
+          from late l
+         where t.campaign_id = p_campaign
+           and t.task_id = l.task
+    ), counted as (
+        insert into taskq.delta (
+               campaign_id, waiting, delayed, working, done, failed, losses)
+        select p_campaign,
+               -count(*) filter (where l.status = 'waiting'),
+               -count(*) filter (where l.status = 'delayed'),
+               -count(*) filter (where l.status = 'working'),
+               count(*),
+               -count(*) filter (where l.status = 'failed'),
+               -count(*)
+          from late l
+        having count(*) > 0
+    )
+    select array_agg(l.ord) into salvaged from late l;
+end
+$$;

@@ -1,0 +1,43 @@
+-- salvageable(campaign, task, lease): whether a success of an attempt that was given up as lost would
+-- count now. A part of salvage() and beat(); not for clients.
+--
+-- Result: the number of the attempt. Null: the campaign rejects late results; or no attempt was lost
+--     under the lease; or the task is done, cancelled, or failed for another reason than a loss.
+--
+-- Index: campaign_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
+create or replace function taskq.salvageable(p_campaign bigint, p_task bigint, p_lease uuid)
+returns integer
+language plpgsql stable
+as $$
+begin
+    if (select c.late_results from taskq.campaign c where c.campaign_id = p_campaign) = 'salvage'
+    then
+        return (
+            select a.attempt
+              from taskq.attempt a
+              cross join lateral (
+                  select t.attempt, t.status
+                    from taskq.task t
+                   where t.campaign_id = p_campaign
+                     and t.task_id = p_task
+                  offset 0
+              ) t
+             where a.campaign_id = p_campaign
+               and a.task_id = p_task
+               and a.lease_id = p_lease
+               and a.outcome::text = 'lost'
+               and (t.status in ('waiting', 'delayed', 'working')
+                    or t.status = 'failed'
+                    and exists (
+                        select
+                          from taskq.attempt l
+                         where l.campaign_id = p_campaign
+                           and l.task_id = p_task
+                           and l.attempt = t.attempt
+                           and l.outcome::text = 'lost'))
+             order by a.attempt desc
+             limit 1);
+    end if;
+    return null;
+end
+$$;
