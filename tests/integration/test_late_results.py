@@ -265,9 +265,7 @@ def test_late_results_come_among_others(lose: Lose, hire: Hire, campaign: Campai
     assert results(campaign) == {"a": (2, None), "b": (1, RESULT), "k1": (1, None)}
 
 
-def test_salvaged_task_makes_room_under_a_limit(
-    lose: Lose, hire: Hire, campaign: Campaign
-) -> None:
+def test_salvaged_task_makes_room_under_a_limit(lose: Lose, hire: Hire, campaign: Campaign) -> None:
     """The attempt that it cancels does not run any more."""
     spec = CampaignSpec("/c", max_running=1, late_results="salvage")
     (task,), agent = lose(), hire()
@@ -326,11 +324,13 @@ def test_task_leased_ahead_is_taken_from_the_pool(
 
 
 @pytest.fixture
-def sites(queue: Client, lose: Lose, hire: Hire, backstage: Backstage) -> dict[str, AgentDouble]:
+def sites(
+    queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> dict[str, AgentDouble]:
     """Give an agent of each of two sites."""
     sites = {}
     for name in ("here", "there"):
-        queue.tokens.create("site", name, ["/c"])
+        queue.tokens.create("site", name, [campaign.path])
         sites[name] = hire()
         backstage.execute(
             "update taskq.session s set token_id = t.token_id, token_hash = %s"

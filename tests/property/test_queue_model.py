@@ -200,9 +200,7 @@ class QueueMachine(RuleBasedStateMachine):
         self._report(pick(self.agents, which), dict.fromkeys(fences, word), want)
 
     def _report(self, agent: AgentDouble, said: dict[Fence, dict[str, Any]], want: int) -> None:
-        reports = [
-            {"task": number, "lease": held, **word} for (number, held), word in said.items()
-        ]
+        reports = [{"task": number, "lease": held, **word} for (number, held), word in said.items()]
         lease = agent.draw_lease()
         answer = agent.exchange(reports, want, lease=lease)
         verdicts: dict[Fence, str] = {}

@@ -1,0 +1,194 @@
+"""Poison: a task that takes its agents down on one node after the other; and hopeless failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
+from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses, task_row
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+
+Lose = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
+    """Whatever a test did, the counts equal a recount."""
+    yield
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign with the task a, poison after three nodes, given up after five losses."""
+    campaign = queue.create_campaign("/c")
+    campaign.seed([Seed({"n": 1}, "a")])
+    return campaign
+
+
+@pytest.fixture
+def lose(campaign: Campaign, hire: Hire, backstage: Backstage) -> Lose:
+    """Give a function by which the task's agents are lost, one after the other, on some nodes."""
+    assert campaign.path == "/c"
+
+    def lose_on(*hosts: str) -> None:
+        for host in hosts:
+            agent = hire(host=host)
+            assert len(agent.claim(1)) == 1
+            silence(backstage, agent.session)
+            assert expire(backstage) == 1
+
+    return lose_on
+
+
+def test_task_whose_agents_are_lost_on_many_nodes_is_poison(
+    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+) -> None:
+    """It fails before max_losses, and its last attempt says what was seen."""
+    lose("n1")
+    agent = hire(host="n9")
+    agent.fail(agent.claim(1)[0])  # neither a loss nor a node of one
+    backstage.execute("update taskq.task set status = 'waiting' where status = 'delayed'")
+    backstage.execute(
+        "insert into taskq.delta (campaign_id, waiting, delayed) values (%s, 1, -1)",
+        [campaign.campaign_id],
+    )
+    lose("n2")
+    assert statuses(backstage)["a"] == "waiting"
+    lose("n1")
+    assert statuses(backstage)["a"] == "waiting"
+    lose("n3")
+    (failure,) = campaign.failures()
+    assert (failure.error_class, failure.host, failure.attempt) == ("poison", "n3", 5)
+    assert failure.error == "agents lost on 3 nodes: n1, n2, n3 (attempts 1, 3, 4, 5)"
+    before = [(one.error_class, one.error) for one in campaign.attempts("a")][:4]
+    assert before == [
+        ("agent-lost", None),
+        ("Boom", "it broke"),
+        ("agent-lost", None),
+        ("agent-lost", None),
+    ]
+
+
+def test_task_whose_agents_are_lost_on_one_node_is_not_poison(
+    lose: Lose, campaign: Campaign
+) -> None:
+    """The node may be to blame; after max_losses it fails as ever, and says what was seen."""
+    lose(*["n1"] * 5)
+    (failure,) = campaign.failures()
+    assert failure.error_class == "agent-lost"
+    assert failure.error == "agents lost on 1 node: n1 (attempts 1, 2, 3, 4, 5)"
+
+
+def test_poison_may_need_one_node_only(lose: Lose, campaign: Campaign) -> None:
+    """A campaign decides how many nodes are too many."""
+    campaign.change(CampaignSpec("/c", retry=RetryPolicy(max_lost_nodes=1)))
+    lose("n1")
+    (failure,) = campaign.failures()
+    assert (failure.error_class, failure.error) == (
+        "poison",
+        "agents lost on 1 node: n1 (attempt 1)",
+    )
+
+
+def test_poison_wins_where_both_limits_are_reached(lose: Lose, campaign: Campaign) -> None:
+    """It says more."""
+    campaign.change(CampaignSpec("/c", retry=RetryPolicy(max_losses=3)))
+    lose("n1", "n2", "n3")
+    (failure,) = campaign.failures()
+    assert failure.error_class == "poison"
+
+
+def test_losses_before_an_operators_retry_do_not_count(
+    lose: Lose, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Only what was lost since then is evidence."""
+    lose("n1", "n2", "n3")
+    assert campaign.retry(error_class="poison") == 1
+    lose("n4", "n5")
+    assert statuses(backstage)["a"] == "waiting"
+    lose("n6")
+    (failure,) = campaign.failures()
+    assert failure.error == "agents lost on 3 nodes: n4, n5, n6 (attempts 4, 5, 6)"
+
+
+def test_agent_that_leaves_in_good_order_is_no_loss(
+    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+) -> None:
+    """What it hands back is not poison, on whichever node."""
+    lose("n1", "n2")
+    agent = hire(host="n3")
+    agent.claim(1)
+    assert agent.leave() == 1
+    assert statuses(backstage)["a"] == "waiting"
+    assert campaign.attempts("a")[-1].error is None
+
+
+def test_evidence_is_bounded(lose: Lose, campaign: Campaign, backstage: Backstage) -> None:
+    """However many nodes and attempts there were, and whatever the nodes are called."""
+    policy = RetryPolicy(max_losses=1000, max_lost_nodes=12)
+    campaign.change(CampaignSpec("/c", retry=policy))
+    # Of a name 200 characters are kept, so two of these are one node.
+    lose(*["n1"] * 10, "", "x" * 200 + "1", "x" * 200 + "2", *(f"n{n}" for n in range(2, 10)))
+    assert statuses(backstage)["a"] == "waiting"
+    lose("n10")
+    (failure,) = campaign.failures()
+    nodes = ["n1", "(unnamed)", "x" * 200, *(f"n{n}" for n in range(2, 9))]
+    attempts = ", ".join(map(str, range(1, 21)))
+    assert failure.error == (
+        f"agents lost on 12 nodes: {', '.join(nodes)} and 2 more (attempts {attempts} and 2 more)"
+    )
+
+
+def test_poison_is_shown_and_retried_by_its_class(
+    lose: Lose, backstage: Backstage, dsn: str
+) -> None:
+    """By `failures`, `logs` and `retry`; what a terminal would obey is shown as an escape."""
+    lose("n1", "n2\x1b[31m", "n3")
+    taskq = CommandLine(dsn)
+    evidence = "agents lost on 3 nodes: n1, n2{}[31m, n3 (attempts 1, 2, 3)"
+    shown = {one["error_class"]: one for one in taskq.json("failures", "/c")}
+    assert set(shown) == {"poison", "agent-lost"}
+    assert shown["poison"]["example_error"] == evidence.format("\x1b")
+    for words in (("failures", "/c", "--tasks"), ("logs", "/c", "a")):
+        text = taskq.out(*words)
+        assert "poison" in text
+        assert evidence.format("\\x1b") in text
+    taskq.out("retry", "/c", "--error-class", "agent-lost")
+    assert statuses(backstage)["a"] == "failed"
+    taskq.out("retry", "/c", "--error-class", "poison")
+    assert statuses(backstage)["a"] == "waiting"
+
+
+@pytest.mark.parametrize("retry", [True, None])
+def test_class_that_is_never_retried_fails_the_task_at_once(
+    retry: bool | None, hire: Hire, campaign: Campaign, backstage: Backstage
+) -> None:
+    """Whatever the report says of a retry, alone and among others."""
+    policy = RetryPolicy(never_retry=("bad-ligand", "no-licence"))
+    campaign.change(CampaignSpec("/c", retry=policy))
+    campaign.seed(Seed({"n": n}, f"k{n}") for n in range(3))
+    agent = hire()
+    alone, *others = agent.claim(4)
+    word = {"outcome": "failed", "retry": retry}
+    assert agent.report(alone, error_class="bad-ligand", **word) == "accepted"
+    classes = ["no-licence", None, "bad-ligands"]
+    reports = [
+        {"task": one.task, "lease": one.lease, "error_class": name, **word}
+        for one, name in zip(others, classes, strict=True)
+    ]
+    assert agent.exchange(reports)["acks"] == ["accepted"] * 3
+    assert statuses(backstage) == {"a": "failed", "k0": "failed", "k1": "delayed", "k2": "delayed"}
+    assert task_row(backstage, alone.task)["failures"] == 1
+
+
+def test_class_that_is_never_retried_may_succeed(hire: Hire, campaign: Campaign) -> None:
+    """The class of a success is only a remark."""
+    campaign.change(CampaignSpec("/c", retry=RetryPolicy(never_retry=("Odd",))))
+    agent = hire()
+    (task,) = agent.claim(1)
+    assert agent.report(task, "done", error_class="Odd") == "accepted"
+    assert campaign.status().done == 1
