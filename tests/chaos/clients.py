@@ -1,4 +1,7 @@
-"""Those who use a farm: one seeds, one cancels and retries; each tries until acknowledged."""
+"""Those who use a farm: one seeds, one cancels and retries.
+
+Each tries until it is acknowledged; the one who seeds gives up now and then.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ _CHUNK = 250
 _BACKLOG = 1_000
 _PAUSE_S = 0.1
 _RECENT = 200
+_PATIENCE = 0.5
 _ORDERS_PAUSE_S = 0.05
 #: How tasks end, and how many of a thousand: what they do, and how long they take at most.
 _SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
@@ -33,7 +37,7 @@ class Seeder:
     """Sees to it that some tasks wait, until it is told to stop."""
 
     def __init__(self, farm: Farm, seed: int, stop: threading.Event) -> None:
-        self._campaign = farm.campaign
+        self._campaign = farm.clients_campaign
         self._history = Writer(farm.history, "seeder")
         self._draw = random.Random(seed)
         self._stop = stop
@@ -41,15 +45,16 @@ class Seeder:
         self.recent: deque[str] = deque(maxlen=_RECENT)
 
     def run(self) -> None:
-        """Seed in chunks; each is sent until it is acknowledged."""
+        """Seed in chunks; most are sent until they are acknowledged."""
         while not self._stop.is_set():
             chunk = self._chunk()
             keys = [one.key for one in chunk]
             self._history.note("seeding", keys=keys)
-            while not self._is_seeded(chunk):
+            while not (seeded := self._is_seeded(chunk)) and self._draw.random() < _PATIENCE:
                 self._stop.wait(_PAUSE_S)
-            self._history.note("seeded", keys=keys)
-            self.recent.extend(key for key in keys if key)
+            if seeded:
+                self._history.note("seeded", keys=keys)
+                self.recent.extend(key for key in keys if key)
             while not self._stop.is_set() and not self._is_wanted():
                 self._stop.wait(_PAUSE_S)
 
@@ -81,7 +86,7 @@ class Operator:
     """Cancels tasks, and retries some of those and some that failed, until it is told to stop."""
 
     def __init__(self, farm: Farm, seed: int, seeder: Seeder, stop: threading.Event) -> None:
-        self._campaign = farm.campaign
+        self._campaign = farm.clients_campaign
         self._history = Writer(farm.history, "operator")
         self._draw = random.Random(seed)
         self._seeder = seeder

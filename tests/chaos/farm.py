@@ -1,9 +1,12 @@
 """A whole farm: PostgreSQL, Redis in front, a keeper, two gateways, agents of both sorts.
 
-agents over HTTP --- way ---> gateway --- way ---> PostgreSQL <--- agents beside the database
-                                 |                     ^                     |
-                                 +------> Redis <--- keeper (refiller)       |
-                                            ^--------------------------------+
+                       clients (seed, cancel, retry) ----- way ----+
+                                                                   v
+agents over HTTP --- way ---> gateway ----------- way -------> PostgreSQL
+                                 |                               ^    ^
+                                 +----> Redis <--- keeper -------+    |
+                                          ^                           |
+                                          +------ agents beside the database
 """
 
 from __future__ import annotations
@@ -63,10 +66,13 @@ class Farm:
         self.keeper = self._part("keeper", words, self.dsn("keeper"))
         self.gateways: list[Part] = []
         self.agent_ways: list[Hazard] = []
-        self.database_ways: list[Hazard] = []
+        self.database_ways: dict[str, Hazard] = {}
         self._doors: list[str] = []
         for number in range(GATEWAYS):
             self._add_gateway(number, redis)
+        clients = Database(self._dsn_on_a_way("clients")).open()
+        stack.callback(clients.close)
+        self.clients_campaign = Client(clients).campaign(CAMPAIGN)
         token, _ = self.client.tokens.create("site", "farm", [CAMPAIGN])
         self._token = folder / "token"
         self._token.touch(mode=0o600)
@@ -85,22 +91,25 @@ class Farm:
             part.start()
         wait_until(lambda: len(self.client.agents()) == len(AGENTS), timeout_s=_READY_S)
 
-    def dsn(self, name: str, host: str | None = None) -> str:
+    def dsn(self, name: str) -> str:
         """Return the address of the database for one part, known by its name there."""
-        more = {} if host is None else {"host": host}
-        return make_conninfo(self.database.dsn, application_name=name, **more)
+        return make_conninfo(self.database.dsn, application_name=name)
 
-    def _add_gateway(self, number: int, redis: str) -> None:
-        name = f"gateway-{number}"
-        folder = self.folder / "ways" / str(number)
+    def _dsn_on_a_way(self, name: str) -> str:
+        """Lay a way to the database for one part; return the address there."""
+        folder = self.folder / "ways" / name
         folder.mkdir()
         known = conninfo_to_dict(self.database.dsn)
         socket = f".s.PGSQL.{known['port']}"
-        self.database_ways.append(self._way(f"{folder}/{socket}", f"{known['host']}/{socket}"))
+        self.database_ways[name] = self._way(f"{folder}/{socket}", f"{known['host']}/{socket}")
+        return make_conninfo(self.dsn(name), host=str(folder))
+
+    def _add_gateway(self, number: int, redis: str) -> None:
+        name = f"gateway-{number}"
         port, door = free_port(), free_port()
         words = ["gateway", "--port", str(port), "--lease", f"{LEASE_S:g}", "--drain", "0"]
         words += ["--no-keeper", "--redis", redis]
-        self.gateways.append(self._part(name, words, self.dsn(name, str(folder))))
+        self.gateways.append(self._part(name, words, self._dsn_on_a_way(name)))
         self.agent_ways.append(self._way(("127.0.0.1", door), ("127.0.0.1", port)))
         self._doors.append(f"http://127.0.0.1:{door}")
 

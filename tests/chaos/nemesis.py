@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import psycopg
 
@@ -22,7 +23,8 @@ from tests.chaos.parts import AgentPart, Part
 from tests.chaos.plan import Fault
 from tests.chaos.ways import Hazard
 
-_LOOK_S = 1.0
+_LOOK_S = 1.5
+_WITHHELD_S = 1.0
 _PAUSE_S = 0.002
 _RECENTLY_S = 0.5
 
@@ -48,6 +50,12 @@ class _Blow:
     due: float
     withheld_before: int
 
+    @property
+    def has_hit(self) -> bool:
+        """Whether it has kept something from its way; of a way, that takes an answer to pass."""
+        way = self.target.way
+        return way is None or way.withheld > self.withheld_before
+
 
 class Nemesis:
     """Strikes a farm. counted: the faults that count, by kind; others: those that do not."""
@@ -60,10 +68,15 @@ class Nemesis:
         self.counted: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
 
-    def run(self, faults: Sequence[Fault]) -> None:
-        """Do all faults, each when it is time, then mend what is broken."""
+    def run(self, faults: Sequence[Fault], seconds: float) -> None:
+        """Do the faults, each when it is time or as soon as may be, then mend what is broken.
+
+        seconds: when to end, even if some faults are left: to find targets takes time.
+        """
         begun = time.monotonic()
         for fault in faults:
+            if time.monotonic() > begun + seconds:
+                break
             while time.monotonic() < begun + fault.at:
                 self._look_after()
                 time.sleep(_PAUSE_S)
@@ -74,7 +87,7 @@ class Nemesis:
     def _look_after(self) -> None:
         now = time.monotonic()
         for blow in [*self._blows.values()]:
-            if now >= blow.due:
+            if now >= blow.due and (blow.has_hit or now >= blow.due + _WITHHELD_S):
                 self._mend(blow)
         for part in self._farm.parts:
             if part.name not in self._blows:
@@ -97,8 +110,8 @@ class Nemesis:
         """Undo a fault, and write it down."""
         fault, target, seen = blow.fault, blow.target, blow.seen
         del self._blows[target.name]
-        if target.way is not None and target.way.withheld == blow.withheld_before:
-            seen = None  # nothing was on its way
+        if not blow.has_hit:
+            seen = None
         target.mend()
         (self.others if seen is None else self.counted)[fault.kind] += 1
         self._history.note(
@@ -116,6 +129,7 @@ class Nemesis:
                     seen = None
                 if seen is not None:
                     return target, seen
+            self._look_after()  # nothing holds anything while the server is down, say
             time.sleep(_PAUSE_S)
         return targets[0], None
 
@@ -128,11 +142,11 @@ class Nemesis:
             return [self._process(agent, what, self._leases(agent)) for agent in farm.agents]
         if whom == "gateway":
             return [
-                self._process(one, what, lambda one=one: eyes.transaction(one.name))
+                self._process(one, what, partial(eyes.transaction, one.name))
                 for one in farm.gateways
             ]
         if whom == "keeper":
-            return [self._process(farm.keeper, what, lambda: eyes.transaction("keeper"))]
+            return [self._process(farm.keeper, what, partial(eyes.transaction, "keeper"))]
         if whom == "redis":
             strike = farm.redis.kill if what == "kill" else farm.redis.freeze
             return [Target("redis", eyes.pool, strike, farm.redis.thaw)]
@@ -152,16 +166,16 @@ class Nemesis:
         return self._ways(fault.kind)
 
     def _leases(self, agent: AgentPart) -> Callable[[], Seen | None]:
-        return lambda: self._eyes.leases(agent.instance)
+        return partial(self._eyes.leases, agent.instance)
 
     @staticmethod
     def _process(part: Part, what: str, evidence: Callable[[], Seen | None]) -> Target:
         return Target(part.name, evidence, part.kill if what == "kill" else part.freeze, part.thaw)
 
     def _backend(self) -> Target:
-        names = [part.name for part in self._farm.parts]
+        names = [*(part.name for part in self._farm.parts), "clients"]
         # It looks and strikes in one statement.
-        return Target("backend", lambda: self._eyes.terminate(*names), _nothing, _nothing)
+        return Target("backend", partial(self._eyes.terminate, *names), _nothing, _nothing)
 
     def _clock(self, agent: AgentPart, jump_s: float) -> Target:
         clock = agent.clock
@@ -178,18 +192,12 @@ class Nemesis:
             strike = way.cut if kind == "cut" else way.silence
             if way.answered_at > time.monotonic() - _RECENTLY_S:
                 name = f"way-to-gateway-{number}"
-                targets.append(Target(name, lambda: eyes.leases("http-%"), strike, way.heal, way))
-        for gateway, way in zip(farm.gateways, farm.database_ways, strict=True):
+                evidence = partial(eyes.leases, "http-%")
+                targets.append(Target(name, evidence, strike, way.heal, way))
+        for name, way in farm.database_ways.items():
             strike = way.cut if kind == "cut" else way.silence
-            targets.append(
-                Target(
-                    f"way-of-{gateway.name}",
-                    lambda name=gateway.name: eyes.transaction(name),
-                    strike,
-                    way.heal,
-                    way,
-                )
-            )
+            evidence = partial(eyes.transaction, name)
+            targets.append(Target(f"way-of-{name}", evidence, strike, way.heal, way))
         return targets
 
     def _stop_server(self) -> None:

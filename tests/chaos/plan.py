@@ -40,7 +40,7 @@ _LASTS_S = {
 }
 #: What costs little is done more often.
 _OFTEN = ("terminate-backend", "cut", "half-open", "stop-agent", "full-spool", "jump-clock")
-_EARLY = 0.3
+_EARLY = 0.5
 _JUMP_S = 7200.0
 
 

@@ -23,7 +23,7 @@ from tests.chaos.history import read
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import plan
 
-FAULT_EVERY_S = 0.6
+FAULT_EVERY_S = 0.5
 _SETTLED_S = 60.0
 _PAUSE_S = 0.2
 _TERM_S = 2.0
@@ -86,7 +86,8 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         thread.start()
     try:
         nemesis = Nemesis(at_work, eyes)
-        nemesis.run(plan(trial.seed, seconds, round(seconds / FAULT_EVERY_S)))
+        faults = plan(trial.seed, seconds, round(seconds / FAULT_EVERY_S))
+        nemesis.run(faults, seconds)
         trial.counted, trial.others = nemesis.counted, nemesis.others
     finally:
         stop.set()
