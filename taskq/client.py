@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from types import TracebackType
 
 from typing_extensions import Self
@@ -16,7 +17,7 @@ from taskq.database import Database
 from taskq.errors import Conflict, NotFound
 from taskq.model import check_path
 from taskq.tokens import Tokens
-from taskq.views import Agent, Brake, Violation
+from taskq.views import Agent, Brake, Recovery, Violation
 
 
 def connect(dsn: str | None = None) -> Client:
@@ -129,3 +130,32 @@ class Client:
         its tasks were checked since. Raise `NotFound` if there is no such campaign.
         """
         return audit(self.database, check_path(path), look)
+
+    def recover(
+        self,
+        path: str = "/",
+        *,
+        site: str | None = None,
+        silent_s: float | None = None,
+        lost_since: datetime | timedelta | None = None,
+        dry_run: bool = False,
+    ) -> Recovery:
+        """End the sessions of silent agents and hand out their tasks again, all or nothing.
+
+        Those that serve a campaign or one below it; only of a site. silent_s: silent for so many
+        seconds, in which the server was up; by default for half of the lease, in which an agent
+        that lives has beaten twice. lost_since: since this instant, or within so long, tasks there
+        that failed through lost agents get another chance as well. dry_run: only tell.
+        Repeating it is harmless. Raise `NotFound` if there is no such campaign.
+        """
+        within = isinstance(lost_since, timedelta)
+        (row,) = self.database.rows(
+            "recover",
+            path=check_path(path),
+            site=site,
+            silent_s=silent_s,
+            lost_since=None if within else lost_since,
+            lost_within=lost_since if within else None,
+            dry_run=dry_run,
+        )
+        return Recovery(**row)

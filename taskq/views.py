@@ -187,3 +187,19 @@ class Violation:
     task_id: int | None
     text: str
     rows: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was done to bring a crashed farm back.
+
+    sessions: silent ones that were ended. sessions_left, tasks_left: passed over, since they were
+    just being heard, or reported. braked: whether the tasks of other silent agents are still held.
+    campaigns: objects with `path`, and the numbers of tasks `handed_out` and `retried`, by path.
+    """
+
+    sessions: int
+    sessions_left: int
+    tasks_left: int
+    braked: bool
+    campaigns: list[dict[str, Any]]

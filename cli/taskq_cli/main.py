@@ -33,6 +33,7 @@ SECTIONS: Final[Sections] = {
     "Agents": {
         "agents": "agents:agents",
         "agent": "agent:agent",
+        "recover": "recover:recover",
         "gateway": "gateway:gateway",
         "token": "token:token",
         "keeper": "keeper:keeper",

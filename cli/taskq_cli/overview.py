@@ -53,6 +53,8 @@ class Overview:
         lines = [self._about_agents()]
         if self.status.failures or self.status.losses:
             lines.append(self._about_failures())
+        if self.status.paused_why:
+            lines.append(f"paused     itself: {one_line(self.status.paused_why)}")
         if self.status.state == "paused":
             lines.append("paused     no tasks are handed out until `taskq campaign resume`")
         return lines

@@ -11,7 +11,7 @@ from taskq.views import Status
 from taskq_cli import render
 from taskq_cli.counts import counts, final, percent_final
 from taskq_cli.overview import Overview
-from taskq_cli.text import counted, duration, instant, rate
+from taskq_cli.text import counted, duration, instant, one_line, rate
 
 CHILDREN: Final = 10
 
@@ -53,6 +53,7 @@ class Progress:
             *(f"{name} {n}" for name, n in counts(status).items() if n),
             self._pace(),
             counted(len(self.overview.agents), "agent"),
+            f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
         ]
         return "  ".join(filter(None, parts))
 

@@ -2,3 +2,4 @@
 grant execute on function taskq.enrol, taskq.identify, taskq.claimable, taskq.name_ahead,
     taskq.is_input, taskq.set_status, taskq.cancel, taskq.submit to {login};
 grant select (session_id, ended_at) on taskq.session to {login};
+grant select on taskq.brake to {login};

@@ -148,7 +148,7 @@ class App:
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""
         await self._manager(request)
-        return Response(self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
+        return Response(await self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
 
     # Everybody
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,10 @@ _TITLES: Final = {
     "opened": "Sessions opened",
     "abandoned": "Requests whose client was gone before the answer",
     "slow": "Connections cut: the client was too slow, or silent, or there were too many",
+}
+_TROUBLES: Final = {
+    "taskq_agents_held": "Silent agents whose tasks are held, as in an outage",
+    "taskq_campaigns_paused": "Campaigns that paused themselves, since nearly everything failed",
 }
 _FRONT_TITLES: Final = {
     "hits": "Claims served from the front",
@@ -118,8 +122,24 @@ class _Once(Collector):
         return self._families
 
 
-def text(metrics: Metrics, *, connections: int, queued: int, pool: Pool | None = None) -> bytes:
-    """Return the numbers in Prometheus' text format. pool: where there is a front."""
+def text(
+    metrics: Metrics,
+    *,
+    connections: int,
+    queued: int,
+    pool: Pool | None = None,
+    troubles: Sequence[int] = (),
+) -> bytes:
+    """Return the numbers in Prometheus' text format.
+
+    pool: where there is a front. troubles: silent agents that are held, and campaigns that paused
+    themselves; empty where the database did not tell.
+    """
     registry = CollectorRegistry()
-    registry.register(_Once(list(metrics.families(connections, queued, pool))))
+    families = list(metrics.families(connections, queued, pool))
+    families += [
+        GaugeMetricFamily(name, title, number)
+        for (name, title), number in zip(_TROUBLES.items(), troubles, strict=False)
+    ]
+    registry.register(_Once(families))
     return generate_latest(registry)

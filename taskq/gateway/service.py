@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.beating import GATHER_S, Beats
 from taskq.database import Database
-from taskq.errors import Forbidden, Unauthorized
+from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.exchanging import Asked, Fence
 from taskq.front.address import FrontAddress
 from taskq.gateway import messages, metrics
@@ -40,6 +41,8 @@ LINES: Final = 3
 #: ... and for all else, such as opening sessions.
 OTHER_LINES: Final = 4
 MOST_UPLOADS: Final = 4
+#: For how long metrics wait for the database.
+TROUBLES_S: Final = 2.0
 
 NOTHING: Final = Answer()
 
@@ -310,11 +313,22 @@ class Service:
         """Look soon for those who wait: there may be something to claim."""
         self._waker.poke()
 
-    def metrics_text(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
-        queued = self._gatherer.waiting
-        pool = None if self._front is None else self._front.pool
-        return metrics.text(self.metrics, connections=self._connections(), queued=queued, pool=pool)
+    async def metrics_text(self) -> bytes:
+        """Return the metrics in Prometheus' text format.
+
+        What only the database knows is left out when it does not answer.
+        """
+        troubles: tuple[int, ...] = ()
+        with suppress(TaskqError, Busy, asyncio.TimeoutError):
+            (row,) = await asyncio.wait_for(self.lines.rows("troubles"), TROUBLES_S)
+            troubles = (row["held"], row["paused"])
+        return metrics.text(
+            self.metrics,
+            connections=self._connections(),
+            queued=self._gatherer.waiting,
+            pool=None if self._front is None else self._front.pool,
+            troubles=troubles,
+        )
 
     async def beat(self, agent: Agent, message: messages.Beat) -> BeatAnswer:
         """Keep a session alive; answered together with others that beat within some seconds."""

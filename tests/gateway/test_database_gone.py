@@ -45,7 +45,12 @@ def test_gateway_outlives_its_database(own_server: Server, start_gateway: StartG
         place.seed(3)
     agent, stranger = place.agent(), place.agent()
     held, done = agent.claim(2)
+    metrics = gateway.ask("GET", "/metrics", token=place.manager).body
+    assert b"taskq_agents_held" in metrics
     own_server.down(immediate=True)
+    metrics = gateway.ask("GET", "/metrics", token=place.manager).body
+    assert b"taskq_gateway_tasks_total" in metrics
+    assert b"taskq_agents_held" not in metrics
     report = {name: done[name] for name in ("campaign", "task", "lease")} | {"outcome": "done"}
     refused = [
         agent.exchange(reports=[report]),

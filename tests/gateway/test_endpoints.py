@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,24 @@ def test_metrics_count(realm: Realm, agent: Agent) -> None:
     realm.seed(3)
     agent.claim(3)
     assert tasks() == before + 3
+
+
+def test_metrics_tell_of_troubles_in_the_queue(realm: Realm) -> None:
+    """Agents whose tasks are held, and campaigns that paused themselves."""
+
+    def troubles() -> dict[str, float]:
+        text = realm.gateway.ask("GET", "/metrics", token=realm.manager).body.decode()
+        found = re.findall(r"^taskq_(agents_held|campaigns_paused) (.*)$", text, re.MULTILINE)
+        return {name: float(number) for name, number in found}
+
+    before = troubles()
+    assert before["agents_held"] == 0
+    realm.campaign.pause()
+    assert troubles() == before, "somebody paused it"
+    with realm.queue.database.transaction() as behind:
+        why = "update taskq.campaign set paused_why = 'all failed' where status = 'paused'"
+        behind.script(why)
+    assert troubles() == before | {"campaigns_paused": before["campaigns_paused"] + 1}
 
 
 def test_manager_adds_steers_and_looks(realm: Realm) -> None:

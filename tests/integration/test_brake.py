@@ -100,6 +100,7 @@ def test_nothing_expires_while_all_agents_are_silent(
     seen = queue.brake()
     assert seen is not None
     assert (seen.silent, seen.open, seen.heard_at, seen.until) == (12, 12, None, None)
+    assert queue.database.rows("troubles") == [{"held": 12, "paused": 0}]
 
 
 @pytest.mark.parametrize("who", ["one of them", "a new one", "one all the time"])

@@ -10,6 +10,7 @@ import pytest
 from taskq import Campaign, Client
 from taskq.campaign import Handler
 from taskq.views import Status
+from tests.backstage import Backstage
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 
@@ -272,3 +273,26 @@ def test_a_wrong_call_is_told_in_a_line_and_changes_nothing(
         exit_code, error = taskq.refused(*words)
         assert (exit_code, told in error) == (code, True), (words, error)
     assert [one["path"] for one in taskq.json("tree")] == ["/", campaign.path]
+
+
+def test_every_view_tells_why_a_campaign_paused_itself(
+    taskq: CommandLine, queue: Client, backstage: Backstage
+) -> None:
+    """What agents had a say in does not steer the terminal; resuming takes the reason away."""
+    queue.create_campaign("/a").seed([{"n": 1}])
+    backstage.execute(
+        "update taskq.campaign set status = 'paused', paused_why = 'all failed, \x1b[31mbad'"
+        " where path = '/a'"
+    )
+    shown = r"all failed, \x1b[31mbad"
+    for words in (["status", "/a"], ["ls"], ["tree"], ["campaign", "show", "/a"]):
+        assert shown in taskq.out(*words), words
+    with taskq.process("watch", "/a", "--interval", "0.1") as watching:
+        assert watching.stdout is not None
+        assert f"paused itself: {shown}" in watching.stdout.readline()
+    for words in (["status", "/a"], ["campaign", "show", "/a"]):
+        assert taskq.json(*words)["paused_why"].startswith("all failed"), words
+    assert [one["paused_why"] is None for one in taskq.json("tree")] == [True, False]
+    taskq.out("campaign", "resume", "/a")
+    assert "failed" not in taskq.out("campaign", "show", "/a").replace("max failure", "")
+    assert taskq.json("status", "/a")["paused_why"] is None

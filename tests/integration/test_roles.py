@@ -40,7 +40,7 @@ MAY = {
     "begin_front": UPKEEP,
     "blob": ALL,
     "blob_part": ALL,
-    "brake": READING,
+    "brake": f"{READING} gateway",
     "campaign": ALL,
     "campaign_by_id": ALL,
     "cancel": "gateway operator",
@@ -73,6 +73,7 @@ MAY = {
     "name_ahead": "gateway",
     "open_session": "agent",
     "put_blob_part": f"{SERVING} submitter",
+    "recover": "operator",
     "remove_campaign": "operator",
     "remove_input": "submitter",
     "remove_login_role": OWNER,
@@ -93,6 +94,7 @@ MAY = {
     "task_ids": READING,
     "tasks": READING,
     "tokens": READING,
+    "troubles": f"{READING} gateway",
 }
 #: Not about what is in the schema, or of the benchmark.
 OTHERS = re.compile(

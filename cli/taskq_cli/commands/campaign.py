@@ -12,6 +12,7 @@ import click
 from taskq import CampaignSpec, Client
 from taskq.campaign_file import CampaignFile, read_campaign_file
 from taskq.errors import Conflict, UsageError
+from taskq.views import Status
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.endings import resumable
 from taskq_cli.output import facts, write_record
@@ -114,9 +115,13 @@ def show(invocation: Invocation, path: str) -> None:
     """
     with invocation.client() as client:
         target = client.campaign(path)
-        spec, state = target.spec(), target.status().state
-    record = spec.to_json() | {"campaign_id": target.campaign_id, "state": state}
-    write_record(invocation.output, record, _described(spec, state))
+        spec, status = target.spec(), target.status()
+    record = spec.to_json() | {
+        "campaign_id": target.campaign_id,
+        "state": status.state,
+        "paused_why": status.paused_why,
+    }
+    write_record(invocation.output, record, _described(spec, status))
 
 
 @campaign.command()
@@ -187,7 +192,7 @@ def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
     confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
 
 
-def _described(spec: CampaignSpec, state: str) -> str:
+def _described(spec: CampaignSpec, status: Status) -> str:
     retry, handler = spec.retry, spec.handler
     executed = "(none)"
     if handler is not None:
@@ -196,7 +201,8 @@ def _described(spec: CampaignSpec, state: str) -> str:
     return facts(
         {
             "path": spec.path,
-            "state": state,
+            "state": status.state,
+            "paused itself": status.paused_why,
             "description": spec.description,
             "handler": executed,
             "retry": f"{counted(retry.max_attempts, 'attempt')}, "

@@ -56,7 +56,10 @@ def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
         write_records(invocation.output, map(as_record, nodes), _COLUMNS, limit=limit)
 
 
-_COLUMNS = [Column(title) for title in ("campaign", "state", "tasks", "final", *STATUSES)]
+_COLUMNS = [
+    *map(Column, ("campaign", "state", "tasks", "final", *STATUSES)),
+    Column("paused itself", gives_way=True),
+]
 
 
 def _shown(one: Status, name: str) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def _shown(one: Status, name: str) -> dict[str, Any]:
         "state": one.state,
         "tasks": f"{one.total:,}",
         "final": percent_final(one),
+        "paused itself": one.paused_why,
     } | {status: f"{getattr(one, status):,}" for status in STATUSES if getattr(one, status)}
 
 

@@ -1,0 +1,116 @@
+"""`taskq recover`: brings a crashed farm back."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import Final
+
+import click
+
+from taskq.views import Recovery
+from taskq_cli.output import as_record, write_record
+from taskq_cli.shared import Invocation, confirm, path_argument, seconds, shared_options, yes_option
+from taskq_cli.text import counted
+
+_UNITS: Final = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(s|min|h|d)")
+
+
+def since(text: str) -> datetime | timedelta:
+    """Return an instant, or how long ago it is; what names no time zone is UTC."""
+    if found := _DURATION.fullmatch(text.strip()):
+        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    try:
+        instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90min or 2h."
+        ) from None
+    return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+
+
+@click.command()
+@path_argument(default="/")
+@click.option("--site", metavar="SITE", help="Only agents of this site.")
+@click.option(
+    "--silent-for",
+    "silent_s",
+    type=seconds(),
+    metavar="SECONDS",
+    help="Only agents that were not heard for so long. Fewer than half of the lease can hit agents "
+    "that live. [default: half of the lease, 60 s]",
+)
+@click.option(
+    "--lost-since",
+    type=since,
+    metavar="TIME|DURATION",
+    help="Also give tasks another chance that failed through lost agents (agent-lost, poison) "
+    "since this time, in UTC, or within this duration, as 90min, 2h or 1d.",
+)
+@click.option("--dry-run", is_flag=True, help="Tell what would be done, and change nothing.")
+@yes_option
+@shared_options
+def recover(
+    invocation: Invocation,
+    *,
+    path: str,
+    site: str | None,
+    silent_s: float | None,
+    lost_since: datetime | timedelta | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Bring a farm back whose agents are gone.
+
+    Ends the sessions of silent agents that serve PATH or below, and hands their tasks out again at
+    once, as released: it counts neither as failure nor as loss. Otherwise that happens after their
+    leases, and while many are silent at a time, later. All of it happens or nothing; repeating it
+    is harmless. Time in which the server was down is not silence.
+
+    Examples:
+      taskq recover --dry-run
+      taskq recover /wisdom --site cluster-b --lost-since 2h --yes
+    """
+    with invocation.client() as client:
+        asked = partial(client.recover, path, site=site, silent_s=silent_s, lost_since=lost_since)
+        if not dry_run and not yes:
+            found = asked(dry_run=True)
+            if _moves(found):
+                what = " and ".join(_moves(found))
+                confirm(f"At and below {path}: {what}. Do it?", yes=False)
+        found = asked(dry_run=dry_run)
+    record = as_record(found, path=path, dry_run=dry_run)
+    write_record(invocation.output, record, "\n".join(_lines(found, dry_run=dry_run)))
+
+
+def _moves(found: Recovery) -> list[str]:
+    """Say what is done, each thing that is."""
+    handed_out = sum(one["handed_out"] for one in found.campaigns)
+    retried = sum(one["retried"] for one in found.campaigns)
+    moves = []
+    if found.sessions:
+        agents = counted(found.sessions, "silent agent")
+        moves.append(f"end {agents} and hand out {counted(handed_out, 'task')} again")
+    if retried:
+        moves.append(f"give {counted(retried, 'failed task')} another chance")
+    return moves
+
+
+def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
+    lines = [f"{'Would' if dry_run else 'Done:'} {' and '.join(_moves(found))}."]
+    if not _moves(found):
+        lines = [
+            "Nothing to do; `taskq agents list` shows for how long each agent has been silent."
+        ]
+    for one in found.campaigns:
+        numbers = {"handed out again": one["handed_out"], "tried again": one["retried"]}
+        told = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
+        lines.append(f"  {one['path']}  {told or 'none that can be claimed'}")
+    if found.sessions_left or found.tasks_left:
+        agents, tasks = counted(found.sessions_left, "agent"), counted(found.tasks_left, "task")
+        lines.append(f"Left alone: {agents} and {tasks} that somebody has just locked; repeat it.")
+    if found.braked:
+        lines.append("Tasks of other silent agents are still held; see `taskq agents list`.")
+    return lines

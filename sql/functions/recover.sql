@@ -1,0 +1,126 @@
+-- recover(path, site, silent_s, lost_since, dry_run): brings a crashed farm back at once: ends the sessions
+-- of silent agents and hands their tasks out again, counted neither as failure nor as loss.
+--
+-- path: of agents that serve this campaign or one below it. site: only those of this site; null: of any.
+-- silent_s: seconds without a beat, not counting time in which the server was down; null: half of the
+--     session's lease, in which an agent that lives has beaten twice.
+-- lost_since: tasks at and below the path that failed through lost agents (classes agent-lost and
+--     poison) since then get another chance as well; null: none do.
+-- dry_run: do it, tell what it did, and undo it.
+-- sessions: how many were ended. sessions_left, tasks_left: silent ones, and tasks in the hands of those
+--     that were ended, which somebody had locked: they were just being heard, or reported; call again.
+--     braked: whether the brake is still on afterwards, see brake(). campaigns: JSON array of objects
+--     with path, handed_out and retried (numbers of tasks), in the order of paths.
+-- Error TQ404: no such campaign. Calling again does nothing more. Call it in a transaction of its own:
+-- what that has moved before would be counted too.
+--
+-- Locks: of the campaigns with tasks to retry the lock of seed_begin(), in their order, and the rows of
+-- these tasks, waiting for them, see retry(); then the rows of the sessions and of their tasks, none that
+-- somebody else has locked; last the row of the brake. Index: campaign_path_key, attempt_unsuccessful,
+-- session_open, task_working, delta_xid.
+create or replace function taskq.recover(
+    p_path text,
+    p_site text,
+    p_silent_s double precision,
+    p_lost_since timestamptz,
+    p_dry_run boolean,
+    out sessions integer,
+    out sessions_left integer,
+    out tasks_left integer,
+    out braked boolean,
+    out campaigns jsonb
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_serving_since constant timestamptz := taskq.serving_since();
+    v_failed record;
+    v_silent bigint[];
+    v_ended bigint[];
+    v_session bigint;
+begin
+    perform taskq.campaign_id(p_path);
+
+    for v_failed in
+        select a.campaign_id, a.error_class, array_agg(distinct a.task_id) as tasks
+          from taskq.subtree(p_path) c
+         cross join unnest('{agent-lost,poison}'::text[]) as k (error_class)
+          join taskq.attempt a
+            on a.campaign_id = c.campaign_id
+           and a.error_class = k.error_class
+           and a.outcome <> 'done'
+         where a.ended_at >= p_lost_since
+           and taskq.state_of(c.campaign_id) <> 'cancelled'
+         group by a.campaign_id, a.error_class
+         order by a.campaign_id, a.error_class
+    loop
+        perform taskq.retry(
+            v_failed.campaign_id, 'failed', v_failed.error_class, v_failed.tasks, 0, null);
+    end loop;
+
+    v_silent := array(
+        select s.session_id
+          from taskq.session s
+          join taskq.campaign c on c.campaign_id = s.campaign_id
+         where s.ended_at is null
+           and s.site = coalesce(p_site, s.site)
+           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+           and greatest(s.heartbeat_at, v_serving_since)
+               + make_interval(secs => coalesce(p_silent_s, s.lease_s / 2)) < v_now);
+    with silent as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.session_id = any (v_silent)
+           and s.ended_at is null
+           -- It may have been heard since.
+           and s.heartbeat_at < v_now - make_interval(secs => coalesce(p_silent_s, s.lease_s / 2))
+         order by s.session_id
+           for no key update skip locked
+    ), ended as (
+        update taskq.session s
+           set ended_at = v_now
+          from silent e
+         where s.session_id = e.session_id
+     returning s.session_id
+    )
+    select coalesce(array_agg(e.session_id order by e.session_id), '{}') into v_ended from ended e;
+    foreach v_session in array v_ended loop
+        perform taskq.give_back(v_session, 'released');
+    end loop;
+    perform taskq.brake();
+
+    sessions := cardinality(v_ended);
+    sessions_left := cardinality(v_silent) - sessions;
+    select count(*) into tasks_left
+      from taskq.task t
+     where t.session_id = any (v_ended)
+       and t.status = 'working';
+    select b.since is not null into braked from taskq.brake b;
+    -- Whoever moves tasks says how many: in rows of their own, those that were in somebody's hands.
+    select coalesce(jsonb_agg(to_jsonb(m) order by m.path), '[]') into campaigns
+      from (
+          select c.path, coalesce(sum(d.waiting) filter (where d.working < 0), 0) as handed_out,
+                 coalesce(sum(d.waiting) filter (where d.failed < 0), 0) as retried
+            from taskq.delta d
+            join taskq.campaign c on c.campaign_id = d.campaign_id
+           where d.xid = pg_current_xact_id()
+           group by c.path
+      ) m;
+    if p_dry_run then
+        -- A code that ends in 000 would stand for all of ours.
+        raise exception 'undone' using errcode = 'TQ001';
+    end if;
+exception
+    when sqlstate 'TQ001' then
+        null;
+end
+$$;

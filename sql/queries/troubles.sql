@@ -1,0 +1,5 @@
+-- What somebody should look into: silent agents whose tasks are held, and campaigns that paused
+-- themselves. Index: campaign_closed; the brake is one row.
+select coalesce((select b.silent from taskq.brake b where b.since is not null), 0) as held,
+       (select count(*) from taskq.campaign c
+         where c.status <> 'open' and c.paused_why is not null) as paused
