@@ -7,7 +7,7 @@
 --     is the first.
 --
 -- The lost attempt becomes done, with its result; its class of error stays, and tells that it was
--- lost. An attempt that works on the task by now ends as cancelled, of the class `salvaged`; its
+-- lost: no other success has one. It goes on being counted among the losses. An attempt that works on the task by now ends as cancelled, of the class `salvaged`; its
 -- agent is told by its next beat. What was leased ahead and not named was no attempt.
 --
 -- A session whose token was revoked salvages nothing: its rights ended with the token, though it may
@@ -119,14 +119,13 @@ begin
            and t.task_id = l.task
     ), counted as (
         insert into taskq.delta (
-               campaign_id, waiting, delayed, working, done, failed, losses)
+               campaign_id, waiting, delayed, working, done, failed)
         select p_campaign,
                -count(*) filter (where l.status = 'waiting'),
                -count(*) filter (where l.status = 'delayed'),
                -count(*) filter (where l.status = 'working'),
                count(*),
-               -count(*) filter (where l.status = 'failed'),
-               -count(*)
+               -count(*) filter (where l.status = 'failed')
           from late l
         having count(*) > 0
     )

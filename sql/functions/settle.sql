@@ -7,6 +7,7 @@
 --     gateway sets it. by: the same where nothing is limited: an agent beside the database sets it.
 --     settle_one() and settle_done() know only the session that claimed, and what was leased ahead
 --     (session 0, see lease_ahead()): that is recorded as the reporting session's.
+--     A success has no class of error: it would look like one that was salvaged.
 --     A failure of a class that the campaign never retries is for good, whatever `retry` says.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
 --     accepted     the attempt ends as reported; or it had been given up as lost and is salvaged,
@@ -117,7 +118,8 @@ begin
                     then coalesce(h.session, h.by, 0)
                     else h.session_id end,
                h.claimed_at,
-               v_now, h.outcome, h.error_class, h.error, h.result, h.phases, h.tail
+               v_now, h.outcome, case when h.outcome <> 'done' then h.error_class end, h.error,
+               h.result, h.phases, h.tail
           from held h
          where not h.unstarted
     )

@@ -72,7 +72,7 @@ begin
                case when e.session_id = 0
                     then coalesce((r.report ->> 'session')::bigint, (r.report ->> 'by')::bigint, 0)
                     else e.session_id end,
-               e.claimed_at, v_now, 'done', r.report ->> 'error_class',
+               e.claimed_at, v_now, 'done', null,
                r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
                r.report ->> 'tail'
           from ended e

@@ -28,7 +28,7 @@ begin
            case when e.session_id = 0
                 then coalesce((p_report ->> 'session')::bigint, (p_report ->> 'by')::bigint, 0)
                 else e.session_id end,
-           e.claimed_at, clock_timestamp(), 'done', p_report ->> 'error_class',
+           e.claimed_at, clock_timestamp(), 'done', null,
            p_report ->> 'error', p_report -> 'result', p_report -> 'phases', p_report ->> 'tail'
       from ended e;
     accepted := found;

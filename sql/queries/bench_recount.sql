@@ -10,6 +10,8 @@ select t.waiting, t.delayed, t.working, t.done, t.failed, t.cancelled, a.failure
          where campaign_id = %(campaign)s) t
  cross join (
        select count(*) filter (where outcome = 'failed') as failures,
-              count(*) filter (where outcome = 'lost') as losses
+              count(*) filter (where outcome = 'lost'
+                                  or outcome = 'done'
+                                 and error_class in ('agent-lost', 'poison')) as losses
          from taskq.attempt
         where campaign_id = %(campaign)s) a

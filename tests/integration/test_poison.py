@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
+from tests.agent_double import report_of
 from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses, task_row
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
@@ -185,10 +187,17 @@ def test_class_that_is_never_retried_fails_the_task_at_once(
     assert task_row(backstage, alone.task)["failures"] == 1
 
 
-def test_class_that_is_never_retried_may_succeed(hire: Hire, campaign: Campaign) -> None:
-    """The class of a success is only a remark."""
-    campaign.change(CampaignSpec("/c", retry=RetryPolicy(never_retry=("Odd",))))
+def test_success_has_no_class_of_error(hire: Hire, campaign: Campaign) -> None:
+    """Whatever its report says, alone or among others: it would look like one that was lost."""
+    policy = RetryPolicy(never_retry=("poison",))
+    campaign.change(CampaignSpec("/c", retry=policy))
+    campaign.seed(Seed({"n": n}, f"k{n}") for n in range(4))
     agent = hire()
-    (task,) = agent.claim(1)
-    assert agent.report(task, "done", error_class="Odd") == "accepted"
-    assert campaign.status().done == 1
+    tasks = agent.claim(5)
+    for some in (tasks[:1], tasks[1:3], tasks[3:]):
+        reports = [report_of(one, "done", error_class="poison") for one in some]
+        if some == tasks[3:]:
+            reports[0]["outcome"] = "released"
+        assert agent.exchange(reports)["acks"] == ["accepted"] * len(some)
+    found = [(one.outcome, one.error_class) for t in tasks for one in campaign.attempts(t.key)]
+    assert Counter(found) == {("done", None): 4, ("released", "poison"): 1}

@@ -1,0 +1,221 @@
+"""A late result meets whatever else happens to its task at that moment.
+
+Two transactions each hold what they have read: whoever comes second waits for the row, looks again,
+and decides by what the first has left.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from taskq import Campaign, CampaignSpec, Client, RetryPolicy
+from tests.agent_double import AgentDouble, Claimed, report_of
+from tests.backstage import Backstage, expire, silence, statuses
+from tests.fixtures.queues import Hire
+from tests.interleavings.meeting import (
+    EXPIRE,
+    calling,
+    cancelling,
+    claiming,
+    locking,
+    meet,
+    reporting,
+)
+from tests.support import wait_until
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that salvages late results, given up after two losses."""
+    policy = RetryPolicy(max_attempts=1, max_losses=2, max_lost_nodes=100)
+    return queue.create_campaign(CampaignSpec("/c", retry=policy, late_results="salvage"))
+
+
+@pytest.fixture
+def lost(agent: AgentDouble, backstage: Backstage) -> list[Claimed]:
+    """Give two attempts, on a and on b, that were given up."""
+    tasks = agent.claim(2)
+    silence(backstage, agent.session)
+    assert expire(backstage) == 2
+    return tasks
+
+
+def attempts(campaign: Campaign, key: str = "a") -> list[tuple[str, str | None]]:
+    return [(one.outcome, one.error_class) for one in campaign.attempts(key)]
+
+
+SALVAGED = ("done", "agent-lost")
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_of_two_leases_salvaged_at_once_the_first_counts(
+    undo: bool, lost: list[Claimed], campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """The other waits, and is superseded if the first commits."""
+    other = hire()
+    (again,) = other.claim(1)
+    silence(backstage, other.session)
+    assert expire(backstage) == 1
+    met = meet(dsn, reporting(lost[0]), reporting(again), undo=undo)
+    assert (met.waited, met.first) == (True, ["accepted"])
+    assert met.second == ["accepted" if undo else "superseded"]
+    lost_one = ("lost", "agent-lost")
+    assert attempts(campaign) == ([lost_one, SALVAGED] if undo else [SALVAGED, lost_one])
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_late_result_that_is_sent_twice_at_once_counts_once(
+    undo: bool, lost: list[Claimed], campaign: Campaign, dsn: str
+) -> None:
+    """The second is a duplicate of the first, if that commits."""
+    met = meet(dsn, reporting(lost[0]), reporting(lost[0]), undo=undo)
+    assert met.second == ["accepted" if undo else "duplicate"]
+    assert attempts(campaign) == [SALVAGED]
+
+
+def test_late_result_that_meets_a_claim_ends_the_new_attempt(
+    lost: list[Claimed], campaign: Campaign, hire: Hire, dsn: str
+) -> None:
+    """It waits for the claim and finds the task at work."""
+    other = hire()
+    met = meet(dsn, claiming(other), reporting(lost[0]))
+    assert (met.waited, met.second) == (True, ["accepted"])
+    assert attempts(campaign) == [SALVAGED, ("cancelled", "salvaged")]
+    assert other.beat(met.first) == {lost[0].task}
+
+
+def test_claim_that_meets_a_late_result_gets_another_task(
+    lost: list[Claimed], hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """It passes over the locked row, and nobody waits."""
+    met = meet(dsn, reporting(lost[0]), claiming(hire()))
+    assert not met.waited
+    assert [task.key for task in met.second] == ["b"]
+    assert statuses(backstage) == {"a": "done", "b": "working"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [("done", "superseded"), ("failed", "superseded"), ("released", "accepted")],
+)
+def test_late_result_that_meets_the_word_in_time(
+    outcome: str, verdict: str, lost: list[Claimed], hire: Hire, campaign: Campaign, dsn: str
+) -> None:
+    """What was decided first stays decided."""
+    other = hire()
+    (again,) = other.claim(1)
+    met = meet(dsn, reporting(again, outcome=outcome), reporting(lost[0]))
+    assert (met.waited, met.first, met.second) == (True, ["accepted"], [verdict])
+    assert [one.outcome for one in campaign.attempts("a")].count("done") == (outcome != "failed")
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed", "released"])
+def test_word_in_time_that_meets_a_late_result_is_superseded(
+    outcome: str, lost: list[Claimed], hire: Hire, campaign: Campaign, dsn: str
+) -> None:
+    """Its attempt has ended while it waited."""
+    other = hire()
+    (again,) = other.claim(1)
+    met = meet(dsn, reporting(lost[0]), reporting(again, outcome=outcome))
+    assert (met.waited, met.second) == (True, ["superseded"])
+    assert attempts(campaign) == [SALVAGED, ("cancelled", "salvaged")]
+
+
+def test_late_result_that_meets_the_last_loss_counts(
+    lost: list[Claimed], hire: Hire, campaign: Campaign, backstage: Backstage, dsn: str
+) -> None:
+    """The task fails through losses while it waits, which it could not have seen before."""
+    other = hire()
+    other.claim(1)
+    silence(backstage, other.session)
+    met = meet(dsn, EXPIRE, reporting(lost[0]))
+    assert (met.waited, met.first, met.second) == (True, 1, ["accepted"])
+    assert attempts(campaign) == [SALVAGED, ("lost", "agent-lost")]
+
+
+def test_expiry_that_meets_a_late_result_loses_nothing(
+    lost: list[Claimed], hire: Hire, campaign: Campaign, backstage: Backstage, dsn: str
+) -> None:
+    """It passes over the locked row; what it finds later has ended."""
+    other = hire()
+    other.claim(1)
+    silence(backstage, other.session)
+    met = meet(dsn, reporting(lost[0]), EXPIRE)
+    assert (met.waited, met.second) == (False, 0)
+    assert expire(backstage) == 0
+    assert attempts(campaign) == [SALVAGED, ("cancelled", "salvaged")]
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_late_result_that_meets_a_cancellation(
+    undo: bool, lost: list[Claimed], campaign: Campaign, dsn: str
+) -> None:
+    """It is superseded where that commits, and counts where it does not."""
+    met = meet(dsn, cancelling(campaign.campaign_id), reporting(*lost), undo=undo)
+    assert (met.waited, met.first) == (True, 2)
+    assert met.second == ["accepted" if undo else "superseded"] * 2
+
+
+def test_cancellation_that_meets_a_late_result_takes_the_others(
+    lost: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+) -> None:
+    """What counts is not cancelled any more."""
+    met = meet(dsn, reporting(lost[0]), cancelling(campaign.campaign_id))
+    assert (met.waited, met.first, met.second) == (True, ["accepted"], 1)
+    assert statuses(backstage) == {"a": "done", "b": "cancelled"}
+
+
+def test_late_result_meets_a_beat_of_the_new_attempt(
+    lost: list[Claimed], hire: Hire, dsn: str
+) -> None:
+    """The beat waits for nothing, and the next one tells."""
+    other = hire()
+    (again,) = other.claim(1)
+    met = meet(dsn, reporting(lost[0]), lambda _: other.beat([again]))
+    assert (met.waited, met.second) == (False, set())
+    assert other.beat([again]) == {again.task}
+
+
+def test_batch_with_a_late_result_locks_in_the_order_of_tasks(
+    lost: list[Claimed], hire: Hire, dsn: str
+) -> None:
+    """Whatever order it has: else it would hold b while it waits for a, and others the reverse."""
+    other = hire()
+    _, mine = other.claim(2)
+    assert (lost[0].key, mine.key) == ("a", "b")
+    with psycopg.connect(dsn, row_factory=dict_row) as early:
+        locking(lost[0].task)(early)
+        with (
+            psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as late,
+            psycopg.connect(dsn, autocommit=True) as look,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            running = pool.submit(reporting(mine, lost[0]), late)
+            pids = [early.info.backend_pid, late.info.backend_pid]
+            wait_until(
+                lambda: (
+                    look.execute("select 1 where %s = any (pg_blocking_pids(%s))", pids).rowcount
+                )
+            )
+            early.execute(
+                "select from taskq.task where task_id = %s for update nowait", [mine.task]
+            )
+            early.commit()
+            assert running.result(timeout=30) == ["accepted", "accepted"]
+
+
+def test_late_result_whose_row_it_may_not_wait_for_is_to_be_sent_again(
+    lost: list[Claimed], dsn: str
+) -> None:
+    """One that was given up while its exchange was under way: it could be waiting in a circle."""
+    report = json.dumps([report_of(lost[0], "done")])
+    query = "select taskq.salvage(%s, %s, '{}')"
+    act = calling(query, lost[0].campaign, report)
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        meet(dsn, locking(lost[0].task), act)
+    assert meet(dsn, locking(lost[1].task), act).second == [1]
