@@ -78,6 +78,11 @@ class Beats(Closing):
         self._round: asyncio.Task[None] | None = None
 
     @property
+    def timeline(self) -> int:
+        """Of the server that has answered last; see `Line`."""
+        return self._line.timeline
+
+    @property
     def waiting(self) -> int:
         """How many sessions' beats wait for a statement."""
         return len(self._waiting)
@@ -174,7 +179,7 @@ class Beats(Closing):
         else:
             told = {row["session_id"]: row for row in rows}
             for one in some:
-                one.settle(outcome(told.get(one.session)))
+                one.settle(outcome(told.get(one.session), self._line.timeline))
 
     async def _told(self, some: list[_Waiting]) -> list[Row]:
         beats = f"[{','.join(one.text for one in some)}]"

@@ -14,28 +14,29 @@ from taskq_agent.protocol import Beat, BeatAnswer, Held, Orders
 
 #: Attempts and claims that one beat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
-QUIET: Final = BeatAnswer()
 
 _LEASE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MOST_BIGINT: Final = 2**63 - 1
 
 
-def outcome(row: Row | None) -> BeatAnswer | SessionLost:
-    """Return what a session is told; None: nothing in particular."""
+def outcome(row: Row | None, timeline: int) -> BeatAnswer | SessionLost:
+    """Return what a session is told, by a server of this timeline; None: nothing in particular."""
     if row is None:
-        return QUIET
+        return BeatAnswer(timeline=timeline)
     if row["ended"]:
         return SessionLost("the session has ended")
     stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
-    return BeatAnswer(stop, Orders(drain=row["drain"]))
+    return BeatAnswer(stop, Orders(drain=row["drain"]), timeline)
 
 
 def encoded(beat: Beat) -> str:
     """Return a beat as `beat()` takes it; raise `Refused` at what would fail there."""
-    numbers = itertools.chain([beat.session], *((held.campaign, held.task) for held in beat.held))
+    numbers = itertools.chain(
+        [beat.session, beat.timeline], *((held.campaign, held.task) for held in beat.held)
+    )
     for number in numbers:
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
-            raise Refused(f"{number!r:.80} is no number of a session, campaign or task")
+            raise Refused(f"{number!r:.80} is no number of a session, campaign, task or timeline")
     if len(beat.held) + len(beat.pending) > MOST_NAMED:
         raise Refused(f"a beat names {MOST_NAMED} attempts and claims at most")
     _check_leases(held.lease for held in beat.held)
@@ -48,6 +49,7 @@ def encoded(beat: Beat) -> str:
             "held": [(held.campaign, held.task, held.lease) for held in beat.held],
             "pending": beat.pending,
             "drawn": beat.drawn or None,
+            "timeline": beat.timeline,
         },
         separators=(",", ":"),
     )

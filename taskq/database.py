@@ -8,21 +8,20 @@ defect of the caller and becomes `UsageError`.
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import psycopg
 import psycopg_pool
 from psycopg import sql
 from psycopg.rows import dict_row
-from typing_extensions import LiteralString, Self
+from typing_extensions import Self
 
 from taskq.errors import (
     Conflict,
@@ -35,11 +34,14 @@ from taskq.errors import (
     UsageError,
 )
 from taskq.passwords import check_delimited
+from taskq.statements import statement
 
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
 #: Runs of a statement on a connection before it is prepared there: what runs twice runs often.
 PREPARE_THRESHOLD: Final = 1
+#: For how long a server's timeline is believed: a pooler may lead to another one at any moment.
+TIMELINE_FRESH_S: Final = 10.0
 
 Row = dict[str, Any]
 
@@ -48,6 +50,11 @@ class SessionEnded(TaskqError):
     """The agent's session has expired or was ended (TQ410)."""
 
 
+#: What a standby says. The next connection looks for the server that takes writes.
+_STANDBY: Final = (
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.ObjectNotInPrerequisiteState,
+)
 _BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
     "TQ400": UsageError,
     "TQ401": Unauthorized,
@@ -56,19 +63,6 @@ _BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
     "TQ409": Conflict,
     "TQ410": SessionEnded,
 }
-
-
-@cache
-def statement(name: str, folder: str = "queries") -> LiteralString:
-    """Return the text of `sql/queries/NAME.sql`."""
-    return importlib.resources.files(f"taskq.sql.{folder}").joinpath(f"{name}.sql").read_text()
-
-
-def load_statements() -> None:
-    """Read all of `sql/queries` now; later there may be no file left, or one of another release."""
-    for file in importlib.resources.files("taskq.sql.queries").iterdir():
-        if file.name.endswith(".sql"):
-            statement(file.name.removesuffix(".sql"))
 
 
 @contextmanager
@@ -175,7 +169,8 @@ class _Address:
 class Line:
     """One connection of one's own, for a caller that uses it all the time. Not for two threads.
 
-    Opened when first needed and again after it broke.
+    Opened when first needed and again after it broke. timeline: of the server that it leads to,
+    which rises when a standby takes over; up to date while `connected`.
     """
 
     def __init__(self, address: _Address) -> None:
@@ -183,6 +178,8 @@ class Line:
         self._server = address.server
         self._connection: psycopg.Connection[Row] | None = None
         self._statements: Statements | None = None
+        self.timeline = 0
+        self._stale_at = 0.0
 
     @contextmanager
     def connected(self) -> Iterator[Statements]:
@@ -191,11 +188,15 @@ class Line:
             if self._connection is None or self._statements is None:
                 self._connection = self._address.connect()
                 self._statements = Statements(self._connection)
+                self._stale_at = 0.0
             connection = self._connection
             try:
+                if time.monotonic() >= self._stale_at:
+                    self.timeline = self._statements.value("timeline")
+                    self._stale_at = time.monotonic() + TIMELINE_FRESH_S
                 yield self._statements
-            except psycopg.errors.ReadOnlySqlTransaction:
-                connection.close()  # the server is a standby now; the next connection looks anew
+            except _STANDBY:
+                connection.close()
                 raise
             finally:
                 if connection.closed or connection.broken:
@@ -209,13 +210,15 @@ class Line:
 
 
 class AsyncLine:
-    """The same for asyncio. Not for two tasks at a time."""
+    """The same for asyncio. Not for two tasks at a time. timeline: of who answered last."""
 
     def __init__(self, address: _Address) -> None:
         self._address = address
         self._server = address.server
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._cursor: psycopg.AsyncCursor[Row] | None = None
+        self.timeline = 0
+        self._stale_at = 0.0
 
     async def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement; errors come out translated.
@@ -237,9 +240,15 @@ class AsyncLine:
             if self._cursor is None:
                 self._connection = await self._address.connect_async()
                 self._cursor = self._connection.cursor()
+                self._stale_at = 0.0
+            if time.monotonic() >= self._stale_at:
+                await self._cursor.execute(statement("timeline"))
+                (row,) = await self._cursor.fetchall()
+                self.timeline = row["timeline"]
+                self._stale_at = time.monotonic() + TIMELINE_FRESH_S
             await self._cursor.execute(statement(name), values)
             return await self._cursor.fetchall()
-        except psycopg.errors.ReadOnlySqlTransaction:
+        except _STANDBY:
             await self.close()
             raise
         finally:
@@ -305,19 +314,24 @@ class Database:
         return Database(self.dsn, server="the database", prepare=self._prepare).open()
 
     @contextmanager
+    def _lent(self) -> Iterator[psycopg.Connection[Row]]:
+        with translated(self.server), self._pool.connection() as connection:
+            try:
+                yield connection
+            except _STANDBY:
+                connection.close()
+                raise
+
+    @contextmanager
     def connection(self) -> Iterator[Statements]:
         """Give a connection in which each statement commits by itself."""
-        with translated(self.server), self._pool.connection() as connection:
+        with self._lent() as connection:
             yield Statements(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Statements]:
         """Give a connection in a transaction: all of the block happens, or nothing."""
-        with (
-            translated(self.server),
-            self._pool.connection() as connection,
-            connection.transaction(),
-        ):
+        with self._lent() as connection, connection.transaction():
             yield Statements(connection)
 
     def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
@@ -362,14 +376,6 @@ class Database:
         """Return the first column of the first row, None if there is none."""
         with self.connection() as statements:
             return statements.value(name, **values)
-
-
-def array(values: Iterable[int | str]) -> str:
-    """Return numbers or ids as the text of an array, for a parameter with a cast.
-
-    psycopg would look at each element to find out what they are.
-    """
-    return "{" + ",".join(map(str, values)) + "}"
 
 
 def described(dsn: str) -> str:

@@ -19,12 +19,13 @@ from taskq.database import Database, Line, Statements
 from taskq.exchanging import Asked, Exchanges, asked, run, told_as_transport
 from taskq.front.address import FrontAddress
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.protocol import Ack, Answer, Beat, BeatAnswer, Hello, Request, Welcome
+from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
 
 if TYPE_CHECKING:
     from taskq.front.beside import Beside
 
 LEASE_S: Final = 120.0
+NOTHING: Final = Answer()
 
 
 class DirectTransport:
@@ -51,6 +52,9 @@ class DirectTransport:
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
+        self._hello: Hello | None = None
+        # The timeline of the server that knows the session, by the line that has asked it.
+        self._known_on: dict[Line, int] = {}
         self._exchanges = Exchanges()
         self._front: Beside | None = None
         if front is not None:
@@ -60,20 +64,10 @@ class DirectTransport:
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
+        self._hello = hello
         with _connected(self._exchange_line) as statements:
-            session = statements.value(
-                "open_session",
-                path=hello.campaign,
-                key=hello.key,
-                lease_s=self._lease_s,
-                agent=hello.name,
-                host=hello.host,
-                site=hello.site,
-                pid=hello.pid,
-                slots=hello.slots,
-                release=hello.release,
-                offers=list(hello.offers),
-            )
+            session = self._presented(statements, hello)
+            self._known_on[self._exchange_line] = self._exchange_line.timeline
             heartbeat_s = self._lease_s / 4
             if self._front is not None:  # a task of the pool must be named well before its deadline
                 (front,) = statements.rows("front")
@@ -81,11 +75,46 @@ class DirectTransport:
         self._path, self._offers = hello.campaign, hello.offers
         return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
 
+    def _presented(self, statements: Statements, hello: Hello) -> int:
+        """Return the session that this hello has opened, or opens now."""
+        session: int = statements.value(
+            "open_session",
+            path=hello.campaign,
+            key=hello.key,
+            lease_s=self._lease_s,
+            agent=hello.name,
+            host=hello.host,
+            site=hello.site,
+            pid=hello.pid,
+            slots=hello.slots,
+            release=hello.release,
+            offers=list(hello.offers),
+        )
+        return session
+
+    @contextmanager
+    def _in_session(self, line: Line, session: int) -> Iterator[Statements]:
+        """Give the line's connection; raise `SessionLost` if the server does not know the session.
+
+        A standby that has taken over may not, and may have given its number to another one. It
+        still knows the key of one that was not lost.
+        """
+        with _connected(line) as statements:
+            if self._known_on.get(line) != line.timeline and self._hello is not None:
+                found = self._presented(statements, self._hello)
+                if found != session:
+                    statements.value("end_session", session=found)
+                    raise SessionLost(
+                        "another server has taken over, which does not know the session"
+                    )
+                self._known_on[line] = line.timeline
+            yield statements
+
     def beat(self, beat: Beat) -> BeatAnswer:
         """Keep the session alive."""
-        with _connected(self._beat_line) as statements:
+        with self._in_session(self._beat_line, beat.session) as statements:
             row = statements.row("beat", beats=f"[{beats.encoded(beat)}]")
-        answer = beats.outcome(row)
+        answer = beats.outcome(row, self._beat_line.timeline)
         if isinstance(answer, SessionLost):
             raise answer
         return answer
@@ -116,17 +145,18 @@ class DirectTransport:
             if popped is None:
                 raise
             return popped  # without verdicts: the reports come again
-        return answer if answer.tasks else self._popped(exchange, front, answer.acks) or answer
+        return answer if answer.tasks else self._popped(exchange, front, answer) or answer
 
     def _exchanged(self, exchange: Asked) -> Answer:
         steps = self._exchanges.steps([exchange])
-        with _connected(self._exchange_line) as statements:
+        with self._in_session(self._exchange_line, exchange.session) as statements:
             (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
         if isinstance(answer, SessionLost):
             raise answer
+        answer.timeline = self._exchange_line.timeline
         return answer
 
-    def _popped(self, exchange: Asked, front: Beside, acks: tuple[Ack, ...] = ()) -> Answer | None:
+    def _popped(self, exchange: Asked, front: Beside, told: Answer = NOTHING) -> Answer | None:
         """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
         if not tasks:
@@ -143,7 +173,7 @@ class DirectTransport:
             campaign = self._exchanges.describe(tasks[0], rows[0])
         for task in tasks:  # leased before the campaign was changed, perhaps
             task.revision = campaign.revision
-        return Answer(acks, tuple(tasks), (campaign,))
+        return Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
 
     def break_off(self, request: Request) -> None:
         """Do nothing: the database keeps no claim waiting."""

@@ -85,6 +85,8 @@ class Gatherer(Closing):
         self._speaking: set[int] = set()
         self._rounds: set[asyncio.Task[None]] = set()
         self._late: asyncio.TimerHandle | None = None
+        #: The highest of the servers that have answered; see `Line`.
+        self.timeline = 0
 
     async def close(self) -> None:
         """Finish what was asked and close the connections."""
@@ -200,7 +202,7 @@ class Gatherer(Closing):
     async def _round(self, line: AsyncLine, gathered: list[Submitted]) -> None:
         """Exchange for some on a connection, and go on with what waits."""
         try:
-            await self._answer(line, gathered, {})
+            await self._answer(line, gathered, {}, set())
         except BaseException as error:
             # Whatever it is, nobody waits for an answer that will not come.
             _fail(gathered, TransportFailed(f"the exchange was broken off: {error!r}"))
@@ -212,9 +214,17 @@ class Gatherer(Closing):
                 # After those who have just been answered have said what they want next.
                 asyncio.get_running_loop().call_soon(self._go, False)
 
-    async def _answer(self, line: AsyncLine, gathered: list[Submitted], verdicts: Verdicts) -> None:
+    async def _answer(
+        self,
+        line: AsyncLine,
+        gathered: list[Submitted],
+        verdicts: Verdicts,
+        timelines: set[int],
+    ) -> None:
+        """Exchange for some. timelines: of the servers that have given the verdicts."""
         try:
-            answers = await self._exchanged(line, [one.asked for one in gathered], verdicts)
+            exchanges = [one.asked for one in gathered]
+            answers = await self._exchanged(line, exchanges, verdicts, timelines)
         except TransportFailed as error:
             _fail(gathered, error)
             return
@@ -228,20 +238,26 @@ class Gatherer(Closing):
             # One of them is at fault; the others' may be repeated, and keep their verdicts.
             half = len(gathered) // 2
             for some in (gathered[:half], gathered[half:]):
-                await self._answer(line, some, verdicts)
+                await self._answer(line, some, verdicts, timelines)
             return
+        timeline = min(timelines, default=0)
         for one, answer in zip(gathered, answers, strict=True):
+            if isinstance(answer, Answer):
+                answer.timeline = timeline
             one.settle(answer)
 
     async def _exchanged(
-        self, line: AsyncLine, exchanges: list[Asked], verdicts: Verdicts
+        self, line: AsyncLine, exchanges: list[Asked], verdicts: Verdicts, timelines: set[int]
     ) -> list[Answer | SessionLost]:
         steps = self._exchanges.steps(exchanges, verdicts)
         with told_as_transport():
             try:
                 query = next(steps)
                 while True:
-                    query = steps.send(await line.rows(query.name, **query.values))
+                    rows = await line.rows(query.name, **query.values)
+                    timelines.add(line.timeline)
+                    self.timeline = max(self.timeline, line.timeline)
+                    query = steps.send(rows)
             except StopIteration as end:
                 answers: list[Answer | SessionLost] = end.value
                 return answers

@@ -51,7 +51,8 @@ class Entry:
 class MemoryQueue:
     """One campaign. `trouble` is asked at each call by its name, and may name a misfortune.
 
-    given_away: fences of attempts that a beat has handed to somebody else.
+    given_away: fences of attempts that a beat has handed to somebody else. timeline: of the server
+    that it is; see `lose`.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class MemoryQueue:
         self.verdicts: Counter[str] = Counter()
         self.given_away: list[Held] = []
         self.heartbeat_s = heartbeat_s
+        self.timeline = 1
         self._waiting = deque(self.tasks)
         self._working: dict[str, list[Entry]] = {}
         self._lock = threading.Lock()
@@ -131,6 +133,14 @@ class MemoryQueue:
             self.tasks[task].final = True
             self._leave(self.tasks[task])
 
+    def lose(self, task: int, session: int = 1) -> None:
+        """Be another server from now on, which has not received the last report on a task."""
+        with self._lock:
+            self.timeline += 1
+            entry = self.tasks[task]
+            entry.final, entry.session, entry.lease = False, session, entry.accepted.pop().lease
+            self._working.setdefault(entry.lease, []).append(entry)
+
     def counts(self) -> Counter[str]:
         """Return how many tasks have ended how; the rest is `open`."""
         return Counter(
@@ -159,7 +169,8 @@ class MemoryQueue:
         acks = tuple(self._settle(report) for report in request.reports)
         tasks = self._claim(request) if request.want else ()
         unfinished = None if tasks else sum(not entry.final for entry in self.tasks.values())
-        return Answer(acks, tasks, (self.campaign,) if tasks else (), unfinished)
+        campaigns = (self.campaign,) if tasks else ()
+        return Answer(acks, tasks, campaigns, unfinished, timeline=self.timeline)
 
     def _settle(self, report: Report) -> Ack:
         entry = self.tasks.get(report.task)
@@ -206,6 +217,7 @@ class MemoryQueue:
             for entry in list(entries):
                 held = Held(1, entry.task, lease)
                 mine = entry.session == beat.session and lease <= beat.drawn
+                mine = mine and beat.timeline in (0, self.timeline)
                 if mine and lease not in beat.pending and held not in named:
                     self.given_away.append(held)
                     self._free(entry)
@@ -214,7 +226,7 @@ class MemoryQueue:
             for held in beat.held
             if (entry := self.tasks[held.task]).lease != held.lease or entry.session != beat.session
         ]
-        return BeatAnswer(tuple(stop))
+        return BeatAnswer(tuple(stop), timeline=self.timeline)
 
     def _end(self, session: int) -> None:
         self.opened.discard(session)

@@ -116,6 +116,7 @@ class AgentCore:
             held=self._hand.held(),
             pending=() if claim is None else (claim.lease,),
             drawn=self._newest_lease,
+            timeline=self._delivery.timeline,
         )
 
     def due(self) -> float:
@@ -150,7 +151,8 @@ class AgentCore:
         claim, parked = self._queue.claim(), self._queue.was_parked(self._now)
         call = self._queue.call
         self._call_answered()
-        self._delivery.answered(event.answer.acks)
+        self._delivery.answered(event.answer.acks, event.answer.timeline, self._now)
+        self._delivery.heard(event.answer.timeline, self._now)
         if isinstance(call, ev.SendExchange) and len(event.answer.acks) < len(call.request.reports):
             # The database is away, and a gateway gave tasks out of what it has leased ahead.
             self._reports_at = self._now + _LATER_S * (0.5 + self._uniform())
@@ -200,6 +202,7 @@ class AgentCore:
     def _heard(self, event: ev.Heard) -> None:
         if event.session == self._queue.session:
             self._queue.renewed(self._now)
+            self._delivery.heard(event.timeline, self._now)
             self._obey(event.orders)
 
     def _obey(self, orders: Orders) -> None:

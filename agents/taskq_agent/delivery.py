@@ -6,6 +6,9 @@ is refused by itself goes a substitute, which says just that and certainly can b
 is refused too, the report is given up: its attempt is not held any more, and the task goes to
 somebody else.
 
+What was accepted is kept in mind for a minute, and said again if another server has taken over
+since; see `recent`.
+
 Nothing leaves the spool before the queue has answered an exchange again. One that refuses whatever
 it is told, since rights were taken away or its functions are of another release, costs no result.
 """
@@ -16,12 +19,13 @@ import logging
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from taskq_agent.errors import Refused
-from taskq_agent.events import ForgetReports
+from taskq_agent.events import ForgetReports, SpoolReport
 from taskq_agent.hand import Hand
 from taskq_agent.journal import Journal
 from taskq_agent.outbox import Outbox
-from taskq_agent.protocol import Ack, Held, Report, Request
-from taskq_agent.reports import fence, refused_report
+from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
+from taskq_agent.recent import Recent
+from taskq_agent.reports import fence, line, refused_report
 
 
 class Delivery:
@@ -34,6 +38,12 @@ class Delivery:
         # To be sent one at a time, each with its substitute once it was refused by itself.
         self._suspects: Dict[Held, Optional[Report]] = {}
         self._given_up: List[Held] = []
+        self._recent = Recent()
+
+    @property
+    def timeline(self) -> int:
+        """The highest timeline of a server that was heard of; 0: none yet."""
+        return self._recent.timeline
 
     def is_searching(self) -> bool:
         """Tell whether it is still to be found out which report the queue refuses."""
@@ -50,17 +60,29 @@ class Delivery:
         held, substitute = next(iter(self._suspects.items()))
         return (substitute or self._hand.reports[held][0],)
 
-    def answered(self, acks: Iterable[Ack]) -> None:
-        """Take in the verdicts of an exchange."""
+    def heard(self, timeline: int, now: float) -> None:
+        """Take in the timeline of an answer, 0 if it is not known."""
+        again = self._recent.heard(timeline, now) if timeline else []
+        for report, size in again:
+            self._hand.reports[fence(report)] = report, size
+            self._out.add(SpoolReport(fence(report), line(report)))
+        if again:
+            text = "another server has taken over: %d reports are sent again"
+            self._out.say(logging.WARNING, text, len(again))
+
+    def answered(self, acks: Iterable[Ack], timeline: int, now: float) -> None:
+        """Take in the verdicts of an exchange, by a server of this timeline."""
         forgotten, self._given_up = self._given_up, []
         for held in forgotten:
             self._journal.dropped()
             self._out.say(logging.ERROR, "the report on task %d is dropped", held.task)
         for ack in acks:
             held = fence(ack)
-            report, _ = self._hand.reports.pop(held, (None, 0))
+            report, size = self._hand.reports.pop(held, (None, 0))
             if report is None:
                 continue
+            if ack.verdict in (ACCEPTED, DUPLICATE) and not self._suspects.get(held):
+                self._recent.keep(report, size, timeline, now)
             forgotten.append(held)
             self._journal.settled(ack)
             if self._suspects.pop(held, None) and held not in self._hand.inherited:

@@ -46,10 +46,11 @@ class BeatFailed:
 
 @dataclass(frozen=True)
 class Heard:
-    """A beat of this session was answered, with these orders."""
+    """A beat of this session was answered, with these orders, by a server of this timeline."""
 
     session: int
     orders: Orders
+    timeline: int = 0
 
 
 @dataclass(frozen=True)

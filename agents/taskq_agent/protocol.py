@@ -200,6 +200,9 @@ class Answer:
     campaigns: one entry for each campaign that `tasks` mentions.
     unfinished: when nothing was claimed, the tasks still waiting, delayed or working in
     what the agent serves; zero means that it can go home.
+    timeline: of the server that has given the verdicts; it rises when a standby takes over, which
+    may not know the last of what the server before it had acknowledged. 0: not known. Answers that
+    say the same are equal, whoever gives them.
     """
 
     acks: Tuple[Ack, ...] = ()
@@ -207,6 +210,7 @@ class Answer:
     campaigns: Tuple[Campaign, ...] = ()
     unfinished: Optional[int] = None
     orders: Orders = NO_ORDERS
+    timeline: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -218,20 +222,24 @@ class Beat:
     belongs to the session, whose lease is not younger than this one and that is named by
     neither `held` nor `pending`, is handed to somebody else. Of younger leases a beat says
     nothing: their claims may have overtaken it on the way.
+    timeline: the newest that the agent has heard of; 0: none. A server of another one hands nothing
+    on: it may not know what the agent is done with.
     """
 
     session: int
     held: Tuple[Held, ...] = ()
     pending: Tuple[str, ...] = ()
     drawn: str = ""
+    timeline: int = 0
 
 
 @dataclass(frozen=True)
 class BeatAnswer:
-    """Attempts whose lease is void: the agent stops working on them."""
+    """Attempts whose lease is void: the agent stops working on them. timeline: as for `Answer`."""
 
     stop: Tuple[Held, ...] = ()
     orders: Orders = NO_ORDERS
+    timeline: int = field(default=0, compare=False)
 
 
 def new_lease(now_ns: Optional[int] = None) -> str:

@@ -1,9 +1,10 @@
 -- beat(beats): many sessions live on; squares what each of them holds. See heartbeat(), which is
 -- this for one.
 --
--- beats: JSON array of {"session", "held", "pending", "drawn"}, each session once.
+-- beats: JSON array of {"session", "held", "pending", "drawn", "timeline"}, each session once.
 --     held: array of [campaign, task, lease], all attempts that the agent has in hand; null: only
 --         live on. pending: array of lease ids of claims whose answer the agent still waits for.
+--     timeline: the newest timeline() that the agent has heard of; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it wrote this down, or null; its
 --         lease ids rise.
 -- Result: a row for each session that is to be told something: that it has ended; that its agent
@@ -15,7 +16,9 @@
 -- An attempt that is the session's, is in neither list, and whose lease is not younger than `drawn`
 -- was claimed by an answer that got lost and will not be asked for again. It goes back to waiting and
 -- does not count as an attempt. Of younger leases the beat says nothing: their claims may have
--- overtaken it on the way.
+-- overtaken it on the way. Nor does it say anything of attempts that it does not name if the agent has
+-- not heard of this server's timeline: a standby that took over may have lost the agent's last
+-- reports, and they come again.
 --
 -- Locks: the sessions' rows, in their order; the rows of tasks that go back, none that somebody else
 -- has locked. So two calls about the same sessions wait for each other and never in a circle.
@@ -37,9 +40,12 @@ set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_timeline constant bigint := taskq.timeline();
     -- One element for each session; drawn is null where nothing is said about tasks.
     v_sessions bigint[];
     v_drawn uuid[];
+    -- Sessions whose agents know another server than this one.
+    v_elsewhere bigint[];
     -- One for each attempt in hand, and one for each claim that waits.
     v_holders bigint[];
     v_campaigns bigint[];
@@ -54,8 +60,10 @@ declare
 begin
     begin
         select array_agg((b ->> 'session')::bigint),
-               array_agg(case when b -> 'held' <> 'null' then (b ->> 'drawn')::uuid end)
-          into v_sessions, v_drawn
+               array_agg(case when b -> 'held' <> 'null' then (b ->> 'drawn')::uuid end),
+               array_agg((b ->> 'session')::bigint)
+                   filter (where (b ->> 'timeline')::bigint not in (0, v_timeline))
+          into v_sessions, v_drawn, v_elsewhere
           from jsonb_array_elements(p_beats) b;
         select array_agg((b ->> 'session')::bigint), array_agg((h ->> 0)::bigint),
                array_agg((h ->> 1)::bigint), array_agg((h ->> 2)::uuid)
@@ -129,7 +137,7 @@ begin
               order by t.campaign_id, t.task_id
                 for no key update skip locked
          ) t
-         where b.session_id <> all (v_ended)
+         where b.session_id <> all (v_ended || v_elsewhere)
     ), moved as (
         update taskq.task t
            set status = taskq.status_after(t.campaign_id, 'waiting'),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from taskq.database import Database, array
+from taskq.database import Database
 from taskq.errors import Conflict
 from taskq.exchanging import Fence, fence_arrays
 from taskq.front.address import FrontAddress
@@ -18,6 +18,7 @@ from taskq.front.errors import FrontDown
 from taskq.front.keys import Keys
 from taskq.front.link import Link
 from taskq.front.lists import Lists
+from taskq.statements import array
 
 LOOK_S: Final = 0.1
 #: Nobody's claim waits for it.

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import chain
 from typing import Final
 
-from taskq.database import Row, array
+from taskq.database import Row
 from taskq.exchanging import Fence, fence_arrays
 from taskq.front.errors import FrontDown
 from taskq.front.lists import Lists, parts
 from taskq.front.stocks import Stocks
+from taskq.statements import array
 
 #: Runs a statement.
 Rows = Callable[..., Awaitable[list[Row]]]

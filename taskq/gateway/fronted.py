@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -24,7 +24,7 @@ from taskq.gateway.handed_out import HandedOut
 from taskq.gateway.lines import Lines
 from taskq.gathering import Gatherer, Submitted
 from taskq_agent.errors import TransportFailed
-from taskq_agent.protocol import Ack, Answer, Campaign, Task
+from taskq_agent.protocol import Answer, Campaign, Task
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 #: large statement they cost less than they would apart from it.
 CROWDED: Final = 16
 Tell: TypeAlias = Callable[[Answer | Exception], None]
-#: What became of the reports: their verdicts, or why there are none.
-Reported: TypeAlias = Sequence[Ack] | TransportFailed
+#: What became of the reports: an answer with their verdicts, or why there are none.
+Reported: TypeAlias = Answer | TransportFailed
+_NOTHING: Final = Answer()
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class Fronted:
             return self._gatherer.submit(asked, tell)
         submitted = Submitted(asked, tell)
         if not asked.reports:
-            if not self._pops(submitted, ()):
+            if not self._pops(submitted, _NOTHING):
                 return self._gatherer.submit(asked, tell)
         elif self._gatherer.under_way >= CROWDED or not self.pool.stocked(asked.serving):
             submitted = _Whole(asked, tell, None, self)
@@ -107,15 +108,13 @@ class Fronted:
             isinstance(outcome, Answer)
             and not outcome.tasks
             and self.pool.stocked(submitted.asked.serving)
-            and self._pops(submitted, outcome.acks, otherwise=outcome)
+            and self._pops(submitted, outcome, otherwise=outcome)
         ):
             return  # all that waits is leased ahead
         submitted.settle(outcome)
 
     def _reported(self, submitted: Submitted, outcome: Answer | Exception) -> None:
-        if isinstance(outcome, Answer):
-            self._claim(submitted, outcome.acks)
-        elif isinstance(outcome, TransportFailed):
+        if isinstance(outcome, (Answer, TransportFailed)):
             self._claim(submitted, outcome)
         else:
             submitted.settle(outcome)
@@ -163,8 +162,9 @@ class Fronted:
         for task in tasks:
             task.revision = campaign.revision  # leased before the campaign was changed, perhaps
         self._handed_out.note(submitted.asked.session, tasks)
-        acks = () if isinstance(reported, TransportFailed) else tuple(reported)
-        submitted.settle(Answer(acks, tuple(tasks), (campaign,)))
+        told = _NOTHING if isinstance(reported, TransportFailed) else reported
+        answer = Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
+        submitted.settle(answer)
 
     async def _describe(self, campaign: int) -> None:
         """Learn what the tasks of a campaign share, and go on with who waits for that."""
@@ -197,9 +197,9 @@ class Fronted:
             submitted.part = self._gatherer.submit(claim, partial(_claimed, submitted, reported))
 
 
-def _claimed(submitted: Submitted, acks: Sequence[Ack], outcome: Answer | Exception) -> None:
-    if isinstance(outcome, Answer):
-        outcome.acks = tuple(acks)
-    elif acks and isinstance(outcome, TransportFailed):
-        outcome = Answer(tuple(acks))  # the reports have their verdicts; claim again
+def _claimed(submitted: Submitted, reported: Answer, outcome: Answer | Exception) -> None:
+    if reported.acks and isinstance(outcome, Answer):
+        outcome.acks, outcome.timeline = reported.acks, reported.timeline
+    elif reported.acks and isinstance(outcome, TransportFailed):
+        outcome = reported  # the reports have their verdicts; claim again
     submitted.settle(outcome)

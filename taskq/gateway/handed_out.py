@@ -17,11 +17,11 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Final
 
-from taskq.database import array
 from taskq.errors import TaskqError
 from taskq.exchanging import Fence, fence_arrays
 from taskq.gateway.errors import Busy
 from taskq.gateway.lines import Lines
+from taskq.statements import array
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)

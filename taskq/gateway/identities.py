@@ -3,13 +3,15 @@
 What is remembered is only which session a token names, and that never changes. Whether the session
 still lives is asked by each statement that uses it, in the database: to revoke a token ends its
 sessions, so nothing remembered here can outlive a revocation. A manager's token is no session, so
-that one is looked up anew after some seconds.
+that one is looked up anew after some seconds. A standby that has taken over may not know a session,
+and give its number to another one: then all is forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -62,18 +64,29 @@ Identity: TypeAlias = Agent | Manager
 
 
 class Identities:
-    """The tokens that this gateway has seen. Keyed by the whole token, never by a part of it."""
+    """The tokens that this gateway has seen. Keyed by the whole token, never by a part of it.
 
-    def __init__(self, lines: Lines) -> None:
+    timeline: returns the highest of the servers that have answered; see `Line`.
+    """
+
+    def __init__(self, lines: Lines, timeline: Callable[[], int]) -> None:
         self._lines = lines
+        self._timeline = timeline
+        self._known_on = 0
         self._known: dict[str, Identity] = {}
         self._asked: dict[str, asyncio.Future[Identity]] = {}
         self._asking: asyncio.Task[None] | None = None
 
     def agent(self, token: str) -> Agent | None:
         """Return the agent that a token is remembered for."""
-        known = self._known.get(token)
+        known = self._remembered(token)
         return known if isinstance(known, Agent) else None
+
+    def _remembered(self, token: str) -> Identity | None:
+        if self._known_on != self._timeline():
+            self._known_on = self._timeline()
+            self._known.clear()
+        return self._known.get(token)
 
     def remember(self, token: str, identity: Identity) -> None:
         """Know whose token it is."""
@@ -91,7 +104,7 @@ class Identities:
 
         Raise `Unauthorized` if nobody's, `SessionLost` if its session has ended.
         """
-        known = None if anew else self._known.get(token)
+        known = None if anew else self._remembered(token)
         if known is not None and not (
             isinstance(known, Manager) and time.monotonic() > known.known_at + MANAGER_FRESH_S
         ):

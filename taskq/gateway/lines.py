@@ -19,6 +19,8 @@ class Lines:
         self._free = [database.async_line() for _ in range(most)]
         self._turns = asyncio.Semaphore(most)
         self._waiting = 0
+        #: The highest of the servers that have answered; see `Line`.
+        self.timeline = 0
 
     async def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement; raise `Busy` if too many wait already."""
@@ -31,6 +33,7 @@ class Lines:
                 try:
                     return await line.rows(name, **values)
                 finally:
+                    self.timeline = max(self.timeline, line.timeline)
                     self._free.append(line)
         finally:
             self._waiting -= 1

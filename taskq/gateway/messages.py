@@ -106,6 +106,7 @@ class Beat(Struct):
     held: Annotated[tuple[Held, ...], Meta(max_length=_MAX_HELD)] = ()
     pending: Annotated[tuple[Lease, ...], Meta(max_length=100)] = ()
     drawn: MaybeLease = ""
+    timeline: Id = 0
 
 
 class State(Struct):

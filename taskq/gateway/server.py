@@ -20,7 +20,7 @@ import uvloop
 
 from taskq.blob_store import BlobStore
 from taskq.client import Client
-from taskq.database import Database, load_statements
+from taskq.database import Database
 from taskq.errors import TaskqError, Unavailable
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
@@ -30,6 +30,7 @@ from taskq.gateway.service import Service, Settings
 from taskq.gateway.shortcut import AgentConnection
 from taskq.gateway.tls import Certificate
 from taskq.keeper import keeping
+from taskq.statements import load_statements
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0

@@ -76,7 +76,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics.Metrics()
         self.lines = Lines(database, OTHER_LINES)
-        self.identities = Identities(self.lines)
+        self.identities = Identities(self.lines, self.timeline)
         self.draining = False
         #: Large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
@@ -112,6 +112,10 @@ class Service:
         """Hand out no more tasks, let those go who wait for some, and send all elsewhere."""
         self.draining = True
         self._waker.drain()
+
+    def timeline(self) -> int:
+        """Return the highest timeline of the servers that have answered; see `Line`."""
+        return max(self._gatherer.timeline, self._beats.timeline, self.lines.timeline)
 
     def retry_after_s(self) -> float:
         """Return for how long a client should stay away."""
@@ -253,7 +257,7 @@ class Service:
         Who waits lives: this is a beat as well, so that an idle agent needs no second connection
         for beats. What the beat is told, ends the wait.
         """
-        acks = answer.acks
+        acks, timeline = answer.acks, answer.timeline
         message.reports = ()
         beat = asyncio.create_task(self._beats.beat(Beat(agent.session)))
         turns = asyncio.create_task(self._turns(agent, message, answer))
@@ -266,12 +270,14 @@ class Service:
                 answer = turns.result()
             else:
                 answer = replace(answer, orders=beat.result().orders)
+            if not acks:
+                timeline = max(answer.timeline, _timeline_of(beat))
         finally:
             self.metrics.waiting -= 1
             beat.cancel()
             turns.cancel()
         orders = replace(answer.orders, gateways=self.settings.gateways)
-        return replace(answer, acks=acks, orders=orders)
+        return replace(answer, acks=acks, orders=orders, timeline=timeline)
 
     async def _turns(self, agent: Agent, message: messages.Exchange, answer: Answer) -> Answer:
         """Claim whenever there may be something, until there is or the time is up."""
@@ -336,13 +342,21 @@ class Service:
             raise Busy
         self.metrics.beats += 1
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
-        answer = await self._beats.beat(Beat(agent.session, held, message.pending, message.drawn))
+        answer = await self._beats.beat(
+            Beat(agent.session, held, message.pending, message.drawn, message.timeline)
+        )
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
             )
             answer = replace(answer, orders=orders)
         return answer
+
+
+def _timeline_of(beat: asyncio.Task[BeatAnswer]) -> int:
+    """Return the timeline of the server that has answered a beat, 0 if none has yet."""
+    answered = beat.done() and not beat.cancelled() and beat.exception() is None
+    return beat.result().timeline if answered else 0
 
 
 def _is_told_to_go(beat: asyncio.Task[BeatAnswer]) -> bool:

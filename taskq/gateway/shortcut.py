@@ -78,6 +78,7 @@ class AgentConnection(Connection):
     _shown = b""
     _credential = b""
     _agent: Agent | None = None
+    _timeline = 0
     _lease = ""
 
     def on_headers_complete(self) -> None:
@@ -148,7 +149,8 @@ class AgentConnection(Connection):
     def _begin(self, call: _Call) -> None:
         try:
             service = self.service
-            agent = self._agent if self._shown == self._credential else None
+            known = self._shown == self._credential and self._timeline == service.timeline()
+            agent = self._agent if known else None
             if agent is None:
                 self._spawn(call, self._slowly(call, self._shown))
                 return
@@ -182,10 +184,12 @@ class AgentConnection(Connection):
         self._succeed(call, message, answer, waited=True)
 
     async def _slowly(self, call: _Call, header: bytes) -> None:
+        timeline = self.service.timeline()
         agent = await self.service.agent(bearer(header.decode("latin-1")))
         message = call.read()
         # The next request here will most likely show the same token, byte for byte.
         self._credential, self._agent, self._lease = header, agent, message.lease
+        self._timeline = timeline
         answer = await self.service.exchanged(agent, message)
         await self._confirm(call, message, answer)
 

@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign
-from taskq.database import statement
+from taskq.statements import statement
 from tests.agent_double import AgentDouble, Claimed, report_of
 from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
