@@ -1,0 +1,205 @@
+"""PostgreSQL fails over: the primary dies, a standby takes over, and nothing is restarted."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.errors import Unavailable
+from tests.backstage import assert_counts_are_true
+from tests.command_line import CommandLine
+from tests.fixtures.gateways import Realm, StartGateway, opened
+from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
+from tests.gateway.site import PAYLOADS, Site
+from tests.node import Ran
+from tests.support import wait_until
+
+LEASE_S = 4.0
+LATER_S = 90.0
+SAID = ["database", "trying on", "works"]
+TASKS = 400
+TAKES_S = 0.05
+#: A task that is noted and ends when there is the file that its payload names.
+SCRIPT = 'echo "$1 $DIARY_AGENT" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
+ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{go}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Give a site without nodes."""
+    return Site(tmp_path)
+
+
+@contextmanager
+def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
+    """Start an agent beside the database."""
+    words = (
+        "--campaign",
+        path,
+        "--slots",
+        slots,
+        "--ahead",
+        0,
+        "--until-empty",
+        "--lease",
+        LEASE_S,
+    )
+    line = CommandLine(dsn)
+    line.environment = {**line.environment, "DIARY_AGENT": "beside"}
+    with line.process("agent", "run", *words, "--path", PAYLOADS, "--output", "json") as agent:
+        yield agent
+
+
+@contextmanager
+def upkeep(dsn: str) -> Iterator[None]:
+    """Have a keeper expire what it may; it must outlive the failover."""
+    with CommandLine(dsn).process("keeper", "--quiet") as keeper:
+        yield
+        assert keeper.poll() is None
+        keeper.terminate()
+        keeper.communicate()
+
+
+class Submitter(threading.Thread):
+    """Submits one task after the other, each until it is acknowledged, for as long as it shall."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        super().__init__()
+        self._campaign = campaign
+        self.submitted: list[int] = []
+        self.over = False
+
+    def run(self) -> None:
+        """Submit."""
+        while not self.over:
+            number = TASKS + len(self.submitted)
+            try:
+                self._campaign.submit({"n": number}, key=str(number))
+            except Unavailable:
+                continue
+            self.submitted.append(number)
+
+
+def assert_sound(dsn: str, campaign: Campaign, tasks: int) -> None:
+    """Each task ended exactly once, and the counts are true."""
+    status = campaign.status()
+    assert (status.done, status.unfinished, status.failed) == (tasks, 0, 0)
+    assert sorted(one.payload["n"] for one in campaign.results()) == list(range(tasks))
+    with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as behind:
+        assert_counts_are_true(behind, campaign.path)
+
+
+def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
+    pair: Pair,  # noqa: F811  # the fixture
+    start_gateway: StartGateway,
+    site: Site,
+) -> None:
+    """Nor does a lease expire, though all were silent for longer than that."""
+    pair.make_synchronous()
+    gateway = start_gateway(*site.certificate, "--lease", LEASE_S, on=pair.dsn, expected=SAID)
+    with opened(pair.dsn) as queue, upkeep(pair.dsn), ExitStack() as stack:
+        place = Realm(queue, gateway)
+        handler = Handler("python", target="unhurried:run")
+        campaign = queue.create_campaign(
+            CampaignSpec(f"{place.path}/c", handler=handler, params=site.params(takes_s=TAKES_S))
+        )
+        campaign.seed({"n": n} for n in range(TASKS))
+        options = {"ca": site.ca, "path": PAYLOADS, "until_empty": True}
+        node = site.node(place.site)
+        agents = [
+            stack.enter_context(node.at_work(gateway.url, spool="spool", **options)),
+            stack.enter_context(beside(pair.dsn, place.path, 1)),
+        ]
+        submitter = Submitter(campaign)
+        submitter.start()
+        wait_until(lambda: site.executions().total() > TASKS / 8, timeout_s=LATER_S)
+        pair.kill_primary()
+        down_at, known = time.monotonic(), len(submitter.submitted)
+        wait_until(lambda: time.monotonic() > down_at + 1.5 * LEASE_S, timeout_s=LATER_S)
+        pair.promote()
+        wait_until(lambda: len(submitter.submitted) > known, timeout_s=LATER_S)
+        submitter.over = True
+        submitter.join()
+
+        ran = [Ran(agent) for agent in agents]
+        assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
+        tasks = TASKS + len(submitter.submitted)
+        assert_sound(pair.dsn, campaign, tasks)
+        assert campaign.status().losses == 0
+        assert site.executions() == dict.fromkeys(range(tasks), 1)
+        assert sum(agent.summary["superseded"] for agent in ran) == 0
+        assert queue.agents() == []
+
+
+def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
+    pair: Pair,  # noqa: F811  # the fixture
+    start_gateway: StartGateway,
+    site: Site,
+    tmp_path: Path,
+) -> None:
+    """What had been claimed before is not done again; what was claimed in the last moment is.
+
+    Agents of which the standby has never heard present themselves to it.
+    """
+    gateway = start_gateway(*site.certificate, "--lease", LEASE_S, on=pair.dsn, expected=SAID)
+    soon, later = tmp_path / "soon", tmp_path / "later"
+    with opened(pair.dsn) as queue, upkeep(pair.dsn), ExitStack() as stack:
+        place = Realm(queue, gateway)
+        campaign = queue.create_campaign(
+            CampaignSpec(
+                f"{place.path}/c", handler=Handler("command", argv=ARGV), params=site.params()
+            )
+        )
+        campaign.seed({"n": n, "go": str(soon if n < 4 else later)} for n in range(10))
+
+        def hire(slots: int) -> list[subprocess.Popen[str]]:
+            node = site.node(place.site)
+            options = {"ca": site.ca, "until_empty": True, "slots": slots, "ahead": 0}
+            return [
+                stack.enter_context(node.at_work(gateway.url, **options)),
+                stack.enter_context(beside(pair.dsn, place.path, slots)),
+            ]
+
+        agents = hire(slots=2)
+        wait_until(lambda: len(site.executions()) == 4, timeout_s=LATER_S)
+        pair.cut()
+        soon.touch()
+        wait_until(lambda: campaign.status().done == 4, timeout_s=LATER_S)
+        agents += hire(slots=1)
+        wait_until(lambda: len(site.executions()) == 10, timeout_s=LATER_S)
+        wait_until(lambda: len(queue.agents()) == 4, timeout_s=LATER_S)
+
+        pair.kill_primary()
+        standing = "select count(*) from taskq.task where status = '{}'"
+        assert pair.seen_by_standby(standing.format("working")) == 4
+        assert pair.seen_by_standby(standing.format("done")) == 0
+        pair.promote()
+        wait_until(lambda: done(queue, campaign) == 4, timeout_s=LATER_S)
+        later.touch()
+
+        ran = [Ran(agent) for agent in agents]
+        assert [agent.code for agent in ran] == [0] * 4, [agent.err for agent in ran]
+        assert_sound(pair.dsn, campaign, 10)
+        executed = site.executions()
+        assert [executed[n] for n in range(4)] == [1] * 4
+        assert max(executed.values()) <= 2
+        assert all("another server has taken over" in agent.err for agent in ran[:2])
+        assert all("the session was lost" in agent.err for agent in ran[2:])
+        assert campaign.status().losses == 0
+
+
+def done(queue: Client, campaign: Campaign) -> int:
+    """Return how many tasks are done, 0 while no server tells."""
+    try:
+        return queue.campaign(campaign.path).status().done
+    except Unavailable:
+        return 0
