@@ -120,6 +120,7 @@ class AgentDouble:
         *,
         pending: Iterable[str] = (),
         drawn: str | None = None,
+        timeline: int = 0,
     ) -> set[int]:
         """Send a heartbeat, as one that knows of all leases drawn; return the tasks to stop."""
         beat = {
@@ -127,6 +128,7 @@ class AgentDouble:
             "held": None if held is None else [(one.campaign, one.task, one.lease) for one in held],
             "pending": list(pending),
             "drawn": drawn or self.drawn,
+            "timeline": timeline,
         }
         with self._line.connected() as statements:
             rows = statements.rows("beat", beats=json.dumps([beat]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,7 +15,10 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
+from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.protocol import Beat, Hello, Request, new_lease
 from tests.backstage import assert_counts_are_true
 from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway, opened
@@ -126,6 +130,8 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
         down_at, known = time.monotonic(), len(submitter.submitted)
         wait_until(lambda: time.monotonic() > down_at + 1.5 * LEASE_S, timeout_s=LATER_S)
         pair.promote()
+        with psycopg.connect(pair.dsn, autocommit=True) as behind:
+            assert behind.execute("select taskq.expire()").fetchone() == (0,)
         wait_until(lambda: len(submitter.submitted) > known, timeout_s=LATER_S)
         submitter.over = True
         submitter.join()
@@ -195,6 +201,55 @@ def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
         assert all("another server has taken over" in agent.err for agent in ran[:2])
         assert all("the session was lost" in agent.err for agent in ran[2:])
         assert campaign.status().losses == 0
+
+
+def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
+    pair: Pair,  # noqa: F811  # the fixture
+    start_gateway: StartGateway,
+) -> None:
+    """A standby may give a number out again; who was lost with it presents itself anew."""
+    gateway = start_gateway(on=pair.dsn, expected=SAID)
+    with opened(pair.dsn) as queue:
+        place = Realm(queue, gateway)
+        pair.cut()
+        place.seed(2)
+        lost, transport = place.agent(), DirectTransport(queue.database)
+        welcome = transport.open(protocol_hello(place.path, "lost"))
+        assert lost.claim(1)
+        assert transport.exchange(Request(welcome.session, (), 1, new_lease())).tasks
+        pair.kill_primary()
+        pair.promote()
+        wait_until(lambda: gateway.ask("GET", "/readyz").status == 200, timeout_s=LATER_S)
+        with psycopg.connect(pair.dsn, autocommit=True) as behind:
+            behind.execute(f"alter table taskq.session alter session_id restart {lost.session}")
+        others = place.agent(), place.agent()
+        assert [one.session for one in others] == [lost.session, welcome.session]
+
+        place.seed(2)
+        assert lost.exchange(want=1, lease=lost.lease()).status == 401
+        assert lost.beat().status == 401
+        claim = Request(welcome.session, (), 1, new_lease())
+        wait_until(lambda: is_lost(lambda: transport.exchange(claim)))
+        wait_until(lambda: is_lost(lambda: transport.beat(Beat(welcome.session))))
+        assert all(len(one.claim(1)) == 1 for one in others)
+        again = transport.open(protocol_hello(place.path, "again"))
+        transport.close(again.session)
+
+
+def is_lost(call: Callable[[], object]) -> bool:
+    """Tell whether a call finds its session lost, or only its connection; nothing else will do."""
+    try:
+        call()
+    except TransportFailed:
+        return False
+    except SessionLost:
+        return True
+    raise AssertionError("it was taken for another agent")
+
+
+def protocol_hello(path: str, name: str) -> Hello:
+    """Return what an agent beside the database says first."""
+    return Hello(str(uuid.uuid4()), path, name, "node1", 1, "here", 1, "0")
 
 
 def done(queue: Client, campaign: Campaign) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.database import Database
+from taskq.database import AsyncLine, Database, Line
+from taskq.errors import Unavailable
 from taskq.keeper import Keeper
 from tests.backstage import Backstage, expire, silence, statuses, value
 from tests.fixtures.queues import Hire
@@ -75,3 +77,70 @@ def test_promotion_is_noted_once(keeper: Keeper, backstage: Backstage) -> None:
     assert value(backstage, "select taskq.serving_since()") == noted
     keeper.round()
     assert value(backstage, "select since from taskq.serving") == noted
+
+
+def test_agent_that_has_not_heard_of_this_server_is_not_taken_at_its_word(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """What its beat does not name may have been reported to the server before: that comes again."""
+    campaign.seed([{"n": 1}, {"n": 2}])
+    agent, other = hire(), hire()
+    (task,) = agent.claim(1)
+    (stranger,) = other.claim(1)
+    here = value(backstage, "select taskq.timeline()")
+    assert agent.beat([stranger], timeline=here + 1) == {stranger.task}
+    assert set(statuses(backstage).values()) == {"working"}
+    assert agent.done(task) == "accepted"
+    assert other.beat([], timeline=here) == set()
+    assert sorted(statuses(backstage).values()) == ["done", "waiting"]
+
+
+def test_connection_to_a_server_that_takes_no_writes_is_given_up(database: Database) -> None:
+    """It was the primary once; the next connection looks for the one that is."""
+    with database.connection() as statements:
+        statements.script("set default_transaction_read_only = on")
+    with pytest.raises(Unavailable, match="takes no writes now"):
+        database.value("begin_blob", digest=b"0" * 32, size=1)
+    assert database.value("begin_blob", digest=b"0" * 32, size=1) is not None
+
+
+async def told(line: Line | AsyncLine) -> int:
+    """Return the timeline that a connection knows after a statement."""
+    if isinstance(line, AsyncLine):
+        await line.rows("installation")
+    else:
+        with line.connected() as statements:
+            statements.rows("installation")
+    return line.timeline
+
+
+@pytest.mark.parametrize("kind", ["line", "async_line"])
+def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
+    database: Database, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Not for each statement; but a pooler may lead to another server at any moment."""
+
+    async def both() -> None:
+        here = value(backstage, "select taskq.timeline()")
+        line = getattr(database, kind)()
+        assert await told(line) == here
+        line.timeline = 0
+        assert await told(line) == 0
+        await closed(line)
+        assert await told(line) == here
+        monkeypatch.setattr("taskq.database.TIMELINE_FRESH_S", 0.0)
+        await closed(line)
+        await told(line)
+        line.timeline = 0
+        assert await told(line) == here
+        await closed(line)
+
+    asyncio.run(both())
+
+
+async def closed(line: Line | AsyncLine) -> None:
+    """Close a connection, which opens again when it is needed."""
+    if isinstance(line, AsyncLine):
+        await line.close()
+    else:
+        line.close()
