@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from taskq.database import Database, Row, Statements, array
+from taskq.database import Database, Row, Statements
+from taskq.statements import array
 from taskq.views import Violation
 
 #: Checks of tasks, in the order in which they are made; `counts` comes after them.

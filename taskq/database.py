@@ -23,16 +23,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from typing_extensions import Self
 
-from taskq.errors import (
-    Conflict,
-    Forbidden,
-    NotFound,
-    ServerUnsuitable,
-    TaskqError,
-    Unauthorized,
-    Unavailable,
-    UsageError,
-)
+from taskq.errors import BY_SQLSTATE, ServerUnsuitable, Unavailable, UsageError
 from taskq.passwords import check_delimited
 from taskq.statements import statement
 
@@ -45,24 +36,11 @@ TIMELINE_FRESH_S: Final = 10.0
 
 Row = dict[str, Any]
 
-
-class SessionEnded(TaskqError):
-    """The agent's session has expired or was ended (TQ410)."""
-
-
 #: What a standby says. The next connection looks for the server that takes writes.
 _STANDBY: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.ObjectNotInPrerequisiteState,
 )
-_BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
-    "TQ400": UsageError,
-    "TQ401": Unauthorized,
-    "TQ403": Forbidden,
-    "TQ404": NotFound,
-    "TQ409": Conflict,
-    "TQ410": SessionEnded,
-}
 
 
 @contextmanager
@@ -92,7 +70,7 @@ def translated(what: str) -> Iterator[None]:
         told = f"cannot reach {what}" if lost else f"{what} cannot do this now"
         raise Unavailable(f"{told}: {_first_line(error)}") from error
     except psycopg.Error as error:
-        kind = _BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
+        kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         raise kind(_first_line(error)) from error
 
 

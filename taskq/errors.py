@@ -14,6 +14,7 @@
     │   ├── SchemaMissing
     │   ├── SchemaOlder
     │   └── SchemaNewer
+    ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
     └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
 
@@ -22,6 +23,8 @@ them apart (`sysexits.h` where it has a fitting one).
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 
 class TaskqError(Exception):
@@ -106,3 +109,18 @@ class ServerUnsuitable(TaskqError):
     """The server can be reached but cannot carry taskq."""
 
     exit_code = 77
+
+
+class SessionEnded(TaskqError):
+    """The agent's session has expired or was ended (TQ410)."""
+
+
+#: The private error codes of the server-side functions.
+BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
+    "TQ400": UsageError,
+    "TQ401": Unauthorized,
+    "TQ403": Forbidden,
+    "TQ404": NotFound,
+    "TQ409": Conflict,
+    "TQ410": SessionEnded,
+}

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
-from taskq.database import Row, SessionEnded
-from taskq.errors import SchemaError, ServerUnsuitable, TaskqError, Unavailable
+from taskq.database import Row
+from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
 from taskq.statements import array
 from taskq_agent import protocol
 from taskq_agent.errors import Refused, SessionLost, TransportFailed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskq import errors
-from taskq.database import SessionEnded
+from taskq.errors import SessionEnded
 from taskq.gateway.messages import BadRequest, encode
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 

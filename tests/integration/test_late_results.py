@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from taskq.database import SessionEnded
+from taskq.errors import SessionEnded
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed, report_of

@@ -14,9 +14,9 @@ from psycopg import sql
 
 import taskq
 from taskq import roles
-from taskq.database import statement
 from taskq.errors import Conflict, NotFound, ServerUnsuitable
 from taskq.roles import ROLES
+from taskq.statements import statement
 from tests.backstage import value
 from tests.fixtures.logins import Login, Staff
 
@@ -93,6 +93,7 @@ MAY = {
     "submit": "submitter gateway",
     "task_ids": READING,
     "tasks": READING,
+    "timeline": ALL,
     "tokens": READING,
     "troubles": f"{READING} gateway",
 }

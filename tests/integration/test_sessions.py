@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, Seed
-from taskq.database import Database, SessionEnded
+from taskq.database import Database
 from taskq.direct import DirectTransport
-from taskq.errors import NotFound, UsageError
+from taskq.errors import NotFound, SessionEnded, UsageError
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import Beat, Held, Hello, Request, new_lease
 from tests.agent_double import AgentDouble

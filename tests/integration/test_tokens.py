@@ -15,8 +15,16 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.database import Database, SessionEnded
-from taskq.errors import Conflict, Forbidden, InvalidPath, NotFound, Unauthorized, UsageError
+from taskq.database import Database
+from taskq.errors import (
+    Conflict,
+    Forbidden,
+    InvalidPath,
+    NotFound,
+    SessionEnded,
+    Unauthorized,
+    UsageError,
+)
 from taskq.tokens import Tokens, hashed, session_token
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value
 from tests.support import wait_until
