@@ -10,8 +10,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client
 from taskq.campaign import RetryPolicy
-from taskq.database import Database, SessionEnded
-from taskq.errors import NotFound
+from taskq.database import Database
+from taskq.errors import NotFound, SessionEnded
 from taskq.views import Recovery
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import (
