@@ -212,3 +212,19 @@ def test_two_that_store_the_same_do_not_spoil_each_other(
     age(backstage)
     assert removed(database) == 2
     assert backstage.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 0}
+
+
+def test_no_more_is_stored_than_was_announced(queue: Client) -> None:
+    """A part that the size has no room for is refused, and any once the blob is whole."""
+    ask = queue.database.value
+    blob = ask("begin_blob", digest=b"d" * 32, size=1_048_577)
+    for part in (0, 1):
+        ask("put_blob_part", blob=blob, part=part, data=b"x")
+    for part in (-1, 2, 2**31 - 1):
+        with pytest.raises(NotFound, match=f"has no part {part}"):
+            ask("put_blob_part", blob=blob, part=part, data=b"x")
+    empty = ask("begin_blob", digest=b"e" * 32, size=1)
+    ask("put_blob_part", blob=empty, part=0, data=b"x")
+    ask("end_blob", blob=empty)
+    with pytest.raises(NotFound, match="is not being stored"):
+        ask("put_blob_part", blob=empty, part=0, data=b"y")

@@ -1,0 +1,170 @@
+"""Everything that people and programs write for taskq: right, or refused by the error agreed on."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taskq.campaign import CampaignSpec
+from taskq.campaign_file import read_campaign_file
+from taskq.errors import TaskqError, UsageError
+from taskq.front.address import FrontAddress
+from taskq.front.entries import Entry, FrontState, open_entry
+from taskq.model import Seed, check_path
+from taskq.sources import sweep
+from taskq.tags import check_offers, check_requires
+from taskq.tokens import hashed, session_token
+from taskq_cli.main import main
+from tests.spoiling import ANYTHING, TEXTS, spoiled
+
+SPEC = {
+    "path": "/a/b",
+    "description": "text",
+    "handler": {"kind": "command", "argv": ["dock", "{x}"]},
+    "retry": {"max_attempts": 3, "backoff_s": 1.0},
+    "weight": 1.0,
+    "requires": ["gpu", "mem=64"],
+    "limits": {"time_limit_s": 5.0, "max_running": 10},
+    "params": {"receptor": "r", "n": [1, {"deep": None}]},
+}
+TOML = b"""path = "/a/b"
+[handler]
+kind = "command"
+argv = ["dock", "{x}"]
+[limits]
+time_limit_s = 5.0
+[seed]
+file = "x.csv"
+sweep = ["n=1:4"]
+"""
+STATE = FrontState("queue", 3, b"s" * 32, 120.0, 0.0)
+PARSERS: list[Callable[[str], object]] = [
+    check_path,
+    FrontAddress.parsed,
+    lambda text: check_requires([text]),
+    lambda text: check_offers([text]),
+    lambda text: session_token("tqe_x", text),
+    lambda text: sweep([text]),
+    lambda text: sweep([f"n={text}"]),
+]
+ODD = st.lists(
+    st.sampled_from(
+        [
+            "/",
+            ":",
+            "=",
+            ",",
+            ".",
+            "-",
+            "1",
+            "9" * 400,
+            "e9",
+            "a",
+            "{",
+            "é",
+            "\0",
+            "\ud800",
+            " ",
+            "\n",
+        ]
+    ),
+    max_size=8,
+).map("".join)
+NOWHERE = "host=/nonexistent dbname=x"
+WORDS = st.one_of(
+    ODD.filter(lambda word: word != "-"),  # standard input
+    st.sampled_from(
+        ["--key", "--limit", "--output", "json", "--status", "--error-class", "/c", "--yes", "-1"]
+    ),
+)
+COMMANDS = ["ls", "tree", "status", "tasks", "failures", "logs", "results", "retry", "cancel"]
+
+
+@given(spoiled(SPEC))
+def test_campaign_is_right_or_refused(value: object) -> None:
+    """What is taken means the same when it is written and read again."""
+    try:
+        spec = CampaignSpec.from_json(value)
+    except UsageError:
+        return
+    assert CampaignSpec.from_json(spec.to_json()) == spec
+    json.dumps(spec.to_json(), allow_nan=False).encode()
+
+
+@given(data=st.data())
+def test_campaign_file_is_right_or_refused(data: st.DataObject) -> None:
+    """Bytes that are nearly TOML, or none; the error names the file."""
+    at = data.draw(st.integers(0, len(TOML)))
+    until = data.draw(st.integers(at, min(len(TOML), at + 40)))
+    odd = data.draw(st.binary(max_size=20) | ODD.map(lambda text: text.encode(errors="replace")))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "campaign.toml")
+        path.write_bytes(TOML[:at] + odd + TOML[until:])
+        try:
+            read_campaign_file(path)
+        except UsageError as error:
+            assert str(path) in str(error)  # noqa: PT017  # it may as well be right
+
+
+@pytest.mark.parametrize("parser", range(len(PARSERS)))
+@given(text=TEXTS | ODD)
+def test_text_is_right_or_refused(parser: int, text: str) -> None:
+    """Paths, addresses, tags, keys of a hello, sweeps."""
+    with suppress(UsageError):
+        PARSERS[parser](text)
+
+
+@given(TEXTS)
+def test_any_text_can_be_shown_as_a_token(text: str) -> None:
+    """It is just unknown."""
+    assert len(hashed(text)) == 32
+
+
+@given(st.dictionaries(TEXTS, ANYTHING, max_size=3), TEXTS, ANYTHING)
+def test_task_is_right_or_refused(payload: dict[str, Any], key: str, priority: Any) -> None:
+    """What is taken fits into a line of what is sent, and is bounded."""
+    try:
+        key, text, _ = Seed(payload, key, priority).encoded()
+    except UsageError:
+        return
+    assert len(text.encode()) <= 65_536
+    assert not set(text) & set("\n\t\0")
+    key.encode()
+
+
+@given(
+    st.binary(max_size=80)
+    | spoiled([1, 2, 3, 4, 1_700_000_000_000, "key", {"n": 1}]).map(
+        lambda value: json.dumps(value).encode()
+    ),
+    st.booleans(),
+)
+def test_entry_of_redis_is_genuine_or_nothing(body: bytes, sealed: bool) -> None:
+    """Also one that somebody who knows the secret has made of anything."""
+    tag = hmac.digest(STATE.secret, body, hashlib.sha256).hex()[:32].encode() if sealed else b""
+    entry = open_entry(tag + body, STATE)
+    assert entry is None or isinstance(entry, Entry)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(COMMANDS), st.lists(WORDS, max_size=4))
+def test_any_words_on_the_command_line_get_one_line_and_a_code(
+    command: str, words: list[str]
+) -> None:
+    """Never a traceback: the words are wrong, or there is no server to ask."""
+    environment = {"TASKQ_DSN": NOWHERE}
+    result = CliRunner().invoke(main, [command, *words], env=environment)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        assert isinstance(result.exception, TaskqError), (command, words)
+    assert result.exit_code in {1, 2, 65, 66, 69}, (command, words, result.output)
