@@ -1,7 +1,8 @@
 -- keep(holder, term_s): one round of upkeep, if the caller is the keeper, or becomes it.
 --
--- holder: drawn by the calling process. term_s: seconds for which it is the keeper from now on; the
---     next must come before. Of many callers one acts; when it stops calling, another takes over.
+-- holder: drawn by the calling process. term_s: seconds for which it is the keeper from now on, an
+--     hour at most; the next must come before. Of many callers one acts; when it stops calling, another
+--     takes over.
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pulse().
@@ -24,6 +25,7 @@ as $$
 declare
     v_until timestamptz;
 begin
+    p_term_s := least(p_term_s, 3600);
     select k.until into v_until
       from taskq.keeper k
      where k.holder = p_holder or k.until < clock_timestamp()

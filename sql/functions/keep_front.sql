@@ -46,6 +46,7 @@ begin
     if not acting then
         return;
     end if;
+    p_term_s := least(p_term_s, 3600);
     if v_until < v_now + make_interval(secs => p_term_s / 2) then
         update taskq.front_refiller
            set holder = p_holder,

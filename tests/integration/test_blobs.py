@@ -214,9 +214,9 @@ def test_two_that_store_the_same_do_not_spoil_each_other(
     assert backstage.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 0}
 
 
-def test_no_more_is_stored_than_was_announced(queue: Client) -> None:
+def test_no_more_is_stored_than_was_announced(database: Database) -> None:
     """A part that the size has no room for is refused, and any once the blob is whole."""
-    ask = queue.database.value
+    ask = database.value
     blob = ask("begin_blob", digest=b"d" * 32, size=1_048_577)
     for part in (0, 1):
         ask("put_blob_part", blob=blob, part=part, data=b"x")

@@ -33,6 +33,14 @@ def end_term(backstage: Backstage) -> None:
     backstage.execute("update taskq.keeper set until = clock_timestamp()")
 
 
+def test_nobody_is_the_keeper_for_ever(database: Database, backstage: Backstage) -> None:
+    """Nor the refiller: whoever calls once and never again is replaced within an hour."""
+    database.row("keep", holder=str(uuid.uuid4()), term_s=1e9)
+    database.row("keep_front", holder=str(uuid.uuid4()), term_s=1e9, stocked="[]", look=False)
+    latest = "select greatest(k.until, r.until) from taskq.keeper k, taskq.front_refiller r"
+    assert value(backstage, f"select ({latest}) <= clock_timestamp() + interval '1 h'") is True
+
+
 def test_one_round_does_all_the_upkeep(
     keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
 ) -> None:

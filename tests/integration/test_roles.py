@@ -198,7 +198,7 @@ def test_no_role_writes_a_table(login: Login, connection: psycopg.Connection) ->
         connection.execute("create table taskq.mine (x int)")
 
 
-@pytest.mark.parametrize(("table", "column"), SECRETS, ids=".".join)
+@pytest.mark.parametrize(("table", "column"), SECRETS)
 def test_no_role_reads_a_secret(connection: psycopg.Connection, table: str, column: str) -> None:
     """No hash of a token, no key that opens a session, no fence, no secret of the front."""
     query = sql.SQL("select {} from taskq.{}").format(*map(sql.Identifier, (column, table)))

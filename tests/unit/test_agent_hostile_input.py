@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,32 @@ ANSWERS = [
     Answer(
         (Ack(1, 2, "lease", "accepted"),),
         (Task(1, 2, 3, "key", 4, "lease", {"ligand": "CC"}),),
-        (Campaign(1, 2, "/a", {"kind": "command"}, {}, None, {"r": Input("ab", 3)}, "stop"),),
+        (Campaign(1, 2, "/a", {"kind": "command"}, {}, 1.5, {"r": Input("ab", 3)}, "stop"),),
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
     ),
     BeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
+OPTIONAL = ("claim_after_s", "time_limit_s", "unfinished")
 CHUNKS = st.lists(
     st.binary(max_size=40) | st.sampled_from([b"\n", b"{", b'"', b"\\u0000", b"\0" * 500, b"\xff"]),
     max_size=4,
 ).map(b"".join)
+
+
+def assert_typed(taken: Any, like: Any) -> None:
+    """Compare the types of what a message holds with those of another that is whole."""
+    assert type(taken) is type(like)
+    if is_dataclass(like):
+        for field in fields(like):
+            value, example = getattr(taken, field.name), getattr(like, field.name)
+            if value is None:
+                assert field.name in OPTIONAL
+            elif example is not None:
+                assert_typed(value, example)
+    elif isinstance(like, tuple):
+        for value in taken:
+            assert_typed(value, like[0])
 
 
 @pytest.mark.parametrize("message", ANSWERS, ids=lambda message: type(message).__name__)
@@ -62,7 +79,7 @@ def test_spoiled_answer_is_a_message_or_refused(message: Any, data: st.DataObjec
         taken = decoded(type(message), json.dumps(value).encode())
     except ValueError:
         return
-    assert isinstance(taken, type(message))
+    assert_typed(taken, message)
     assert decoded(type(message), dumps(taken).encode()) == taken
 
 
