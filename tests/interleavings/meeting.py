@@ -37,7 +37,7 @@ def meet(
 ) -> Met[First, Second]:
     """Let `second` run while the transaction of `first` is open, which then commits or is undone.
 
-    It ends when the second has returned, or waits for it; each on a connection of its own.
+    It ends when the second has returned, or somebody waits for it; each on a connection of its own.
     """
     with (
         psycopg.connect(dsn, row_factory=dict_row) as early,
@@ -47,13 +47,9 @@ def meet(
     ):
         began = first(early)
         running = pool.submit(second, late)
-        pids = [early.info.backend_pid, late.info.backend_pid]
-        wait_until(
-            lambda: (
-                running.done()
-                or look.execute("select 1 where %s = any (pg_blocking_pids(%s))", pids).rowcount
-            )
-        )
+        blocked = "select from pg_stat_activity where %s = any (pg_blocking_pids(pid))"
+        pid = early.info.backend_pid
+        wait_until(lambda: running.done() or look.execute(blocked, [pid]).rowcount)
         waited = not running.done()
         if undo:
             early.rollback()

@@ -200,6 +200,6 @@ STATEMENTS: Final = (
         "    perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));\n",
         "",
         "Two that seed a campaign at once meet each other's keys.",
-        ("tests/integration/test_seeding.py",),
+        ("tests/interleavings/test_seeds.py", "tests/integration/test_seeding.py"),
     ),
 )
