@@ -11,6 +11,10 @@ _CLAIMS: Final = (
     "tests/interleavings/test_claims_at_once.py",
     "tests/integration/test_claims.py",
 )
+_LATE: Final = (
+    "tests/interleavings/test_salvage.py",
+    "tests/integration/test_late_results.py",
+)
 _FRONT: Final = ("tests/integration/test_front_statements.py",)
 
 STATEMENTS: Final = (
@@ -70,6 +74,46 @@ STATEMENTS: Final = (
         "attempt = t.attempt",
         "A task that was handed back unbegun skips an attempt number.",
         ("tests/integration/test_lifecycle.py",),
+    ),
+    Mutant(
+        "late-result-changes-an-outcome",
+        "sql/functions/salvageable.sql",
+        "t.status in ('waiting', 'delayed', 'working')",
+        "t.status in ('waiting', 'delayed', 'working', 'done', 'cancelled')",
+        "A late result is salvaged though the task has ended by another, or was cancelled.",
+        _LATE,
+    ),
+    Mutant(
+        "late-result-holds-nothing",
+        "sql/functions/settle.sql",
+        "    if v_salvages then\n        perform taskq.hold_late(p_campaign, p_reports);\n",
+        "    if false then\n        perform taskq.hold_late(p_campaign, p_reports);\n",
+        "A late result does not wait for what is being decided about its task.",
+        _LATE,
+    ),
+    Mutant(
+        "revoked-token-salvages",
+        "sql/functions/salvage.sql",
+        "(select k.revoked_at is not null\n",
+        "(select false\n",
+        "Late results of a site are taken though its token was revoked.",
+        _LATE,
+    ),
+    Mutant(
+        "class-that-is-never-retried-is",
+        "sql/functions/settle.sql",
+        "(not h.retry or h.error_class = any (v_never_retry))",
+        "not h.retry",
+        "A failure of a class that the campaign never retries is tried again.",
+        ("tests/integration/test_poison.py",),
+    ),
+    Mutant(
+        "poison-on-one-node",
+        "sql/functions/losses_seen.sql",
+        "nodes := cardinality(v_hosts);",
+        "nodes := cardinality(v_attempts);",
+        "A broken node makes poison of good tasks.",
+        ("tests/integration/test_poison.py",),
     ),
     Mutant(
         "foreign-attempt-may-be-reported",

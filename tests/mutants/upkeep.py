@@ -203,9 +203,6 @@ UPKEEP: Final = (
         "    if not found or taskq.serving_since() > v_due then\n",
         "    if not found then\n",
         "Time in which the server was down counts against what was leased ahead.",
-        (
-            "tests/integration/test_front_statements.py",
-            "tests/integration/test_front_in_trouble.py",
-        ),
+        ("tests/integration/test_serving.py",),
     ),
 )
