@@ -17,6 +17,7 @@ from taskq.keeper import Keeper
 from tests.agent_double import AgentDouble, report_of
 from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.queues import Hire
+from tests.plans import watched
 from tests.support import wait_until
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
@@ -253,3 +254,24 @@ def test_keeper_names_what_paused_itself(
         finally:
             stop.set()
             keeper.join(timeout=10)
+
+
+def test_campaigns_are_judged_by_key(
+    agent: AgentDouble, queue: Client, backstage: Backstage
+) -> None:
+    """No task is read, and no attempt but the failed ones of a campaign that is to be paused."""
+    queue.create_campaign("/other").seed({"n": n} for n in range(500))
+    work(agent, done=300, failed=20)
+    judge = "select taskq.pulse(now())"
+    backstage.execute("update taskq.campaign set max_failure_share = 0.5")
+    backstage.execute(judge)
+    with watched(backstage) as seen:
+        assert value(backstage, judge) is None
+    assert seen.to("task", "spec", "attempt").accesses == []
+    backstage.execute("update taskq.campaign set max_failure_share = 0.01")
+    with watched(backstage) as seen:
+        assert value(backstage, judge) == ["/c"]
+    hot = seen.to("task", "spec", "attempt")
+    assert hot.ways == {"attempt by attempt_unsuccessful"}
+    assert hot.widest is not None
+    assert hot.widest.rows <= 20
