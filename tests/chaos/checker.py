@@ -114,19 +114,25 @@ class _Looked:
             attempts = self._attempts[task.task]
             if task.status not in FINAL:
                 yield Anomaly(LOST, task.key, f"it is still {task.status}")
-            done = [one.attempt for one in attempts if one.outcome == "done"]
+            done = [one for one in attempts if one.outcome == "done"]
             if len(done) > 1:
-                yield Anomaly(DUPLICATED, task.key, f"attempts {done} are all done")
-            elif done and done[0] != attempts[-1].attempt:
-                yield Anomaly(
-                    DUPLICATED, task.key, f"attempts go on after {done[0]}, which is done"
-                )
+                numbers = [one.attempt for one in done]
+                yield Anomaly(DUPLICATED, task.key, f"attempts {numbers} are all done")
+            elif done:
+                yield from self._after_the_result(task.key, done[0])
             yield from self._of_numbers(task, [one.attempt for one in attempts])
             last = attempts[-1].outcome if attempts else None
-            if (task.status == "done") != (last == "done"):
+            if (task.status == "done") != bool(done):
                 yield Anomaly(GAP, task.key, f"it is {task.status}, its last attempt {last}")
             if task.status == "failed" and last not in {"failed", "lost"}:
                 yield Anomaly(GAP, task.key, f"it is failed, its last attempt {last}")
+
+    def _after_the_result(self, key: str, done: Attempt) -> Iterator[Anomaly]:
+        """Find what went on after a result; what is salvaged ends what others had begun by then."""
+        for one in self._attempts[done.task]:
+            if one.attempt > done.attempt and not (done.salvaged and one.ended <= done.ended):
+                text = f"attempt {one.attempt} goes on after {done.attempt}, which is done"
+                yield Anomaly(DUPLICATED, key, text)
 
     @staticmethod
     def _of_numbers(task: Task, numbers: list[int]) -> Iterator[Anomaly]:
@@ -142,7 +148,8 @@ class _Looked:
                 if one.ended < one.claimed:
                     yield Anomaly(OVERLAP, key, f"attempt {one.attempt} ends before it begins")
             for one, next_one in pairwise(attempts):
-                if next_one.claimed < one.ended:
+                # When the lease of a salvaged one ended is not known any more.
+                if next_one.claimed < one.ended and not one.salvaged:
                     text = f"attempt {next_one.attempt} begins before {one.attempt} ends"
                     yield Anomaly(OVERLAP, key, text)
             if len({one.lease for one in attempts}) < len(attempts):

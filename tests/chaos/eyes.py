@@ -40,6 +40,7 @@ _TASKS = """
 # One instant for all rows: clock_timestamp() would move on from row to row.
 _ATTEMPTS = """
     select task_id, attempt, lease_id::text, outcome::text, result, error,
+           outcome = 'done' and error_class is not null as salvaged,
            extract(epoch from claimed_at - statement_timestamp())::float as claimed_s,
            extract(epoch from ended_at - statement_timestamp())::float as ended_s
       from taskq.attempt
@@ -94,6 +95,7 @@ class Eyes:
                 now + row["claimed_s"],
                 now + row["ended_s"],
                 execution_in(row["result"], row["error"]),
+                row["salvaged"],
             )
             for row in rows
         ]

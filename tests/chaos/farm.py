@@ -45,7 +45,15 @@ _RETRY = RetryPolicy(max_attempts=3, max_losses=_MAX_LOSSES, backoff_s=0.2, back
 class Farm:
     """All parts, on a database of its own. folder: for logs, history and spools; a short path."""
 
-    def __init__(self, server: Server, database: Database, folder: Path, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        server: Server,
+        database: Database,
+        folder: Path,
+        stack: ExitStack,
+        *,
+        salvages: bool,
+    ) -> None:
         self.server = server
         self.database = database
         self.client = Client(database)
@@ -55,7 +63,11 @@ class Farm:
             (folder / name).mkdir()
         self.history = folder / "history"
         spec = CampaignSpec(
-            CAMPAIGN, handler=_HANDLER, retry=_RETRY, params={"history": str(self.history)}
+            CAMPAIGN,
+            handler=_HANDLER,
+            retry=_RETRY,
+            late_results="salvage" if salvages else "reject",
+            params={"history": str(self.history)},
         )
         self.campaign = self.client.create_campaign(spec)
         database.rows("begin_front", pool_s=POOL_S)
@@ -153,13 +165,16 @@ class Farm:
 
 
 @contextmanager
-def farm(server: Server, folder: Path) -> Iterator[Farm]:
-    """Give a farm that is at work, on a new database of a server that is up."""
+def farm(server: Server, folder: Path, *, salvages: bool) -> Iterator[Farm]:
+    """Give a farm that is at work, on a new database of a server that is up.
+
+    salvages: whether its campaign salvages late results.
+    """
     parent = Database(server.up().dsn).open()
     try:
         with parent.scratch() as database, ExitStack() as stack:
             migrations.migrate(database)
-            built = Farm(server, database, folder, stack)
+            built = Farm(server, database, folder, stack, salvages=salvages)
             built.start()
             yield built
     finally:

@@ -106,7 +106,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt as PostgreSQL has it. Times are of CLOCK_MONOTONIC, as in all other events."""
+    """An attempt as PostgreSQL has it. Times are of CLOCK_MONOTONIC, as in all other events.
+
+    salvaged: it was lost, and its success came in time all the same; it `ended` then.
+    """
 
     task: int
     attempt: int
@@ -115,6 +118,7 @@ class Attempt:
     claimed: float
     ended: float
     execution: str | None
+    salvaged: bool = False
 
 
 @dataclass

@@ -26,11 +26,12 @@ def clean() -> History:
 
     Task 1 is done at once; 2 after a failure; 3 after its agent was lost, whose execution comes to
     its end too late; 4 fails for good; 5 is cancelled while it runs; 6 was seeded without an answer
-    and is there, 7 likewise and is not; 8 is cancelled, retried and done.
+    and is there, 7 likewise and is not; 8 is cancelled, retried and done; 9 is lost and salvaged
+    while another agent works on it.
     """
     history = History(
-        seeding={f"k{number}": 1.0 for number in range(1, 9)},
-        seeded={"k1", "k2", "k3", "k4", "k5", "k8"},
+        seeding={f"k{number}": 1.0 for number in range(1, 10)},
+        seeded={"k1", "k2", "k3", "k4", "k5", "k8", "k9"},
         tasks=[
             Task(1, "k1", "done", 1),
             Task(2, "k2", "done", 2),
@@ -39,6 +40,7 @@ def clean() -> History:
             Task(5, "k5", "cancelled", 1),
             Task(6, "k6", "done", 1),
             Task(8, "k8", "done", 1),
+            Task(9, "k9", "done", 2),
         ],
         orders=[
             Order("cancel", "k5", 2.5, True),
@@ -58,6 +60,8 @@ def clean() -> History:
         (5, 1, "cancelled", "a"),
         (6, 1, "done", "b"),
         (8, 1, "done", "b"),
+        (9, 1, "done", "a"),
+        (9, 2, "cancelled", "b"),
     ):
         lease, execution = f"lease-{number}-{attempt}", f"run-{number}-{attempt}"
         history.leases[agent, number, attempt].add(lease)
@@ -80,16 +84,17 @@ def clean() -> History:
         history.answers.append(
             Answer(number, lease, outcome if reported else "done", verdict, execution)
         )
+    attempt_becomes(history, 9, 1, ended=4.0, salvaged=True)
     history.answers.append(Answer(1, "lease-1-1", "done", "duplicate", "run-1-1"))
     history.answers.append(Answer(2, "lease-2-9", "released", "accepted", None))
     return history
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
-    """Retries, losses, cancelled tasks, executions that came too late and answers lost are none."""
+    """Retries, losses, cancels, salvage, late executions and lost answers are no anomalies."""
     verdict = check(clean())
     assert verdict.anomalies == []
-    assert (verdict.tasks, verdict.ok, verdict.recovered, verdict.executions) == (7, 7, 1, 9)
+    assert (verdict.tasks, verdict.ok, verdict.recovered, verdict.executions) == (8, 8, 1, 11)
 
 
 def attempt_becomes(history: History, task: int, number: int, /, **changes: object) -> None:
@@ -114,7 +119,7 @@ def task_never_ends(history: History) -> None:
 
 
 def key_is_there_twice(history: History) -> None:
-    history.tasks.append(Task(9, "k5", "cancelled", 0))
+    history.tasks.append(Task(10, "k5", "cancelled", 0))
 
 
 def two_outcomes_are_accepted(history: History) -> None:
@@ -128,12 +133,16 @@ def attempts_go_on_after_the_result(history: History) -> None:
     )
 
 
+def attempt_goes_on_after_another_is_salvaged(history: History) -> None:
+    attempt_becomes(history, 9, 2, ended=4.1)
+
+
 def report_is_accepted_twice(history: History) -> None:
     history.answers.append(history.answers[0])
 
 
 def task_comes_from_nowhere(history: History) -> None:
-    history.tasks.append(Task(9, "k9", "cancelled", 0))
+    history.tasks.append(Task(10, "k10", "cancelled", 0))
 
 
 def execution_begins_before_the_seeding(history: History) -> None:
@@ -141,7 +150,7 @@ def execution_begins_before_the_seeding(history: History) -> None:
 
 
 def execution_of_a_task_that_nobody_seeded(history: History) -> None:
-    history.executions["run-9-1"] = Execution("a", "k9", 1, 2.0)
+    history.executions["run-10-1"] = Execution("a", "k10", 1, 2.0)
 
 
 def second_lease_begins_while_the_first_lives(history: History) -> None:
@@ -228,10 +237,11 @@ def task_is_failed_without_a_failure(history: History) -> None:
         (key_is_there_twice, DUPLICATED, "k5"),
         (two_outcomes_are_accepted, DUPLICATED, "k2"),
         (attempts_go_on_after_the_result, DUPLICATED, "k2"),
+        (attempt_goes_on_after_another_is_salvaged, DUPLICATED, "k9"),
         (report_is_accepted_twice, DUPLICATED, "k1"),
-        (task_comes_from_nowhere, PHANTOM, "k9"),
+        (task_comes_from_nowhere, PHANTOM, "k10"),
         (execution_begins_before_the_seeding, PHANTOM, "k1"),
-        (execution_of_a_task_that_nobody_seeded, PHANTOM, "k9"),
+        (execution_of_a_task_that_nobody_seeded, PHANTOM, "k10"),
         (second_lease_begins_while_the_first_lives, OVERLAP, "k3"),
         (attempt_ends_before_it_begins, OVERLAP, "k5"),
         (two_attempts_have_one_lease, OVERLAP, "k3"),
