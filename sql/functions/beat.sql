@@ -107,8 +107,8 @@ begin
     v_ended := array(select unnest(v_sessions) except select unnest(v_live));
 
     -- Leases of the pool are not drawn by agents. One that was handed out by now must be named by any
-    -- beat that was written since; a beat may take a minute.
-    select v_now - make_interval(secs => f.pool_s / 2 + 60) into v_old
+    -- beat that was written since; a beat may take a minute, or half of a short deadline.
+    select v_now - make_interval(secs => f.pool_s / 2 + least(60, f.pool_s / 2)) into v_old
       from taskq.front f
      where f.epoch > 0;
 

@@ -203,17 +203,26 @@ def test_task_named_for_an_agent_that_vanishes_counts_as_lost(
     assert campaign.status().losses == 1
 
 
-def test_task_named_for_an_agent_that_never_got_it_goes_back_after_a_while(
-    pool: PoolDouble, database: Database, campaign: Campaign, hire: Hire, backstage: Backstage
+@pytest.mark.parametrize("pool_s", [120.0, 4.0])
+def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
+    pool: PoolDouble,
+    database: Database,
+    campaign: Campaign,
+    hire: Hire,
+    backstage: Backstage,
+    pool_s: float,
 ) -> None:
     """Not with a beat that may have been written before it was handed out; whatever clocks say."""
+    backstage.execute("update taskq.front set pool_s = %s", [pool_s])
     agent = hire()
     (one,) = pool.lease(1)
     name(database, agent, one)
     late, early = "ffffffff-0001-7000-8000-000000000000", "00000000-0001-7000-8000-000000000000"
     agent.beat([], drawn=late)
     assert task_row(backstage, one.task)["session_id"] == agent.session
-    backstage.execute("update taskq.task set claimed_at = claimed_at - interval '121 s'")
+    backstage.execute(
+        "update taskq.task set claimed_at = claimed_at - make_interval(secs => %s + 1)", [pool_s]
+    )
     agent.beat([one], drawn=early)
     assert campaign.status().working == 1
     agent.beat([], drawn=early)
