@@ -73,24 +73,28 @@ def upkeep(dsn: str) -> Iterator[None]:
         keeper.communicate()
 
 
-class Submitter(threading.Thread):
-    """Submits one task after the other, each until it is acknowledged, for as long as it shall."""
+@contextmanager
+def submitting(campaign: Campaign) -> Iterator[list[int]]:
+    """Submit tasks meanwhile, one after the other until it is acknowledged; give their numbers."""
+    submitted: list[int] = []
+    over = threading.Event()
 
-    def __init__(self, campaign: Campaign) -> None:
-        super().__init__()
-        self._campaign = campaign
-        self.submitted: list[int] = []
-        self.over = False
-
-    def run(self) -> None:
-        """Submit."""
-        while not self.over:
-            number = TASKS + len(self.submitted)
+    def submit() -> None:
+        while not over.is_set():
+            number = TASKS + len(submitted)
             try:
-                self._campaign.submit({"n": number}, key=str(number))
+                campaign.submit({"n": number}, key=str(number))
             except Unavailable:
                 continue
-            self.submitted.append(number)
+            submitted.append(number)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    try:
+        yield submitted
+    finally:
+        over.set()
+        thread.join()
 
 
 def assert_sound(dsn: str, campaign: Campaign, tasks: int) -> None:
@@ -123,22 +127,19 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
             stack.enter_context(node.at_work(gateway.url, spool="spool", **options)),
             stack.enter_context(beside(pair.dsn, place.path, 1)),
         ]
-        submitter = Submitter(campaign)
-        submitter.start()
-        wait_until(lambda: site.executions().total() > TASKS / 8, timeout_s=LATER_S)
-        pair.kill_primary()
-        down_at, known = time.monotonic(), len(submitter.submitted)
-        wait_until(lambda: time.monotonic() > down_at + 1.5 * LEASE_S, timeout_s=LATER_S)
-        pair.promote()
-        with psycopg.connect(pair.dsn, autocommit=True) as behind:
-            assert behind.execute("select taskq.expire()").fetchone() == (0,)
-        wait_until(lambda: len(submitter.submitted) > known, timeout_s=LATER_S)
-        submitter.over = True
-        submitter.join()
+        with submitting(campaign) as submitted:
+            wait_until(lambda: site.executions().total() > TASKS / 8, timeout_s=LATER_S)
+            pair.kill_primary()
+            down_at, known = time.monotonic(), len(submitted)
+            wait_until(lambda: time.monotonic() > down_at + 1.5 * LEASE_S, timeout_s=LATER_S)
+            pair.promote()
+            with psycopg.connect(pair.dsn, autocommit=True) as behind:
+                assert behind.execute("select taskq.expire()").fetchone() == (0,)
+            wait_until(lambda: len(submitted) > known, timeout_s=LATER_S)
 
         ran = [Ran(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
-        tasks = TASKS + len(submitter.submitted)
+        tasks = TASKS + len(submitted)
         assert_sound(pair.dsn, campaign, tasks)
         assert campaign.status().losses == 0
         assert site.executions() == dict.fromkeys(range(tasks), 1)
