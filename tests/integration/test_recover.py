@@ -93,7 +93,10 @@ def test_time_in_which_the_server_was_down_is_not_silence(
 ) -> None:
     """Agents that live have not been able to beat."""
     agent, tasks = gone
-    backstage.execute("update taskq.session set lease_s = 86400")
+    backstage.execute(
+        "update taskq.session"
+        "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
+    )
     assert queue.recover() == NOTHING
     assert agent.beat(tasks) == set()
 
