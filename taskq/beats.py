@@ -6,16 +6,18 @@ import itertools
 import json
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from taskq.database import Row
 from taskq_agent.errors import Refused, SessionLost
-from taskq_agent.protocol import Beat, BeatAnswer, Held, Orders
+from taskq_agent.protocol import Beat, BeatAnswer, Held, Orders, Trouble
+from taskq_agent.text import clean
 
 #: Attempts and claims that one beat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
 
 _LEASE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_MOST_CLASS_CHARS: Final = 200
 _MOST_BIGINT: Final = 2**63 - 1
 
 
@@ -50,9 +52,19 @@ def encoded(beat: Beat) -> str:
             "pending": beat.pending,
             "drawn": beat.drawn or None,
             "timeline": beat.timeline,
+            **({} if beat.trouble is None else {"trouble": _storable(beat.trouble)}),
         },
         separators=(",", ":"),
     )
+
+
+def _storable(trouble: Trouble) -> dict[str, Any]:
+    """Return what is kept of it; whatever an agent says fits."""
+    return {
+        "failures": trouble.failures,
+        "error_class": clean(trouble.error_class)[:_MOST_CLASS_CHARS],
+        "try_in_s": trouble.try_in_s,
+    }
 
 
 def _check_leases(leases: Iterable[str]) -> None:

@@ -138,7 +138,9 @@ class Agent:
     """An open session. silent_s: since its last beat. working: attempts in its hands.
 
     offers: the tags of what its node has. draining: whether it shall leave when what it has in hand
-    has ended. token: the name of the one that opened it; None: opened beside the database.
+    has ended. token: the name of the one that opened it; None: opened beside the database. trouble:
+    as its last beat told: `failures` in a row, all fast, the last with `error_class`, so that it
+    makes one attempt at a time, the next `try_in_s` after that beat; None: all is well.
     """
 
     session_id: int
@@ -155,6 +157,7 @@ class Agent:
     working: int
     draining: bool
     token: str | None
+    trouble: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from taskq_agent.hand import Hand
 from taskq_agent.pacing import Backoff, Pace
 from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign
 from taskq_agent.settings import AgentSettings
+from taskq_agent.slowing import Slowing
 
 _FIRST_POLL_S = 0.1
 _LAST_POLL_S = 5.0
@@ -19,7 +20,8 @@ class Claiming:
     """The appetite of an agent, within the limits it was given.
 
     stop_at: when the last tasks have to be stopped, so that all is handed back in time.
-    claim_at: no claim before, since the last one found nothing.
+    claim_at: no claim before, since the last one found nothing. slowing: holds it back where
+    everything fails.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -28,6 +30,7 @@ class Claiming:
             reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
             self.stop_at = now + settings.max_seconds - reserve_s
         self.claim_at = now
+        self.slowing = Slowing(uniform)
         self._settings = settings
         self._pace = Pace(settings.ahead_s)
         self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
@@ -46,12 +49,14 @@ class Claiming:
 
     def want(self, hand: Hand, now: float) -> int:
         """Return how many tasks to claim now."""
-        if now < self.claim_at:
+        if now < max(self.claim_at, self.slowing.try_at) or (self.slowing.slowed and hand.tasks()):
             return 0
         ahead_s = self._settings.ahead_s
         brisk = self._settings.slots
         brisk -= sum(now - running.since > ahead_s for running in hand.running.values())
         want = min(MAX_CLAIM, hand.free() + self._pace.ahead(brisk))
+        if self.slowing.slowed:
+            want = min(want, 1)
         if self._settings.max_tasks is not None:
             want = min(want, self._settings.max_tasks - self._attempts - hand.tasks())
         return max(want, 0)

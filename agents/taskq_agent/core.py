@@ -17,6 +17,7 @@ without threads, processes or a network. What it keeps to:
   tasks are not to run when the session must have expired.
 * A claim is parked, kept waiting by the queue, only while nothing is in hand, and is broken off
   when the agent leaves.
+* Where everything fails at once, one attempt is made at a time, and ever more rarely.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class AgentCore:
         self._newest_lease = ""
         self._uniform = uniform
         self._reports_at = 0.0
+        self._telling = self._told = False
         self._leaving: Optional[Leaving] = None
         self._exited = False
         self._now = now
@@ -111,17 +113,21 @@ class AgentCore:
         if self._queue.session is None or self._queue.is_parked():
             return None
         claim = self._queue.claim()
+        trouble = self._claiming.slowing.trouble(self._now)
+        self._telling = trouble is not None
         return Beat(
             session=self._queue.session,
             held=self._hand.held(),
             pending=() if claim is None else (claim.lease,),
             drawn=self._newest_lease,
             timeline=self._delivery.timeline,
+            trouble=trouble,
         )
 
     def due(self) -> float:
         """Return when time alone will next change something."""
-        times = [self._claiming.stop_at, self._claiming.claim_at, self._reports_at]
+        claiming = self._claiming
+        times = [claiming.stop_at, claiming.claim_at, claiming.slowing.try_at, self._reports_at]
         ready_at = self._queue.ready_at()
         if ready_at is not None:
             times.append(ready_at)
@@ -203,6 +209,7 @@ class AgentCore:
         if event.session == self._queue.session:
             self._queue.renewed(self._now)
             self._delivery.heard(event.timeline, self._now)
+            self._told = self._telling
             self._obey(event.orders)
 
     def _obey(self, orders: Orders) -> None:
@@ -303,7 +310,9 @@ class AgentCore:
             self._newest_lease = self._draw_lease()
         lease = self._newest_lease if want else ""
         lifetime_s = self._claiming.lifetime_s(self._now)
-        wait_s = self._claiming.wait_s(hand, self._now) if want else 0.0
+        # A claim that is parked stands for beats, which have to tell of trouble and of its end.
+        parkable = want and not (self._told or self._claiming.slowing.slowed)
+        wait_s = self._claiming.wait_s(hand, self._now) if parkable else 0.0
         until_empty = self._settings.until_empty
         return ev.SendExchange(
             Request(session, reports, want, lease, lifetime_s, wait_s, until_empty, ahead=True)

@@ -214,6 +214,18 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """Why an agent makes one attempt at a time only: so many in a row have failed fast.
+
+    error_class: of the last one. try_in_s: seconds until it makes the next.
+    """
+
+    failures: int
+    error_class: str
+    try_in_s: float
+
+
+@dataclass(frozen=True)
 class Beat:
     """The session lives and holds exactly these attempts.
 
@@ -224,6 +236,7 @@ class Beat:
     nothing: their claims may have overtaken it on the way.
     timeline: the newest that the agent has heard of; 0: none. A server of another one hands nothing
     on: it may not know what the agent is done with.
+    trouble: for those who look after agents; None: all is well.
     """
 
     session: int
@@ -231,6 +244,7 @@ class Beat:
     pending: Tuple[str, ...] = ()
     drawn: str = ""
     timeline: int = 0
+    trouble: Optional[Trouble] = None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ class Work:
     def take_in(self, answer: Answer, now: float, *, leaving: bool) -> int:
         """Take in what a claim has got; return how many tasks were kept.
 
-        What cannot end in time goes back at once, as all does when the agent is leaving.
+        What cannot end in time goes back at once, as all does when the agent is leaving, and what
+        was claimed before it was slowed down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         kept = 0
@@ -34,7 +35,7 @@ class Work:
             if campaign is None or self._hand.has(held):
                 text = "task %s is not what was asked for: left"
                 self._out.say(logging.WARNING, text, task.key)
-            elif leaving or not self._claiming.fits(campaign, now):
+            elif leaving or not self._claiming.fits(campaign, now) or self._is_too_much(now):
                 self._hand_back(task)
             else:
                 self._hand.queue[held] = Queued(task, campaign, now)
@@ -68,6 +69,7 @@ class Work:
             report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
             self._report(report)
             self._out.add(self._journal.ended(running, report, now))
+            self._learn(report, running, now)
 
     def take_back(self, held: Held) -> None:
         """Let go of an attempt whose lease is void."""
@@ -98,6 +100,23 @@ class Work:
         for queued in self._hand.queue.values():
             self._hand_back(queued.task)
         self._hand.queue.clear()
+
+    def _learn(self, report: Report, running: Running, now: float) -> None:
+        """See whether everything fails on this node; then nothing is kept that has not begun."""
+        slowing = self._claiming.slowing
+        was_slowed = slowing.slowed
+        begins = slowing.ended(report, running.since, now)
+        trouble = slowing.trouble(now)
+        if begins and trouble is not None:
+            self.hand_back_queue()
+            text = "%d attempts in a row have failed within seconds, the last as %s: slowing down"
+            self._out.say(logging.WARNING, text, trouble.failures, trouble.error_class or "nothing")
+        elif was_slowed and trouble is None:
+            self._out.say(logging.WARNING, "not everything fails any more: claiming as usual")
+
+    def _is_too_much(self, now: float) -> bool:
+        slowing = self._claiming.slowing
+        return slowing.slowed and (self._hand.tasks() > 0 or now < slowing.try_at)
 
     def _hand_back(self, task: Task) -> None:
         self._journal.handed_back()

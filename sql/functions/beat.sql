@@ -1,12 +1,14 @@
 -- beat(beats): many sessions live on; squares what each of them holds. See heartbeat(), which is
 -- this for one.
 --
--- beats: JSON array of {"session", "held", "pending", "drawn", "timeline"}, each session once.
+-- beats: JSON array of {"session", "held", "pending", "drawn", "timeline", "trouble"}, each session
+--     once.
 --     held: array of [campaign, task, lease], all attempts that the agent has in hand; null: only
 --         live on. pending: array of lease ids of claims whose answer the agent still waits for.
 --     timeline: the newest timeline() that the agent has heard of; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it wrote this down, or null; its
---         lease ids rise.
+--         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
+--         makes one attempt at a time only, see taskq_agent.protocol.Trouble; kept to be shown.
 -- Result: a row for each session that is to be told something: that it has ended; that its agent
 --     shall drain; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
 --     is void: expired, cancelled, handed on, or never the session's. Nothing is said of one that
@@ -53,6 +55,8 @@ declare
     v_leases uuid[];
     v_waiters bigint[];
     v_pending uuid[];
+    -- By session, only where there is some.
+    v_troubles jsonb;
     v_live bigint[];
     v_old timestamptz;
     v_ended bigint[];
@@ -62,8 +66,10 @@ begin
         select array_agg((b ->> 'session')::bigint),
                array_agg(case when b -> 'held' <> 'null' then (b ->> 'drawn')::uuid end),
                array_agg((b ->> 'session')::bigint)
-                   filter (where (b ->> 'timeline')::bigint not in (0, v_timeline))
-          into v_sessions, v_drawn, v_elsewhere
+                   filter (where (b ->> 'timeline')::bigint not in (0, v_timeline)),
+               jsonb_object_agg(b ->> 'session', b -> 'trouble')
+                   filter (where b -> 'trouble' <> 'null')
+          into v_sessions, v_drawn, v_elsewhere, v_troubles
           from jsonb_array_elements(p_beats) b;
         select array_agg((b ->> 'session')::bigint), array_agg((h ->> 0)::bigint),
                array_agg((h ->> 1)::bigint), array_agg((h ->> 2)::uuid)
@@ -95,7 +101,8 @@ begin
            for no key update
     ), touched as (
         update taskq.session s
-           set heartbeat_at = v_now
+           set heartbeat_at = v_now,
+               trouble = v_troubles -> s.session_id::text
           from live l
          where s.session_id = l.session_id
      returning s.session_id, s.drain

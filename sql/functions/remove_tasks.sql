@@ -44,12 +44,14 @@ begin
     with gone as (
         delete from taskq.attempt a
          where a.campaign_id = p_campaign and a.task_id = any (v_tasks)
-     returning a.outcome
+     returning a.outcome, a.error_class
     )
     insert into taskq.delta (campaign_id, failures, losses)
     select p_campaign,
            -count(*) filter (where g.outcome = 'failed'),
-           -count(*) filter (where g.outcome = 'lost')
+           -- A success with a class of error was lost, and salvaged.
+           -count(*) filter (where g.outcome = 'lost'
+                                or g.outcome = 'done' and g.error_class is not null)
       from gone g
     having count(*) > 0;
     delete from taskq.spec s where s.campaign_id = p_campaign and s.task_id = any (v_tasks);

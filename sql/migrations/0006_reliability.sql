@@ -14,7 +14,7 @@ drop function if exists taskq.keep(uuid, double precision);
 drop function if exists taskq.counts(text, integer);
 
 -- In the order in which exchanges come to them: a queue may be at work meanwhile.
-lock table taskq.campaign in access exclusive mode;
+lock table taskq.campaign, taskq.session in access exclusive mode;
 
 alter table taskq.campaign
     add column late_results text not null default 'reject',
@@ -81,3 +81,10 @@ create table taskq.pulse (
     constraint pulse_pkey primary key (campaign_id)
 )
 with (fillfactor = 50);
+
+-- trouble: why the session's agent makes one attempt at a time only, as its last beat has told; null:
+-- all is well. See functions/beat.sql.
+alter table taskq.session
+    add column trouble jsonb,
+    add constraint session_trouble_object check (
+        jsonb_typeof(trouble) = 'object' and octet_length(trouble::text) <= 2000);

@@ -100,6 +100,18 @@ class Held(Struct):
     lease: Lease
 
 
+class Trouble(Struct):
+    """Why an agent is slowed; see `taskq_agent.protocol.Trouble`."""
+
+    failures: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    error_class: Name = ""
+    try_in_s: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+
+    def told(self) -> protocol.Trouble:
+        """Return it as beats tell it."""
+        return protocol.Trouble(self.failures, self.error_class, self.try_in_s)
+
+
 class Beat(Struct):
     """A session lives and holds these; see `taskq_agent.protocol.Beat`."""
 
@@ -107,6 +119,7 @@ class Beat(Struct):
     pending: Annotated[tuple[Lease, ...], Meta(max_length=100)] = ()
     drawn: MaybeLease = ""
     timeline: Id = 0
+    trouble: Trouble | None = None
 
 
 class State(Struct):

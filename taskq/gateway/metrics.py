@@ -54,7 +54,10 @@ _FRONT_TITLES: Final = {
 
 @dataclass(slots=True)
 class Metrics:
-    """The numbers of one gateway. waiting: claims kept back until there is something to claim."""
+    """The numbers of one gateway. waiting: claims kept back until there is something to claim.
+
+    slowed: when agents have said, by their last beats, that everything fails on their nodes.
+    """
 
     exchanges: int = 0
     reports: int = 0
@@ -64,6 +67,7 @@ class Metrics:
     abandoned: int = 0
     slow: int = 0
     waiting: int = 0
+    slowed: dict[int, float] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     _seconds: float = 0.0
     _buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
@@ -72,6 +76,17 @@ class Metrics:
         """Count an exchange that was answered at once, after so many seconds."""
         self._seconds += seconds
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
+
+    def troubled(self, session: int, at: float | None) -> None:
+        """Note when an agent has said that it is slowed; None: that it is not, or has gone."""
+        if at is not None:
+            self.slowed[session] = at
+        else:
+            self.slowed.pop(session, None)
+
+    def forget_troubles(self, before: float) -> None:
+        """Forget agents that have not been heard here since then."""
+        self.slowed = {session: at for session, at in self.slowed.items() if at >= before}
 
     def families(self, connections: int, queued: int, pool: Pool | None) -> Iterator[Metric]:
         """Yield everything as Prometheus knows it."""
@@ -83,6 +98,7 @@ class Metrics:
             "connections": ("Clients connected", connections),
             "queued": ("Exchanges that wait for a statement", queued),
             "waiting": ("Claims kept back until there is something to claim", self.waiting),
+            "agents_slowed": ("Agents slowed: all they do fails at once", len(self.slowed)),
         }
         for name, (title, value) in gauges.items():
             yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)

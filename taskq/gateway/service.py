@@ -156,6 +156,7 @@ class Service:
         except SessionLost:
             return  # it has been ended before
         await self.lines.rows("end_session", session=agent.session)
+        self.metrics.troubled(agent.session, None)
         self.identities.forget(token)
 
     async def agent(self, token: str) -> Agent:
@@ -324,6 +325,7 @@ class Service:
 
         What only the database knows is left out when it does not answer.
         """
+        self.metrics.forget_troubles(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
             (row,) = await asyncio.wait_for(self.lines.rows("troubles"), TROUBLES_S)
@@ -342,9 +344,10 @@ class Service:
             raise Busy
         self.metrics.beats += 1
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
-        answer = await self._beats.beat(
-            Beat(agent.session, held, message.pending, message.drawn, message.timeline)
-        )
+        trouble = None if message.trouble is None else message.trouble.told()
+        self.metrics.troubled(agent.session, time.monotonic() if trouble else None)
+        beat = Beat(agent.session, held, message.pending, message.drawn, message.timeline, trouble)
+        answer = await self._beats.beat(beat)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways

@@ -126,6 +126,27 @@ def test_metrics_tell_of_troubles_in_the_queue(realm: Realm) -> None:
     assert troubles() == before | {"campaigns_paused": before["campaigns_paused"] + 1}
 
 
+def test_trouble_of_agents_is_kept_and_counted(realm: Realm, agent: Agent) -> None:
+    """As their last beats tell it; what is none is refused."""
+
+    def beat(**body: object) -> int:
+        return agent.peer.ask("POST", "/v1/beat", token=agent.token, body=body).status
+
+    def slowed() -> int:
+        return realm.gateway.metric("agents_slowed", realm.manager)
+
+    trouble = {"failures": 8, "error_class": "no-scratch", "try_in_s": 4.5}
+    assert beat(trouble={**trouble, "of a later release": 1}) == 200
+    assert [one.trouble for one in realm.queue.agents(realm.path)] == [trouble]
+    assert slowed() == 1
+    for bad in (7, {}, {"failures": -1}, {"failures": 8, "try_in_s": -1}):
+        assert beat(trouble=bad) == 400
+    assert slowed() == 1
+    assert beat() == 200
+    assert [one.trouble for one in realm.queue.agents(realm.path)] == [None]
+    assert slowed() == 0
+
+
 def test_manager_adds_steers_and_looks(realm: Realm) -> None:
     """The three verbs of managers over HTTP."""
     ask, token, path = realm.gateway.ask, realm.manager, realm.path

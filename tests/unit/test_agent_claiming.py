@@ -7,6 +7,7 @@ import pytest
 from taskq_agent import events as ev
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
+from taskq_agent.slowing import FAILURES
 from tests.agent_world import World, queue_of, world_of
 
 
@@ -28,7 +29,7 @@ def test_long_tasks_are_not_hoarded() -> None:
 def test_quick_failures_do_not_lead_to_hoarding() -> None:
     """A node where everything fails at once does not pull the campaign towards it."""
     world = world_of(10_000, slots=2, ahead_s=1.0)
-    world.run_briskly(0.001, 50, Ended(FAILED, error_class="Boom", error=""))
+    world.run_briskly(0.001, FAILURES - 1, Ended(FAILED, error_class="Boom", error=""))
     assert len(world.beat().held) == 2
 
 

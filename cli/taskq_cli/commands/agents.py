@@ -7,7 +7,7 @@ import click
 from taskq.errors import UsageError
 from taskq.views import Brake
 from taskq_cli.listing import Listing
-from taskq_cli.output import TABLE_ROWS, Column, as_record, write_record, write_records
+from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
     campaign_path,
@@ -40,7 +40,8 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the agents that are at work.
 
     Those that serve PATH, something above or something below it. The one that has been silent
-    longest comes first. When so many are silent that their tasks are held, a line tells until when.
+    longest comes first. An agent on whose node all tasks fail at once is told to be slowed. When so
+    many are silent that their tasks are held, a line tells until when.
 
     Example:
       taskq agents list /demo
@@ -59,6 +60,7 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
         Column("slots"),
         Column("working"),
         Column("draining", lambda one: "yes" if one["draining"] else ""),
+        Column("trouble", _trouble),
         Column("silent", lambda one: duration(one["silent_s"])),
         Column("since", lambda one: one["opened_at"]),
         Column("campaign", lambda one: one["path"]),
@@ -67,6 +69,16 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
         Column("release", gives_way=True),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
+
+
+def _trouble(agent: Record) -> str:
+    trouble = agent["trouble"]
+    if trouble is None:
+        return ""
+    left_s = trouble["try_in_s"] - agent["silent_s"]
+    then = f"next try in {duration(left_s)}" if left_s > 0 else "trying"
+    last = trouble["error_class"] or "without a class"
+    return f"slowed: {trouble['failures']} failures in a row, last {last}; {then}"
 
 
 @agents.command()

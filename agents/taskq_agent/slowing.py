@@ -1,0 +1,76 @@
+"""How an agent on whose node everything fails at once keeps itself from devouring a campaign.
+
+A node with a full disk or a broken library is a black hole: it fails tasks faster than all others
+do them, and so gets most of them. After some fast failures in a row the agent makes one attempt at
+a time, and waits longer after each that fails fast again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Optional
+
+from taskq_agent.protocol import DONE, FAILED, Report, Trouble
+
+#: Fast failures in a row after which the agent is slowed.
+FAILURES = 8
+#: A failure after less than so many seconds is a fast one.
+FAST_S = 10.0
+_FIRST_PAUSE_S = 5.0
+_LAST_PAUSE_S = 600.0
+_JITTER = 0.25
+
+
+class Slowing:
+    """Counts fast failures in a row, over all slots of an agent.
+
+    What counts is a failure that may pass: when the handler says that no attempt can help, it has
+    looked at the task and found it bad, which says nothing about the node; nor does an attempt that
+    was handed back. A success ends it all, and so does a failure that took its time: where
+    something runs for that long, few tasks are spoilt.
+
+    try_at: no attempt before; -inf: the agent is not slowed.
+    """
+
+    def __init__(self, uniform: Callable[[], float]) -> None:
+        self.try_at = -math.inf
+        self._uniform = uniform
+        self._failures = 0
+        self._error_class: Optional[str] = None
+        self._pause_s = _FIRST_PAUSE_S
+
+    @property
+    def slowed(self) -> bool:
+        """Whether one attempt at a time is made."""
+        return self._failures >= FAILURES
+
+    def trouble(self, now: float) -> Optional[Trouble]:
+        """Return what to tell others of it; None if the agent is not slowed."""
+        if not self.slowed:
+            return None
+        try_in_s = round(max(0.0, self.try_at - now), 3)
+        return Trouble(self._failures, self._error_class or "", try_in_s)
+
+    def ended(self, report: Report, begun: float, now: float) -> bool:
+        """Learn how an attempt ended, that ran from `begun`; tell whether the agent is slowed anew.
+
+        Of attempts that were running when the last pause began, none makes it longer.
+        """
+        if report.outcome == DONE or (report.outcome == FAILED and now - begun >= FAST_S):
+            self._readmit()
+            return False
+        if report.outcome != FAILED or not report.retry:
+            return False
+        self._failures += 1
+        self._error_class = report.error_class
+        if not self.slowed or begun < self.try_at:
+            return False
+        first = self._failures == FAILURES
+        self.try_at = now + self._pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
+        self._pause_s = min(_LAST_PAUSE_S, 2 * self._pause_s)
+        return first
+
+    def _readmit(self) -> None:
+        self.try_at = -math.inf
+        self._failures = 0
+        self._pause_s = _FIRST_PAUSE_S

@@ -1,0 +1,147 @@
+"""A node where everything fails beside a good one: it takes little, is shown, and comes back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq.beats import encoded
+from taskq_agent.protocol import Beat, Trouble
+from taskq_agent.slowing import FAILURES
+from tests.backstage import Backstage, value
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+from tests.support import wait_until
+
+TASKS = 60
+LEASE_S = 4
+
+
+@contextmanager
+def node(name: str, dsn: str, folder: Path) -> Iterator[None]:
+    """Start an agent that finds its handler's program in a folder of its own."""
+    argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--campaign", "/c"]
+    argv += ["--lease", str(LEASE_S), "--name", name, "--quiet"]
+    environment = os.environ | {"TASKQ_DSN": dsn, "PATH": f"{folder}:{os.environ['PATH']}"}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def install(folder: Path, program: str) -> None:
+    """Put a node's program in its place, at once as a whole."""
+    folder.mkdir(exist_ok=True)
+    new = folder / "new"
+    new.write_text(f"#!/bin/sh\n{program}\n")
+    new.chmod(0o755)
+    new.rename(folder / "calculate")
+
+
+def attempts(backstage: Backstage) -> Counter[tuple[str, str]]:
+    """Return how many attempts of which agent ended how."""
+    rows = backstage.execute(
+        "select s.agent, a.outcome::text, count(*) as n from taskq.attempt a"
+        " join taskq.session s using (session_id) group by 1, 2"
+    )
+    return Counter({(row["agent"], row["outcome"]): row["n"] for row in rows})
+
+
+def trouble(queue: Client, name: str) -> dict[str, Any] | None:
+    """Return what is shown of an agent."""
+    (found,) = (one.trouble for one in queue.agents() if one.agent == name)
+    return found
+
+
+def test_broken_node_takes_little_is_shown_and_comes_back(
+    queue: Client, dsn: str, backstage: Backstage, tmp_path: Path
+) -> None:
+    """Of many tasks it spoils few attempts; when its program is mended, it works like any other."""
+    retry = RetryPolicy(max_attempts=100, max_losses=5, backoff_s=0, backoff_max_s=0)
+    handler = Handler("command", argv=("calculate",))
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=handler, retry=retry))
+    campaign.seed({"n": n} for n in range(TASKS))
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    install(good, "sleep 0.1")
+    install(bad, "exit 3")
+    with ExitStack() as stack:
+        stack.enter_context(node("bad", dsn, bad))
+        wait_until(
+            lambda: (
+                attempts(backstage)["bad", "failed"] >= FAILURES
+                and trouble(queue, "bad") is not None
+            ),
+            timeout_s=60,
+        )
+        told = trouble(queue, "bad")
+        assert told is not None
+        assert told["error_class"] == "exit-3"
+        assert "slowed: " in CommandLine(dsn).out("agents", "list")
+        stack.enter_context(node("good", dsn, good))
+        wait_until(lambda: campaign.status().done == TASKS, timeout_s=90)
+        # One more after 5 s, 10 s, 20 s, 40 s; each that is shown as begun may just have ended.
+        assert FAILURES <= attempts(backstage)["bad", "failed"] <= FAILURES + 5
+        assert attempts(backstage)["bad", "done"] == 0
+
+        install(bad, "sleep 0.1")
+        campaign.seed({"later": n} for n in range(2_000))
+        wait_until(lambda: attempts(backstage)["bad", "done"] >= 10, timeout_s=120)
+        wait_until(lambda: trouble(queue, "bad") is None, timeout_s=10)
+
+
+def test_trouble_is_as_the_last_beat_tells(
+    campaign: Campaign, queue: Client, hire: Hire, backstage: Backstage
+) -> None:
+    """Each beat says it, or that there is none; other sessions' beats change nothing."""
+    agents = [hire(), hire()]
+    (one, other) = (agent.session for agent in agents)
+
+    def beat(*beats: Beat) -> list[dict[str, Any] | None]:
+        text = f"[{','.join(map(encoded, beats))}]"
+        backstage.execute("select * from taskq.beat(%s)", [text])
+        shown = {agent.session_id: agent.trouble for agent in queue.agents()}
+        return [shown[one], shown[other]]
+
+    told = {"failures": 9, "error_class": "no-scratch", "try_in_s": 12.5}
+    slowed = Beat(one, trouble=Trouble(9, "no-scratch", 12.5))
+    assert beat(slowed, Beat(other)) == [told, None]
+    assert beat(Beat(other)) == [told, None]
+    assert beat(Beat(one), Beat(other)) == [None, None]
+    assert campaign.status().total == 0
+    assert value(backstage, "select count(*) from taskq.session where trouble is not null") == 0
+
+
+def test_strange_class_of_error_can_be_kept(
+    campaign: Campaign, queue: Client, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """It is cut, and shown as it can be printed."""
+    strange = Trouble(9, "\x00\x1b[31mred" + "x" * 5_000, 1.0)
+    beat = Beat(hire().session, trouble=strange)
+    backstage.execute("select * from taskq.beat(%s)", [f"[{encoded(beat)}]"])
+    (agent,) = queue.agents(campaign.path)
+    assert agent.trouble is not None
+    assert len(agent.trouble["error_class"]) <= 200
+    assert "\x1b" not in CommandLine(dsn).out("agents", "list")
+
+
+@pytest.mark.parametrize("said", ['"a word"', "[]", "7"])
+def test_trouble_of_another_form_is_refused(hire: Hire, backstage: Backstage, said: str) -> None:
+    """Nothing else is kept of a session."""
+    with pytest.raises(psycopg.errors.CheckViolation, match="session_trouble_object"):
+        backstage.execute(
+            "select * from taskq.beat(%s)",
+            [f'[{{"session": {hire("/").session}, "trouble": {said}}}]'],
+        )
