@@ -165,15 +165,22 @@ def test_only_silence_longer_than_its_own_lease_ends_a_session(
 
 
 def test_time_in_which_the_server_was_down_is_not_silence(
-    agent: AgentDouble, backstage: Backstage
+    agent: AgentDouble, hire: Hire, backstage: Backstage
 ) -> None:
-    """A lease runs from the last beat or the server's start, whichever is later."""
+    """A lease runs from the last beat or the server's start, whichever is later.
+
+    Also when another session expires at that moment.
+    """
     (task,) = agent.claim(1)
+    doomed = hire()
+    doomed.claim(1)
     backstage.execute(
         "update taskq.session"
         "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
     )
     assert expire(backstage) == 0
+    silence(backstage, doomed.session)
+    assert expire(backstage) == 1
     assert agent.beat([task]) == set()
 
 
