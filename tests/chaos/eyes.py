@@ -8,7 +8,6 @@ from typing import Any
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from tests.backstage import assert_counts_are_true
 from tests.chaos.history import Attempt, Task
 from tests.chaos.witness import execution_in
 
@@ -100,14 +99,6 @@ class Eyes:
             for row in rows
         ]
         return tasks, attempts
-
-    def miscounted(self) -> str:
-        """Return what is wrong with the counts; nothing if they equal a recount."""
-        try:
-            assert_counts_are_true(self._connected())
-        except AssertionError as error:
-            return str(error) or "the counts are wrong"
-        return ""
 
     def close(self) -> None:
         """Close the connection."""

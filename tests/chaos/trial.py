@@ -10,15 +10,17 @@ import threading
 import time
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from taskq.auditing import audit
 from taskq.embedded import Server
 from taskq.errors import TaskqError
 from tests.chaos.checker import Verdict, check
 from tests.chaos.clients import Operator, Seeder
 from tests.chaos.eyes import Eyes
-from tests.chaos.farm import Farm, farm
+from tests.chaos.farm import CAMPAIGN, Farm, farm
 from tests.chaos.history import read
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import plan
@@ -98,6 +100,8 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         for thread in threads:
             thread.join()
     try:
+        with suppress(TaskqError):  # the server may be coming up
+            _audit(at_work, trial, "at work")
         _settle(at_work, trial)
         _examine(at_work, eyes, trial)
     finally:
@@ -126,14 +130,18 @@ def _settle(at_work: Farm, trial: Trial) -> None:
         trial.wrong.append(f"slow: it took {trial.settled_s:.0f} s to come to rest")
 
 
+def _audit(at_work: Farm, trial: Trial, when: str) -> None:
+    """Check the promises as `taskq audit` does, which also recounts what is counted."""
+    for one in audit(at_work.database, CAMPAIGN):
+        trial.wrong.append(f"audit {when}: {one.check}: task {one.task_id}: {one.text}")
+
+
 def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
     history = read(at_work.history)
     history.tasks, history.attempts = eyes.end()
     with (at_work.history / "end.json").open("w") as end:
         json.dump([dataclasses.asdict(one) for one in (*history.tasks, *history.attempts)], end)
     trial.verdict = check(history)
-    miscounted = eyes.miscounted()
-    if miscounted:
-        trial.wrong.append(f"miscounted: {miscounted}")
+    _audit(at_work, trial, "at rest")
     for part in at_work.parts:
         trial.wrong += [f"{part.name} has ended by itself with {code}" for code in part.astray]
