@@ -64,7 +64,8 @@ begin
       order by t.campaign_id, t.task_id
         for no key update nowait;
 
-    -- What counts is how the tasks stand now that nobody else can move them.
+    -- What counts is how the tasks stand now that nobody else can move them. The tasks are named twice
+    -- where rows are changed, so that no plan walks the campaign to find those few.
     v_now := clock_timestamp();
     with late as materialized (
         select distinct on (r.task) r.*, a.attempt, t.status, t.session_id, t.lease_id,
@@ -99,6 +100,7 @@ begin
                tail = l.report ->> 'tail'
           from late l
          where a.campaign_id = p_campaign
+           and a.task_id = any (v_tasks)
            and a.task_id = l.task
            and a.attempt = l.attempt
     ), overtaken as (
@@ -116,6 +118,7 @@ begin
                attempt = t.attempt - (l.status = 'working' and l.session_id = 0)::integer
           from late l
          where t.campaign_id = p_campaign
+           and t.task_id = any (v_tasks)
            and t.task_id = l.task
     ), counted as (
         insert into taskq.delta (

@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign
 from taskq.statements import statement
 from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, value
+from tests.backstage import Backstage, silence, value
 from tests.fixtures.queues import Hire
 from tests.plans import watched
 
@@ -114,6 +114,37 @@ class Load:
         }
         (told,) = self._say("beat", beats=json.dumps([said]))
         assert [task for _, task, _ in told["stop"]] == [held[0].task]
+
+    def salvage(self) -> None:
+        """Name an attempt that was lost in a beat, and report its success while another works."""
+        self._change(late_results="salvage", max_lost_nodes=1_000)
+        late, heir = self._lost(), self._hire()
+        assert heir.claim(1)[0].task == late.task
+        beat = {"session": heir.session, "pending": [], "drawn": None}
+        held = [(late.campaign, late.task, late.lease)]
+        assert self._say("beat", beats=json.dumps([beat | {"held": held}])) == []
+        reports = [report_of(one, "done") for one in (late, next(self._tasks))]
+        self._exchange(heir, reports, "accepted")
+        self._change(late_results="reject")
+
+    def poison(self) -> None:
+        """Lose the agent of a task that is poison then, and give it another chance."""
+        self._change(max_lost_nodes=1)
+        late = self._lost()
+        only = {"campaign": self._campaign, "tasks": [late.task], "after": 0, "limit": 10}
+        (answer,) = self._say("retry", **only, status="failed", error_class="poison")
+        assert answer["moved"] == 1
+
+    def _lost(self) -> Claimed:
+        agent = self._hire()
+        (task,) = agent.claim(1)
+        silence(self._backstage, agent.session)
+        assert value(self.connection, "select taskq.expire(clock_timestamp())") == 1
+        return task
+
+    def _change(self, **settings: object) -> None:
+        body = json.dumps(settings)
+        assert value(self._backstage, "select taskq.change_campaign('/c', %s)", body)
 
     def leave(self) -> None:
         """End a session that has three tasks."""
@@ -220,6 +251,16 @@ VERBS = {
     "identify": Verb(Load.identify, set(), pages=20),
     "claim again": Verb(Load.repeat_claim, CLAIM),
     "beat": Verb(Load.beat, {"task by task_pkey", "task by task_working"}),
+    "salvage": Verb(Load.salvage, CLAIM | {"attempt by attempt_pkey"}, pages=400),
+    "poison": Verb(
+        Load.poison,
+        {
+            "task by task_pkey",
+            "task by task_working",
+            "task by task_failed",
+            "attempt by attempt_pkey",
+        },
+    ),
     "leave": Verb(Load.leave, {"task by task_pkey", "task by task_working"}),
     "cancel": Verb(Load.cancel, {"task by task_pkey"}),
     "retry": Verb(
