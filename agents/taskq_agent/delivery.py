@@ -62,7 +62,7 @@ class Delivery:
 
     def heard(self, timeline: int, now: float) -> None:
         """Take in the timeline of an answer, 0 if it is not known."""
-        again = self._recent.heard(timeline, now) if timeline else []
+        again = self._recent.heard(timeline, now)
         for report, size in again:
             self._hand.reports[fence(report)] = report, size
             self._out.add(SpoolReport(fence(report), line(report)))
