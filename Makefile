@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
+HOURS ?= 1
 RUNS ?= 10
 SECONDS ?= 15
 
@@ -23,6 +24,14 @@ test: .venv/test ## Run the test suite
 .PHONY: mutants
 mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
 	$(BIN)/python -m tests.mutants --jobs $(JOBS)
+
+.PHONY: soak
+soak: .venv/test ## Compare the queue with its models for HOURS (1), with fresh seeds
+	$(BIN)/python -m tests.property.soak --hours $(HOURS)
+
+.PHONY: protocol
+protocol: .venv/test ## Explore the lease protocol with more of everything (minutes)
+	$(BIN)/python -m tests.protocol --large
 
 .PHONY: test-proxy
 test-proxy: .venv/test ## Test gateways behind HAProxy, and the agent in curl; both must be installed

@@ -75,6 +75,10 @@ class QueueModel:
         found = [task for task in self.tasks.values() if task.status == WAITING]
         return sorted(found, key=lambda task: (-task.priority, task.task))
 
+    def claimable(self, lease: str) -> list[Task]:
+        """Return what a claim may get: nothing that had its lease before."""
+        return [task for task in self.waiting() if all(one.lease != lease for one in task.ended)]
+
     def held(self, session: int, lease: str | None = None) -> list[Task]:
         """Return the tasks that a session works on, under one lease or all."""
         return [

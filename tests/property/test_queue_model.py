@@ -153,10 +153,11 @@ class QueueMachine(RuleBasedStateMachine):
             assert got == []
         else:
             waiting = [task.task for task in self.model.waiting()]
+            claimable = [task.task for task in self.model.claimable(lease)]
             if exact:
                 assert got == sorted(waiting[:want])
-            assert set(got) <= set(waiting)
-            assert min(1, len(waiting)) <= len(got) <= want
+            assert set(got) <= set(claimable)
+            assert (claimable == waiting and min(1, len(waiting))) <= len(got) <= want
             for number in got:
                 self.model.claim(self.model.tasks[number], agent.session, lease)
                 self.fences.append((number, lease))

@@ -15,7 +15,7 @@ from tests.protocol.variants import VARIANTS
 def main() -> int:
     """Return 1 if the protocol breaks a rule, or a variant is not caught by its rule."""
     parser = argparse.ArgumentParser(prog="python -m tests.protocol", description=__doc__)
-    parser.add_argument("--large", action="store_true", help="with more of everything: minutes, GB")
+    parser.add_argument("--large", action="store_true", help="with more of everything: minutes")
     parser.add_argument("--traces", action="store_true", help="show how each variant goes wrong")
     options = parser.parse_args()
     wrong = 0

@@ -1,0 +1,144 @@
+"""Connections whose transactions stay open, and what each of them has changed and locked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psycopg
+from psycopg.rows import dict_row
+
+from taskq.database import Database
+from tests.backstage import Backstage
+from tests.property.queue_model import QueueModel, Task
+from tests.support import wait_until
+
+Seen = TypeVar("Seen")
+
+#: A row or a key that transactions wait for each other about: ("task", 7).
+Lock = Hashable
+
+
+@dataclass
+class Line:
+    """A connection, and what its transaction has done that nobody else sees yet.
+
+    changed: tasks as they are once it commits. gone: sessions that it has ended, and whether they
+    expired. at_end: what is to be done when it ends, committed or not.
+    """
+
+    connection: Backstage
+    is_open: bool = False
+    changed: dict[int, Task] = field(default_factory=dict)
+    gone: dict[int, bool] = field(default_factory=dict)
+    locks: set[Lock] = field(default_factory=set)
+    at_end: list[Callable[[bool], object]] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget the transaction, which has ended."""
+        self.is_open = False
+        for held in (self.changed, self.gone, self.locks, self.at_end):
+            held.clear()
+
+
+class OpenLines:
+    """Some lines, and the model of what is committed.
+
+    gone: sessions that have ended, and whether they expired.
+    """
+
+    def __init__(self, database: Database, count: int) -> None:
+        self.model = QueueModel()
+        self.gone: dict[int, bool] = {}
+        self._lines = [
+            Line(psycopg.connect(database.dsn, row_factory=dict_row)) for _ in range(count)
+        ]
+        self._look = psycopg.connect(database.dsn, autocommit=True)
+        self._pool = ThreadPoolExecutor(1)
+        for line in self._lines:  # who waits where nothing is locked fails
+            line.connection.execute("set lock_timeout = '10s'")
+            line.connection.commit()
+
+    def close(self) -> None:
+        """Undo what is open, and close all."""
+        for line in self._lines:
+            line.connection.close()
+        self._look.close()
+        self._pool.shutdown()
+
+    def begin(self, number: int) -> Line:
+        """Return a line without a transaction; one that is open commits."""
+        line = self._lines[number % len(self._lines)]
+        self.end(line, commit=True)
+        return line
+
+    def open_lines(self) -> list[Line]:
+        """Return the lines with an open transaction."""
+        return [line for line in self._lines if line.is_open]
+
+    def is_locked(self, lock: Lock) -> bool:
+        """Tell whether an open transaction holds a lock."""
+        return any(lock in line.locks for line in self.open_lines())
+
+    def free(self) -> QueueModel:
+        """Return a copy of the model with only those tasks that nobody has locked."""
+        model = self.copy()
+        model.tasks = {
+            number: task
+            for number, task in model.tasks.items()
+            if not self.is_locked(("task", number))
+        }
+        return model
+
+    def copy(self) -> QueueModel:
+        """Return a copy of the model, with all tasks as they are committed."""
+        return copy.deepcopy(self.model)
+
+    def run(
+        self, line: Line, act: Callable[[Backstage], Seen], needs: Iterable[Lock], *, commit: bool
+    ) -> Seen:
+        """Act; wait for those, and for those only, that hold what is needed.
+
+        They end so that it gets on; commit: how.
+        """
+        holders = [one for one in self.open_lines() if one.locks.intersection(needs)]
+        line.is_open = True
+        line.locks.update(needs)
+        if not holders:
+            return act(line.connection)
+        doing = self._pool.submit(act, line.connection)
+        pid = line.connection.info.backend_pid
+        wait_until(lambda: self._is_blocked(pid) or doing.done(), on_timeout=str)
+        assert not doing.done(), f"did not wait for {holders}"
+        for holder in holders:
+            self.end(holder, commit=commit)
+        return doing.result(timeout=30)
+
+    def changed(self, line: Line, model: QueueModel) -> None:
+        """Note what a line has made of the tasks."""
+        for number, task in model.tasks.items():
+            if task != self.model.tasks[number]:
+                line.changed[number] = task
+                line.locks.add(("task", number))
+
+    def end(self, line: Line, *, commit: bool) -> None:
+        """End a line's transaction, if there is one."""
+        if not line.is_open:
+            return
+        if commit:
+            line.connection.commit()
+            self.model.tasks.update(line.changed)
+            self.model.live -= line.gone.keys()
+            self.gone.update(line.gone)
+        else:
+            line.connection.rollback()
+        for act in line.at_end:
+            act(commit)
+        line.clear()
+
+    def _is_blocked(self, pid: int) -> bool:
+        row = self._look.execute("select cardinality(pg_blocking_pids(%s)) > 0", [pid]).fetchone()
+        return row is not None and bool(row[0])
