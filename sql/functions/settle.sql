@@ -5,8 +5,7 @@
 --     optional result, retry, started, error_class, error, exit_code, tail, phases, session, by.
 --     session: whose word it is, where that limits what it may be about, see may_report(); a
 --     gateway sets it. by: the same where nothing is limited: an agent beside the database sets it.
---     settle_one() and settle_done() know only the session that claimed, and what was leased ahead
---     (session 0, see lease_ahead()): that is recorded as the reporting session's.
+--     What was leased ahead (session 0, see lease_ahead()) is recorded as the reporting session's.
 --     A success has no class of error: it would look like one that was salvaged.
 --     A failure of a class that the campaign never retries is for good, whatever `retry` says.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:

@@ -2,15 +2,15 @@
 -- settle(), which takes in what remains; not for clients.
 --
 -- accepted: the positions of the reports by which an attempt ended, in no order; null if there are
---     none or if something else than a success is reported. Of reports on one task only the first
---     is looked at here, and of those that name a session only such as claimed the task itself.
+--     none, or if something else than a success is reported, or two on one task.
 --
--- Locks: the rows of the tasks, in the order of task_id. Index: task_pkey; see settle() for why
--- nothing else can be used. Two statements, where settle() needs three that do more each: that saves
--- a tenth of an exchange for eight.
+-- Locks: the rows of the tasks, in the order of task_id, and none that is left to settle(), which would
+-- lock it after later ones. Index: task_pkey; see settle() for why nothing else can be used. Two
+-- statements, where settle() needs three that do more each: that saves a tenth of an exchange for eight.
 --
--- The reports are sorted by task, so that width_bucket() finds the one on a task by halving, the last
--- of equal ones; array_position() would walk, which takes a twentieth of an exchange for 256.
+-- The reports are sorted by task, so that width_bucket() finds the one on a task by halving;
+-- array_position() would walk, which takes a twentieth of an exchange for 256. What nearly always tells
+-- who may report comes before may_report(), which is asked for each task by itself.
 create or replace function taskq.settle_done(
     p_campaign bigint,
     p_reports jsonb,
@@ -35,9 +35,12 @@ begin
                  (r.report ->> 'session')::bigint as session, r.report ->> 'outcome' as outcome,
                  r.ord::integer as ord
             from jsonb_array_elements(p_reports) with ordinality as r (report, ord)
-           order by task, ord desc
+           order by task
       ) r;
-    if v_ordinary is not true then
+    if v_ordinary is not true
+       or cardinality(v_tasks) > 1
+          and (select count(distinct t.task) < count(*) from unnest(v_tasks) as t (task))
+    then
         return;
     end if;
     -- Who may report on what was leased ahead; see covers(), here for all at once.
@@ -60,7 +63,9 @@ begin
            and (t.session_id
                 = coalesce(v_sessions[width_bucket(t.task_id, v_tasks)], t.session_id)
                 or t.session_id = 0
-                and v_sessions[width_bucket(t.task_id, v_tasks)] = any (v_covering))
+                and v_sessions[width_bucket(t.task_id, v_tasks)] = any (v_covering)
+                or taskq.may_report(
+                    v_sessions[width_bucket(t.task_id, v_tasks)], t.session_id, p_campaign))
            and t.status::text = 'working'
      returning t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
                v_ords[width_bucket(t.task_id, v_tasks)] as ord

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -34,10 +34,12 @@ def meet(
     second: Callable[[Backstage], Second],
     *,
     undo: bool = False,
+    meanwhile: Callable[[Backstage], object] = lambda _: None,
 ) -> Met[First, Second]:
     """Let `second` run while the transaction of `first` is open, which then commits or is undone.
 
     It ends when the second has returned, or somebody waits for it; each on a connection of its own.
+    meanwhile: what the first does then, before it ends.
     """
     with (
         psycopg.connect(dsn, row_factory=dict_row) as early,
@@ -51,6 +53,7 @@ def meet(
         pid = early.info.backend_pid
         wait_until(lambda: running.done() or look.execute(blocked, [pid]).rowcount)
         waited = not running.done()
+        meanwhile(early)
         if undo:
             early.rollback()
         else:
@@ -58,16 +61,35 @@ def meet(
         return Met(began, running.result(timeout=30), waited)
 
 
+def in_order(dsn: str, tasks: Sequence[Claimed], act: Callable[[Backstage], Second]) -> Second:
+    """Assert that an act that waits for the first of two tasks has not locked the second yet.
+
+    Return what it returned in the end.
+    """
+    first, second = tasks
+
+    def look_behind(early: Backstage) -> None:
+        early.execute("select from taskq.task where task_id = %s for update nowait", [second.task])
+
+    met = meet(dsn, locking(first.task), act, meanwhile=look_behind)
+    assert met.waited
+    return met.second
+
+
 def reporting(
     *tasks: Claimed, outcome: str = "done", **details: Any
 ) -> Callable[[Backstage], list[str]]:
     """Return an act that reports attempts in one exchange, and returns the verdicts."""
-    reports = [report_of(task, outcome, **details) for task in tasks]
+    return telling(tasks[0].campaign, [report_of(task, outcome, **details) for task in tasks])
+
+
+def telling(campaign: int, reports: list[dict[str, Any]]) -> Callable[[Backstage], list[str]]:
+    """Return an act that makes these reports in one exchange, and returns the verdicts."""
 
     def report(connection: Backstage) -> list[str]:
         row = connection.execute(
             "select acks from taskq.exchange(%s, %s, null, null, null)",
-            [tasks[0].campaign, json.dumps(reports)],
+            [campaign, json.dumps(reports)],
         ).fetchone()
         assert row is not None
         return list(row["acks"])

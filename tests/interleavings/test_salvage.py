@@ -7,11 +7,9 @@ and decides by what the first has left.
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy
 from tests.agent_double import AgentDouble, Claimed, report_of
@@ -22,11 +20,11 @@ from tests.interleavings.meeting import (
     calling,
     cancelling,
     claiming,
+    in_order,
     locking,
     meet,
     reporting,
 )
-from tests.support import wait_until
 
 
 @pytest.fixture
@@ -188,25 +186,7 @@ def test_batch_with_a_late_result_locks_in_the_order_of_tasks(
     other = hire()
     _, mine = other.claim(2)
     assert (lost[0].key, mine.key) == ("a", "b")
-    with psycopg.connect(dsn, row_factory=dict_row) as early:
-        locking(lost[0].task)(early)
-        with (
-            psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as late,
-            psycopg.connect(dsn, autocommit=True) as look,
-            ThreadPoolExecutor(1) as pool,
-        ):
-            running = pool.submit(reporting(mine, lost[0]), late)
-            pids = [early.info.backend_pid, late.info.backend_pid]
-            wait_until(
-                lambda: (
-                    look.execute("select 1 where %s = any (pg_blocking_pids(%s))", pids).rowcount
-                )
-            )
-            early.execute(
-                "select from taskq.task where task_id = %s for update nowait", [mine.task]
-            )
-            early.commit()
-            assert running.result(timeout=30) == ["accepted", "accepted"]
+    assert in_order(dsn, [lost[0], mine], reporting(mine, lost[0])) == ["accepted"] * 2
 
 
 def test_late_result_whose_row_it_may_not_wait_for_is_to_be_sent_again(

@@ -1,0 +1,47 @@
+"""Reports of one exchange are locked in the order of their tasks, whatever they are about.
+
+Else an exchange would hold a later task while it waits for an earlier one, and whoever locks both in
+order, a cancellation say, would wait for it in a circle.
+"""
+
+from __future__ import annotations
+
+from taskq import Client
+from tests.agent_double import AgentDouble, Claimed, report_of
+from tests.backstage import Backstage, expire, silence
+from tests.fixtures.queues import Hire
+from tests.interleavings.meeting import in_order, telling
+
+
+def test_batch_with_what_another_agent_has_left(
+    held: list[Claimed],
+    agent: AgentDouble,
+    hire: Hire,
+    queue: Client,
+    backstage: Backstage,
+    dsn: str,
+) -> None:
+    """One token has opened both sessions: the report is found in the spool of a killed agent."""
+    heir = hire()
+    queue.tokens.create("site", "here", ["/c"])
+    backstage.execute(
+        "update taskq.session s set token_id = t.token_id, token_hash = sha256(s.key::text::bytea)"
+        "  from taskq.token t"
+    )
+    words = [
+        report_of(task, "done") | {"session": session}
+        for task, session in zip(held, (heir.session, agent.session), strict=True)
+    ]
+    assert in_order(dsn, held, telling(agent.campaign, words)) == ["accepted"] * 2
+
+
+def test_batch_with_two_words_on_one_task(
+    held: list[Claimed], agent: AgentDouble, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """A late one, and that of the agent that has the task now: gateways gather both."""
+    silence(backstage, agent.session)
+    assert expire(backstage) == 2
+    mine = hire().claim(2)
+    words = [report_of(task, "done") for task in (mine[1], held[0], mine[0])]
+    verdicts = ["accepted", "superseded", "accepted"]
+    assert in_order(dsn, mine, telling(agent.campaign, words)) == verdicts
