@@ -8,7 +8,7 @@ in a gateway (`gateway.fronted`), nobody looks whether the session still lives: 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from taskq import beats
@@ -122,7 +122,11 @@ class DirectTransport:
     def close(self, session: int) -> None:
         """End the session, the connections, and the thread of the front."""
         try:
-            with _connected(self._exchange_line) as statements:
+            # One that a server does not know has ended; its number may be another agent's there.
+            with (
+                suppress(SessionLost),
+                self._in_session(self._exchange_line, session) as statements,
+            ):
                 statements.value("end_session", session=session)
         finally:
             self._exchange_line.close()
