@@ -49,9 +49,10 @@ begin
     insert into taskq.delta (campaign_id, failures, losses)
     select p_campaign,
            -count(*) filter (where g.outcome = 'failed'),
-           -- A success with a class of error was lost, and salvaged.
+           -- A success of such a class was lost, and salvaged.
            -count(*) filter (where g.outcome = 'lost'
-                                or g.outcome = 'done' and g.error_class is not null)
+                                or g.outcome = 'done'
+                               and g.error_class in ('agent-lost', 'poison'))
       from gone g
     having count(*) > 0;
     delete from taskq.spec s where s.campaign_id = p_campaign and s.task_id = any (v_tasks);

@@ -7,8 +7,9 @@
 --     is the first.
 --
 -- The lost attempt becomes done, with its result; its class of error stays, and tells that it was
--- lost: no other success has one. It goes on being counted among the losses. An attempt that works on the task by now ends as cancelled, of the class `salvaged`; its
--- agent is told by its next beat. What was leased ahead and not named was no attempt.
+-- lost: no other success has such a class. It goes on being counted among the losses. An attempt that
+-- works on the task by now ends as cancelled, of the class `salvaged`; its agent is told by its next
+-- beat. What was leased ahead and not named was no attempt.
 --
 -- A session whose token was revoked salvages nothing: its rights ended with the token, though it may
 -- still be told what became of its reports.
