@@ -17,7 +17,7 @@
 -- Locks: of the campaigns with tasks to retry the lock of seed_begin(), in their order, and the rows of
 -- these tasks, waiting for them, see retry(); then the rows of the sessions and of their tasks, none that
 -- somebody else has locked; last the row of the brake. Index: campaign_path_key, attempt_unsuccessful,
--- session_open, task_working, delta_xid.
+-- task_pkey, session_open, task_working, delta_xid.
 create or replace function taskq.recover(
     p_path text,
     p_site text,
@@ -50,21 +50,30 @@ declare
 begin
     perform taskq.campaign_id(p_path);
 
+    -- All of a campaign at once: its tasks are locked in their order.
     for v_failed in
-        select a.campaign_id, a.error_class, array_agg(distinct a.task_id) as tasks
+        select a.campaign_id, array_agg(distinct a.task_id) as tasks
           from taskq.subtree(p_path) c
          cross join unnest('{agent-lost,poison}'::text[]) as k (error_class)
           join taskq.attempt a
             on a.campaign_id = c.campaign_id
            and a.error_class = k.error_class
            and a.outcome <> 'done'
+         cross join lateral (
+             select t.attempt
+               from taskq.task t
+              where t.campaign_id = a.campaign_id
+                and t.task_id = a.task_id
+             offset 0
+         ) t
          where a.ended_at >= p_lost_since
+           and a.outcome = 'lost'
+           and a.attempt = t.attempt
            and taskq.state_of(c.campaign_id) <> 'cancelled'
-         group by a.campaign_id, a.error_class
-         order by a.campaign_id, a.error_class
+         group by a.campaign_id
+         order by a.campaign_id
     loop
-        perform taskq.retry(
-            v_failed.campaign_id, 'failed', v_failed.error_class, v_failed.tasks, 0, null);
+        perform taskq.retry(v_failed.campaign_id, 'failed', null, v_failed.tasks, 0, null);
     end loop;
 
     v_silent := array(

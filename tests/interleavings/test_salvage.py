@@ -189,6 +189,23 @@ def test_batch_with_a_late_result_locks_in_the_order_of_tasks(
     assert in_order(dsn, [lost[0], mine], reporting(mine, lost[0])) == ["accepted"] * 2
 
 
+def test_recovery_locks_in_the_order_of_tasks(
+    lost: list[Claimed], hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Those that failed as poison among the others: late results come in that order as well."""
+    other = hire()
+    other.claim(2)
+    silence(backstage, other.session)
+    assert expire(backstage) == 2
+    backstage.execute(
+        "update taskq.attempt set error_class = 'poison' where attempt = 2 and task_id = %s",
+        [lost[0].task],
+    )
+    query = "select campaigns from taskq.recover('/c', null, null, '-infinity', false)"
+    (moved,) = in_order(dsn, lost, calling(query))
+    assert moved["retried"] == 2
+
+
 def test_late_result_whose_row_it_may_not_wait_for_is_to_be_sent_again(
     lost: list[Claimed], dsn: str
 ) -> None:
