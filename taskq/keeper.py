@@ -74,8 +74,8 @@ class Keeper:
                 done = self.round()
                 if done.acting:
                     pause_s = PERIOD_S
-                _tell(done, held)
-                held = done.held
+                    _tell(done, held)
+                    held = done.held
             except TaskqError as error:
                 log.warning("upkeep must wait: %s", error)
             stop.wait(pause_s)

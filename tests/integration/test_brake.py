@@ -231,6 +231,33 @@ def test_keeper_tells_of_the_brake_once(
     assert caplog.text.count("agents are silent") == 1
 
 
+@pytest.mark.usefixtures("crew")
+def test_keeper_that_stands_by_does_not_tell_that_the_brake_is_off(
+    database: Database, backstage: Backstage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It does not know: another one acts, and tells."""
+    stop = threading.Event()
+    keeper = threading.Thread(target=Keeper(database).run, args=[stop])
+    with caplog.at_level(logging.WARNING, "taskq.keeper"):
+        keeper.start()
+        try:
+            wait_until(lambda: "12 agents are silent" in caplog.text)
+            backstage.execute(
+                "update taskq.keeper"
+                "   set holder = gen_random_uuid(), until = clock_timestamp() + interval '1 h'"
+            )
+            since = value(backstage, "select clock_timestamp()")
+            asked = (
+                "select count(*) from pg_stat_activity where datname = current_database()"
+                " and query like '%%from taskq.keep(%%' and query_start > %s and state = 'idle'"
+            )
+            wait_until(lambda: value(backstage, asked, since) > 0)
+        finally:
+            stop.set()
+            keeper.join(timeout=10)
+    assert "no more tasks are held" not in caplog.text
+
+
 def test_list_of_agents_tells_whose_tasks_are_held(
     crew: list[int], hire: Hire, dsn: str, backstage: Backstage
 ) -> None:
