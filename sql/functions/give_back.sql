@@ -58,6 +58,8 @@ begin
                case when m.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
                case when m.failed then m.seen end
           from moved m
+            -- Such as a restore of some tables only leaves behind: it must not stop all upkeep.
+            on conflict (campaign_id, task_id, attempt) do nothing
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)
         select m.campaign_id,

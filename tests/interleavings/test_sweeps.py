@@ -130,9 +130,30 @@ def test_rows_of_a_campaign_that_is_gone_stop_no_sweep(
     for _ in range(2):
         assert value(backstage, "select acting from taskq.keep(gen_random_uuid(), 0)")
     assert statuses_of([held[1], delayed[1]], backstage) == ["waiting"] * 2
+    recorded = "select count(*) from taskq.attempt where task_id = %s and outcome = 'lost'"
+    assert [value(backstage, recorded, task.task) for task in held] == [0, 1]
     backstage.execute("delete from taskq.task where campaign_id = 1000000")
     backstage.execute(
         "insert into taskq.delta (campaign_id, working, delayed) values (%s, -1, -1)",
+        [crew[0].campaign],
+    )
+    assert_counts_are_true(backstage)
+
+
+def test_attempt_that_is_recorded_already_stops_no_sweep(
+    crew: list[AgentDouble], backstage: Backstage
+) -> None:
+    """Such as a restore of some tables only leaves behind: the record stays as it is."""
+    held = crew[0].claim(2)
+    crew[0].done(held[0])
+    backstage.execute("update taskq.task set status = 'working' where task_id = %s", [held[0].task])
+    silence(backstage, crew[0].session)
+    assert value(backstage, "select lost from taskq.keep(gen_random_uuid(), 0)") == 2
+    assert statuses_of(held, backstage) == ["waiting"] * 2
+    outcome = "select outcome::text from taskq.attempt where task_id = %s"
+    assert [value(backstage, outcome, task.task) for task in held] == ["done", "lost"]
+    backstage.execute(
+        "insert into taskq.delta (campaign_id, done, working, losses) values (%s, -1, 1, -1)",
         [crew[0].campaign],
     )
     assert_counts_are_true(backstage)

@@ -80,9 +80,9 @@ UPKEEP: Final = (
     Mutant(
         "expiry-records-what-it-leaves",
         "sql/functions/give_back.sql",
-        "          from moved m\n    ), counted as (\n",
-        "          from held m\n    ), counted as (\n",
-        "A task whose campaign is gone is recorded again and again, and stops the sweep.",
+        "          from moved m\n            -- Such as",
+        "          from held m\n            -- Such as",
+        "A task whose campaign is gone is recorded as ended, and stays.",
         _SWEEPS,
     ),
     Mutant(
