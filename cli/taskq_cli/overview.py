@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.views import Agent, Status
 from taskq_cli.counts import percent_final
 from taskq_cli.output import as_record
-from taskq_cli.shared import campaigns_with
 from taskq_cli.text import counted, duration, one_line
 
 CLASSES: Final = 3
+PAUSED: Final = 3
 MAX_GROUPED: Final = 10_000
 """Unsuccessful attempts: grouping reads them all, and more would take longer than people wait."""
 MAX_AGENTS: Final = 1_000
@@ -24,12 +24,14 @@ class Overview:
     """A campaign with all below it, as it stands.
 
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
-    None where there are too many attempts to be grouped quickly.
+    None where there are too many attempts to be grouped quickly. paused_below: the campaigns below
+    it that paused themselves.
     """
 
     status: Status
     agents: list[Agent]
     classes: list[tuple[str, int]] | None
+    paused_below: list[Status]
 
     def record(self) -> dict[str, Any]:
         """Return it as a record."""
@@ -39,6 +41,7 @@ class Overview:
         return as_record(self.status) | {
             "agents": len(self.agents),
             "failure_classes": classes,
+            "paused_below": [one.path for one in self.paused_below],
         }
 
     def title(self) -> str:
@@ -57,6 +60,12 @@ class Overview:
             lines.append(f"paused     itself: {one_line(self.status.paused_why)}")
         if self.status.state == "paused":
             lines.append("paused     no tasks are handed out until `taskq campaign resume`")
+        lines += [
+            f"paused     {one.path} itself: {one_line(one.paused_why or '')}"
+            for one in self.paused_below[:PAUSED]
+        ]
+        if (more := len(self.paused_below) - PAUSED) > 0:
+            lines.append(f"paused     {more:,} more below; see `taskq tree {self.status.path}`")
         return lines
 
     def _about_agents(self) -> str:
@@ -81,15 +90,19 @@ class Overview:
 
 def look(client: Client, path: str) -> Overview:
     """Return how a campaign stands; raise `NotFound`."""
-    status = client.campaign(path).status()
+    campaign = client.campaign(path)
+    status = campaign.status()
+    # Without failures nothing has paused itself, and there is nothing to group.
+    nodes = campaign.tree() if status.failures or status.losses else []
     classes: Counter[str] = Counter()
     groupable = status.failures + status.losses <= MAX_GROUPED
-    if groupable and (status.failures or status.losses):
-        for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
-            for one in campaign.failure_classes():
+    for node in nodes if groupable else ():
+        if node.failures or node.losses:
+            for one in Campaign(client.database, node.campaign_id, node.path).failure_classes():
                 classes[one.error_class] += one.attempts
     return Overview(
         status=status,
         agents=client.agents(path, limit=MAX_AGENTS),
         classes=classes.most_common(CLASSES) if groupable else None,
+        paused_below=[one for one in nodes if one.paused_why and one.path != status.path],
     )

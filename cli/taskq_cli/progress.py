@@ -10,7 +10,7 @@ from typing import Any, Final
 from taskq.views import Status
 from taskq_cli import render
 from taskq_cli.counts import counts, final, percent_final
-from taskq_cli.overview import Overview
+from taskq_cli.overview import PAUSED, Overview
 from taskq_cli.text import counted, duration, instant, one_line, rate
 
 CHILDREN: Final = 10
@@ -54,6 +54,7 @@ class Progress:
             self._pace(),
             counted(len(self.overview.agents), "agent"),
             f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
+            *(f"{one.path} paused itself" for one in self.overview.paused_below[:PAUSED]),
         ]
         return "  ".join(filter(None, parts))
 

@@ -47,7 +47,9 @@ class SpecOptions:
 
     def said(self) -> bool:
         """Return whether there is anything but defaults."""
-        return any(getattr(self, option.name) not in (None, False, ()) for option in fields(self))
+        others = [getattr(self, one.name) for one in fields(self) if one.name != "process"]
+        # 0 and --no-front are said.
+        return self.process or any(value is not None and value != () for value in others)
 
     def applied(self, spec: CampaignSpec) -> CampaignSpec:
         """Return a spec with what the options say; raise `InvalidCampaign` if it makes no sense."""

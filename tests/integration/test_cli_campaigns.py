@@ -86,6 +86,8 @@ def test_change_leaves_what_is_not_named(taskq: CommandLine, queue: Client) -> N
     )
     taskq.out("campaign", "change", "/a", "--time-limit", "none")
     assert queue.campaign("/a").spec().time_limit_s is None
+    taskq.out("campaign", "change", "/a", "--no-front")
+    assert not queue.campaign("/a").spec().front
 
 
 def test_change_replaces_and_takes_back_what_agents_must_be(
@@ -217,7 +219,7 @@ def test_status_tells_tasks_agents_and_commonest_errors(
     for task, error_class in zip(tasks[1:5], ("x", "y", "y", "z"), strict=True):
         agent.fail(task, error_class, retry=False)
     told = taskq.json("status", "/")
-    assert told.keys() == STATUS_FIELDS | {"agents", "failure_classes"}
+    assert told.keys() == STATUS_FIELDS | {"agents", "failure_classes", "paused_below"}
     assert (told["done"], told["failed"], told["working"], told["waiting"]) == (1, 4, 1, 2)
     assert told["agents"] == 1
     assert told["failure_classes"][0] == {"error_class": "y", "attempts": 2}
@@ -251,6 +253,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["campaign", "create", "/x", "--param", "y"], 2, "NAME=VALUE"),
     (["campaign", "create", "--file", "/no/such.toml"], 66, "/no/such.toml"),
     (["campaign", "change", "/c"], 2, "nothing to change"),
+    (["campaign", "change", "/c", "--max-attempts", "0"], 2, "max_attempts"),
     (["campaign", "cancel", "/nope", "--yes"], 66, "no campaign /nope"),
     (["cancel", "/c", "--key", "nope"], 66, "no task with the key 'nope'"),
     (["status", "--output", "xml"], 2, "'xml'"),

@@ -16,6 +16,7 @@ from taskq.campaign import RetryPolicy
 from taskq.keeper import Keeper
 from tests.agent_double import AgentDouble, report_of
 from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 from tests.plans import watched
 from tests.support import wait_until
@@ -63,6 +64,18 @@ def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
     assert agent.claim(1) == []
     assert keep(backstage) == [], "it tells once"
     assert_counts_are_true(backstage)
+
+
+def test_people_who_look_from_above_see_what_paused_itself(
+    agent: AgentDouble, backstage: Backstage, dsn: str
+) -> None:
+    """Though what they look at is open."""
+    work(agent, failed=100)
+    keep(backstage)
+    taskq = CommandLine(dsn)
+    assert taskq.json("status", "/")["paused_below"] == ["/c"]
+    assert "\npaused     /c itself: 100 of 100 attempts failed" in taskq.out("status", "/")
+    assert taskq.json("status", "/c")["paused_below"] == []
 
 
 def test_fewer_than_a_hundred_attempts_pause_nothing(
