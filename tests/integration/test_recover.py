@@ -296,8 +296,28 @@ def test_command_knows_times_and_durations(
     if since == "an hour ago":
         since = f"{datetime.now(timezone.utc) - timedelta(hours=1):%Y-%m-%dT%H:%M:%S}"
     assert taskq.out("recover", "--lost-since", since, "--yes") == (
-        "Done: give 1 failed task another chance.\n  /c  1 tried again\n"
+        "Done: gave 1 failed task another chance.\n  /c  1 tried again\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "said", "told"),
+    [
+        ("--silent-for", "1e19", "from 0 to 604800"),
+        ("--silent-for", "nan", "from 0 to 604800"),
+        ("--lost-since", "999999999d", "no calendar"),
+        ("--lost-since", "2999-01-01", "still to come"),
+        ("--lost-since", "2w", "neither a time"),
+    ],
+)
+def test_command_refuses_times_that_cannot_be_meant(
+    option: str, said: str, told: str, taskq: CommandLine
+) -> None:
+    """It names the option, and nothing is asked of the server."""
+    code, text = taskq.refused("recover", option, said, "--yes")
+    assert code == 2
+    assert f"'{option}'" in text
+    assert told in text
 
 
 @pytest.mark.usefixtures("queue")

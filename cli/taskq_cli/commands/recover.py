@@ -14,21 +14,33 @@ from taskq_cli.output import as_record, write_record
 from taskq_cli.shared import Invocation, confirm, path_argument, seconds, shared_options, yes_option
 from taskq_cli.text import counted
 
+_WEEK_S: Final = 604_800
 _UNITS: Final = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(s|min|h|d)")
 
 
 def since(text: str) -> datetime | timedelta:
     """Return an instant, or how long ago it is; what names no time zone is UTC."""
+    now = datetime.now(timezone.utc)
     if found := _DURATION.fullmatch(text.strip()):
-        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+        try:
+            ago = timedelta(**{_UNITS[found[2]]: float(found[1])})
+            now - ago
+        except OverflowError:
+            raise click.BadParameter(f"{text!r} ago there was no calendar.") from None
+        return ago
     try:
         instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))
     except ValueError:
         raise click.BadParameter(
             f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90min or 2h."
         ) from None
-    return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+    instant = instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+    if instant > now:
+        raise click.BadParameter(
+            f"{text!r} is still to come; a time is UTC unless it says otherwise."
+        )
+    return instant
 
 
 @click.command()
@@ -37,7 +49,7 @@ def since(text: str) -> datetime | timedelta:
 @click.option(
     "--silent-for",
     "silent_s",
-    type=seconds(),
+    type=seconds(0, _WEEK_S),
     metavar="SECONDS",
     help="Only agents that were not heard for so long. Fewer than half of the lease can hit agents "
     "that live. [default: half of the lease, 60 s]",
@@ -85,22 +97,25 @@ def recover(
     write_record(invocation.output, record, "\n".join(_lines(found, dry_run=dry_run)))
 
 
-def _moves(found: Recovery) -> list[str]:
-    """Say what is done, each thing that is."""
+def _moves(
+    found: Recovery, end: str = "end", hand_out: str = "hand out", give: str = "give"
+) -> list[str]:
+    """Say what is done, each thing that is, in these words."""
     handed_out = sum(one["handed_out"] for one in found.campaigns)
     retried = sum(one["retried"] for one in found.campaigns)
     moves = []
     if found.sessions:
-        agents = counted(found.sessions, "silent agent")
-        moves.append(f"end {agents} and hand out {counted(handed_out, 'task')} again")
+        agents, tasks = counted(found.sessions, "silent agent"), counted(handed_out, "task")
+        moves.append(f"{end} {agents} and {hand_out} {tasks} again")
     if retried:
-        moves.append(f"give {counted(retried, 'failed task')} another chance")
+        moves.append(f"{give} {counted(retried, 'failed task')} another chance")
     return moves
 
 
 def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
-    lines = [f"{'Would' if dry_run else 'Done:'} {' and '.join(_moves(found))}."]
-    if not _moves(found):
+    moves = _moves(found) if dry_run else _moves(found, "ended", "handed out", "gave")
+    lines = [f"{'Would' if dry_run else 'Done:'} {' and '.join(moves)}."]
+    if not moves:
         lines = [
             "Nothing to do; `taskq agents list` shows for how long each agent has been silent."
         ]
