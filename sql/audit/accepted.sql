@@ -2,7 +2,7 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
-       format('it is %%s, and %%s of its attempts are done', t.status, coalesce(a.done, 0)) as text
+       format('it is %%s; attempts that are done: %%s', t.status, coalesce(a.done, 0)) as text
   from taskq.task t
   left join (
       select a.task_id, count(*) as done

@@ -3,8 +3,8 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
-       format('it is %%s in its attempt %%s, but has %%s attempts that ended, numbered from %%s to %%s',
-              t.status, t.attempt, coalesce(a.ended, 0), a.first, a.last) as text
+       format('it is %%s in its attempt %%s; attempts that ended: %%s%%s', t.status, t.attempt,
+              coalesce(a.ended, 0), ', numbered from ' || a.first || ' to ' || a.last) as text
   from taskq.task t
   left join (
       select a.task_id, count(*) as ended, min(a.attempt) as first, max(a.attempt) as last

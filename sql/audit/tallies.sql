@@ -3,8 +3,8 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
-       format('%%s failures and %%s losses count against it, but %%s of its attempts failed and %%s were '
-              'lost', t.failures, t.losses, coalesce(a.failed, 0), coalesce(a.lost, 0)) as text
+       format('failures that count against it: %%s, losses: %%s; attempts that failed: %%s, were lost: %%s',
+              t.failures, t.losses, coalesce(a.failed, 0), coalesce(a.lost, 0)) as text
   from taskq.task t
   left join (
       select a.task_id,

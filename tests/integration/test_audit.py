@@ -332,7 +332,11 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     assert re.search(
         r"^/c +[0-9]+ +delayed +delayed +it is delayed, but", shown.stdout, re.MULTILINE
     )
-    assert shown.stderr == "Error: 2 violations found.\n"
+    hint = "; --output json has the rows in question"
+    assert shown.stderr == f"Error: 2 violations found{hint}.\n"
+    first = taskq("audit", "--limit", 1, "--output", "jsonl")
+    assert json.loads(first.stdout) == told[0]
+    assert first.stderr == "Error: 2 violations found.\n"
 
 
 def test_command_shows_on_a_terminal_how_far_it_is(dsn: str, campaign: Campaign) -> None:

@@ -54,7 +54,7 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
                 found = _Records(client.audit(path, look))
                 records = iter(found)
                 shown = list(islice(records, limit or TABLE_ROWS))
-                for _ in records:  # the others are counted
+                for _ in records:  # those beyond the limit are counted
                     pass
             if shown:
                 write_records("table", shown, _COLUMNS, limit=len(shown))
@@ -63,9 +63,13 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
                 click.echo(f"{counted(tasks, 'task')} in {where}: nothing breaks a promise.")
         else:
             found = _Records(client.audit(path))
-            write_records(invocation.output, found, _COLUMNS, limit=limit)
+            records = iter(found)
+            write_records(invocation.output, records, _COLUMNS, limit=limit)
+        for _ in records:  # those beyond the limit are counted
+            pass
     if found.count:
-        raise Violated(f"{counted(found.count, 'violation')} found.")
+        hint = "; --output json has the rows in question" if invocation.output == "table" else ""
+        raise Violated(f"{counted(found.count, 'violation')} found{hint}.")
 
 
 class _Records:
