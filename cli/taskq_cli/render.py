@@ -62,10 +62,11 @@ def fit(
 ) -> Fitted:
     """Make a table fit a terminal: columns that give way get narrower, then the last ones go.
 
-    What is no terminal has room for everything.
+    What room those leave is given back to the others. What is no terminal has room for everything.
     """
     room = _console(stream).width
-    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    wished = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    widths = list(wished)
     for place, title in enumerate(titles):
         excess = sum(widths) + _GAP * (len(widths) - 1) - room
         if title in gives_way and excess > 0:
@@ -73,6 +74,9 @@ def fit(
     while len(widths) > 1 and sum(widths) + _GAP * (len(widths) - 1) > room:
         widths.pop()
     kept = len(widths)
+    for place, width in enumerate(widths):
+        left = room - sum(widths) - _GAP * (kept - 1)
+        widths[place] += max(0, min(wished[place] - width, left))
     return Fitted(
         titles=list(titles[:kept]),
         rows=[list(row[:kept]) for row in rows],

@@ -141,6 +141,14 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int
     assert [*fitted.titles, *fitted.dropped] == ["key", "payload", "host"]
 
 
+def test_room_of_columns_that_are_left_out_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gave way in vain is as wide as there is room for in the end."""
+    monkeypatch.setenv("COLUMNS", "60")
+    row = ["ligand-1", "x" * 60, "y" * 40]
+    fitted = render.fit(["key", "payload", "host"], [row], Screen(), gives_way=["payload"])
+    assert (fitted.widths, fitted.dropped) == ([8, 50], ["host"])
+
+
 def test_a_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no terminal gets everything, on one line a row, without colours."""
     monkeypatch.setenv("COLUMNS", "20")

@@ -60,10 +60,10 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
         Column("slots"),
         Column("working"),
         Column("draining", lambda one: "yes" if one["draining"] else ""),
-        Column("trouble", _trouble),
         Column("silent", lambda one: duration(one["silent_s"])),
-        Column("since", lambda one: one["opened_at"]),
+        Column("trouble", _trouble, gives_way=True),
         Column("campaign", lambda one: one["path"]),
+        Column("since", lambda one: one["opened_at"]),
         Column("token", gives_way=True),
         Column("offers", lambda one: " ".join(one["offers"]), gives_way=True),
         Column("release", gives_way=True),
@@ -78,7 +78,8 @@ def _trouble(agent: Record) -> str:
     left_s = trouble["try_in_s"] - agent["silent_s"]
     then = f"next try in {duration(left_s)}" if left_s > 0 else "trying"
     last = trouble["error_class"] or "without a class"
-    return f"slowed: {trouble['failures']} failures in a row, last {last}; {then}"
+    # The class first: it stays where the terminal is narrow.
+    return f"slowed: last {last}, {trouble['failures']} failures in a row; {then}"
 
 
 @agents.command()
