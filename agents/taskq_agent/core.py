@@ -149,9 +149,10 @@ class AgentCore:
         self._call_answered()
         self._queue.opened(event.welcome, self._now)
         self._out.add(ev.StartBeats(event.welcome))
-        text = "session %d is open: serving %s with %d slots"
-        settings = self._settings
-        self._out.say(logging.INFO, text, self._queue.session, settings.campaign, settings.slots)
+        text = "session %d is open: serving %s with %d slot%s"
+        path, slots = self._settings.campaign, self._settings.slots
+        plural = "" if slots == 1 else "s"
+        self._out.say(logging.INFO, text, self._queue.session, path, slots, plural)
 
     def _answered(self, event: ev.AnswerArrived) -> None:
         claim, parked = self._queue.claim(), self._queue.was_parked(self._now)

@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 @click.group()
 def db() -> None:
-    """Set up or upgrade the schema in the database.
+    """Set up or upgrade the schema, and say who may use it.
 
     Example:
       taskq db status
@@ -32,7 +32,9 @@ def db() -> None:
 @db.command()
 @shared_options
 def migrate(invocation: Invocation) -> None:
-    """Bring the schema to this release's; all of it happens, or nothing.
+    """Bring the schema to this release's.
+
+    A database without a schema gets it. All of it happens, or nothing.
 
     Example:
       taskq db migrate --dsn postgresql://me@db.example.org/queue
@@ -78,10 +80,10 @@ def status(invocation: Invocation) -> None:
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:
-    """Remove stored inputs and large results that nothing refers to any more.
+    """Remove stored files that nothing refers to.
 
-    Those of campaigns that were deleted, replaced inputs, uploads that broke off. Only what the
-    database holds: a folder or other storage of blobs is left as it is.
+    Inputs and large results of deleted campaigns, replaced inputs, uploads that broke off.
+    Only what the database holds: a folder or other storage of blobs is left as it is.
 
     Example:
       taskq db clean
