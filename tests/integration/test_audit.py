@@ -18,6 +18,7 @@ from tests.backstage import Backstage, expire, promote, silence, value
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 from tests.pool_double import PoolDouble
+from tests.support import wait_until
 
 POLICY: Final = RetryPolicy(max_attempts=2, max_losses=2, backoff_s=86_400, backoff_max_s=86_400)
 #: How the attempts of each task end.
@@ -339,10 +340,20 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     assert first.stderr == "Error: 2 violations found.\n"
 
 
-def test_command_shows_on_a_terminal_how_far_it_is(dsn: str, campaign: Campaign) -> None:
+def test_command_shows_on_a_terminal_how_far_it_is(
+    dsn: str, campaign: Campaign, backstage: Backstage
+) -> None:
     """What is shown goes when it is through."""
     campaign.seed({"n": n} for n in range(30_000))
-    with CommandLine(dsn).terminal("audit", "/c") as terminal:
+    with psycopg.connect(dsn) as behind, CommandLine(dsn).terminal("audit", "/c") as terminal:
+        # Held up for a second at its first page; else it can be through before anything is drawn.
+        behind.execute("lock table taskq.task in access exclusive mode")
+        held_up = """
+            select count(*) from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock'
+               and clock_timestamp() - query_start > interval '1 second'"""
+        wait_until(lambda: value(backstage, held_up) == 1, timeout_s=60)
+        behind.rollback()
         terminal.wait_for("checking /c")
         assert terminal.end() == 0
     assert re.search(r"of 30,000 tasks .*/s  ETA", terminal.seen)
