@@ -121,7 +121,7 @@ class Identities:
         """Look up all that have been asked for, together, until there are none."""
         try:
             while self._asked:
-                tokens = list(self._asked)[:_MOST_AT_ONCE]
+                tokens, known_on = list(self._asked)[:_MOST_AT_ONCE], self._known_on
                 try:
                     found = await self._looked_up(tokens)
                 except Exception as error:  # noqa: BLE001  # told to each who waits
@@ -132,7 +132,9 @@ class Identities:
                         asked.set_exception(identity)
                         asked.exception()  # those who have asked may all have gone
                     else:
-                        self.remember(token, identity)
+                        # Else it may be what the server has said that was replaced meanwhile.
+                        if self._known_on == known_on:
+                            self.remember(token, identity)
                         asked.set_result(identity)
         finally:
             self._asking = None

@@ -1,0 +1,38 @@
+"""What a gateway remembers of tokens, and when it forgets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from taskq import Client
+from taskq.gateway.identities import Identities, Manager
+from taskq.gateway.lines import Lines
+
+
+def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:
+    """The one that was asked may not be the one that serves now."""
+    token, _ = queue.tokens.create("manager", "m", ["/"])
+    timeline = 1
+
+    async def asked() -> list[Manager]:
+        nonlocal timeline
+        lines = Lines(queue.database, 1)
+        identities = Identities(lines, lambda: timeline)
+
+        async def known() -> Manager:
+            found = await identities.identify(token)
+            assert isinstance(found, Manager)
+            return found
+
+        first = asyncio.create_task(known())
+        for _ in range(2):  # until the statement is under way
+            await asyncio.sleep(0)
+        timeline = 2
+        assert identities.agent("of another agent") is None
+        found = [await first, await known(), await known()]
+        await lines.close()
+        return found
+
+    early, anew, remembered = asyncio.run(asked())
+    assert anew is not early
+    assert remembered is anew
