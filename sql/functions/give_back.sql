@@ -1,5 +1,6 @@
 -- give_back(session, outcome): ends all attempts that a session still has, as lost or released.
--- A part of end_session() and expire(), which pin the settings; not for clients.
+-- A part of end_session(), expire(), recover() and revoke_token(), which pin the settings; not for
+-- clients.
 --
 -- A lost attempt counts as a loss. The task is failed, as poison, when its agents were lost on the
 -- campaign's max_lost_nodes different nodes since somebody last retried it; and else after max_losses.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timezone
 from typing import Any
 
@@ -210,24 +212,30 @@ def test_brake_writes_only_what_changes(crew: list[int], backstage: Backstage) -
     assert value(backstage, version) == on
 
 
+@contextmanager
+def at_work(keeper: Keeper) -> Iterator[None]:
+    """Let a keeper do its rounds meanwhile."""
+    stop = threading.Event()
+    running = threading.Thread(target=keeper.run, args=[stop])
+    running.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        running.join(timeout=10)
+
+
 @pytest.mark.usefixtures("crew")
 def test_keeper_tells_of_the_brake_once(
     database: Database, backstage: Backstage, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When it is put on and when it is off, not in each round between."""
-    stop = threading.Event()
-    keeper = threading.Thread(target=Keeper(database).run, args=[stop])
-    with caplog.at_level(logging.WARNING, "taskq.keeper"):
-        keeper.start()
-        try:
-            wait_until(lambda: "12 agents are silent" in caplog.text)
-            before = value(backstage, "select until from taskq.keeper")
-            wait_until(lambda: value(backstage, "select until from taskq.keeper") != before)
-            backstage.execute("update taskq.session set lease_s = 120, heartbeat_at = now()")
-            wait_until(lambda: "no more tasks are held" in caplog.text)
-        finally:
-            stop.set()
-            keeper.join(timeout=10)
+    with caplog.at_level(logging.WARNING, "taskq.keeper"), at_work(Keeper(database)):
+        wait_until(lambda: "12 agents are silent" in caplog.text)
+        before = value(backstage, "select until from taskq.keeper")
+        wait_until(lambda: value(backstage, "select until from taskq.keeper") != before)
+        backstage.execute("update taskq.session set lease_s = 120, heartbeat_at = now()")
+        wait_until(lambda: "no more tasks are held" in caplog.text)
     assert caplog.text.count("agents are silent") == 1
 
 
@@ -236,25 +244,18 @@ def test_keeper_that_stands_by_does_not_tell_that_the_brake_is_off(
     database: Database, backstage: Backstage, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It does not know: another one acts, and tells."""
-    stop = threading.Event()
-    keeper = threading.Thread(target=Keeper(database).run, args=[stop])
-    with caplog.at_level(logging.WARNING, "taskq.keeper"):
-        keeper.start()
-        try:
-            wait_until(lambda: "12 agents are silent" in caplog.text)
-            backstage.execute(
-                "update taskq.keeper"
-                "   set holder = gen_random_uuid(), until = clock_timestamp() + interval '1 h'"
-            )
-            since = value(backstage, "select clock_timestamp()")
-            asked = (
-                "select count(*) from pg_stat_activity where datname = current_database()"
-                " and query like '%%from taskq.keep(%%' and query_start > %s and state = 'idle'"
-            )
-            wait_until(lambda: value(backstage, asked, since) > 0)
-        finally:
-            stop.set()
-            keeper.join(timeout=10)
+    with caplog.at_level(logging.WARNING, "taskq.keeper"), at_work(Keeper(database)):
+        wait_until(lambda: "12 agents are silent" in caplog.text)
+        backstage.execute(
+            "update taskq.keeper"
+            "   set holder = gen_random_uuid(), until = clock_timestamp() + interval '1 h'"
+        )
+        since = value(backstage, "select clock_timestamp()")
+        asked = (
+            "select count(*) from pg_stat_activity where datname = current_database()"
+            " and query like '%%from taskq.keep(%%' and query_start > %s and state = 'idle'"
+        )
+        wait_until(lambda: value(backstage, asked, since) > 0)
     assert "no more tasks are held" not in caplog.text
 
 
