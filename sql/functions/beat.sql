@@ -8,7 +8,8 @@
 --     timeline: the newest timeline() that the agent has heard of; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it wrote this down, or null; its
 --         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
---         makes one attempt at a time only, see taskq_agent.protocol.Trouble; kept to be shown.
+--         makes one attempt at a time only, see taskq_agent.protocol.Trouble; shown to
+--         people, with 200 characters of the class.
 -- Result: a row for each session that is to be told something: that it has ended; that its agent
 --     shall drain; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
 --     is void: expired, cancelled, handed on, or never the session's. Nothing is said of one that
@@ -67,7 +68,12 @@ begin
                array_agg(case when b -> 'held' <> 'null' then (b ->> 'drawn')::uuid end),
                array_agg((b ->> 'session')::bigint)
                    filter (where (b ->> 'timeline')::bigint not in (0, v_timeline)),
-               jsonb_object_agg(b ->> 'session', b -> 'trouble')
+               jsonb_object_agg(
+                   b ->> 'session',
+                   jsonb_build_object(
+                       'failures', (b -> 'trouble' -> 'failures')::integer,
+                       'error_class', left(b -> 'trouble' ->> 'error_class', 200),
+                       'try_in_s', (b -> 'trouble' -> 'try_in_s')::double precision))
                    filter (where b -> 'trouble' <> 'null')
           into v_sessions, v_drawn, v_elsewhere, v_troubles
           from jsonb_array_elements(p_beats) b;
@@ -86,9 +92,10 @@ begin
     end;
     -- One null among what is held would keep all else from being handed on.
     if array_position(v_sessions || v_campaigns || v_tasks, null) is not null
+       or jsonb_path_exists(v_troubles, '$.*.* ? (@ == null)')
        or array_position(v_leases || v_pending, null) is not null
        or (select count(distinct s) <> cardinality(v_sessions) from unnest(v_sessions) s) then
-        raise exception 'a beat without a session, of a session twice, or with half an attempt'
+        raise exception 'a beat without a session, of a session twice, or with half of something'
             using errcode = 'TQ400';
     end if;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -137,11 +138,35 @@ def test_strange_class_of_error_can_be_kept(
     assert "\x1b" not in CommandLine(dsn).out("agents", "list")
 
 
-@pytest.mark.parametrize("said", ['"a word"', "[]", "7"])
-def test_trouble_of_another_form_is_refused(hire: Hire, backstage: Backstage, said: str) -> None:
-    """Nothing else is kept of a session."""
-    with pytest.raises(psycopg.errors.CheckViolation, match="session_trouble_object"):
-        backstage.execute(
-            "select * from taskq.beat(%s)",
-            [f'[{{"session": {hire("/").session}, "trouble": {said}}}]'],
-        )
+def test_no_more_of_a_trouble_is_kept_than_is_shown(
+    queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Whoever speaks with the database, in whatever language."""
+    shown = {"failures": 8, "error_class": "\x1b" * 200, "try_in_s": 2.5}
+    trouble = shown | {"error_class": "\x1b" * 1_000, "odd": "x" * 9_000}
+    said = [{"session": hire().session, "trouble": trouble}]
+    backstage.execute("select * from taskq.beat(%s)", [json.dumps(said)])
+    (agent,) = queue.agents(campaign.path)
+    assert agent.trouble == shown
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "a word",
+        [],
+        7,
+        {},
+        {"failures": "many", "error_class": "x", "try_in_s": 1},
+        {"failures": 1, "error_class": "x", "try_in_s": "soon"},
+        {"failures": 1, "error_class": None, "try_in_s": 1},
+    ],
+)
+def test_trouble_of_another_form_is_refused(
+    trouble: object, hire: Hire, backstage: Backstage
+) -> None:
+    """Nothing else is kept of a session: who lists the agents relies on it."""
+    said = [{"session": hire("/").session, "trouble": trouble}]
+    with pytest.raises(psycopg.Error) as refused:
+        backstage.execute("select * from taskq.beat(%s)", [json.dumps(said)])
+    assert refused.value.sqlstate == "TQ400"
