@@ -57,7 +57,7 @@ def translated(what: str) -> Iterator[None]:
         told = _first_line(error)
         # Of a thing in the schema, not of a database to be made, say.
         ours = told.startswith("permission denied for ")
-        hint = "; its owner can give a role that may, by `taskq db grant`" if ours else ""
+        hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
         raise ServerUnsuitable(f"{what} refuses: {told}{hint}") from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error

@@ -41,7 +41,8 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
 
     Of PATH and all below it: no task has two live leases, exactly one outcome of it is accepted,
     its attempts count up by one, nothing happens after the end, and counts equal a recount. What
-    breaks that is listed, in JSON with the rows in question, and the exit code is 1.
+    breaks that is listed, in JSON with the rows in question, and the exit code is 1. Only the
+    owner of the schema may, since leases are among what is compared.
 
     Example:
       taskq audit /demo
