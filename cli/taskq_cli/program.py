@@ -1,12 +1,13 @@
 """The frame of the program: loads a sub-command when it is called, and says what went wrong.
 
 Errors are one line on standard error and an exit code: that of the `TaskqError`, 2 for a wrong
-call, 130 for Ctrl-C. A reader that goes away (`| head`) is no error. What nobody has foreseen
-comes out as a traceback.
+call, 130 for Ctrl-C. A reader that goes away (`| head`) is no error, a full disk is one. What
+nobody has foreseen comes out as a traceback.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
 import io
@@ -14,16 +15,18 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn, cast
 
 import click
 
-from taskq.errors import TaskqError
+from taskq.errors import TaskqError, Unavailable
 from taskq_cli.endings import Declined, Interrupted
 from taskq_cli.text import one_line
 
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
 
 Sections = Mapping[str, Mapping[str, str]]
@@ -74,14 +77,17 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the sub-command; turn what ends it early into what `main` knows."""
+        result = None
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            with _written():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+        except TaskqError:
+            with _written():  # else it would be written, or fail to be, when the program ends
+                sys.stdout.flush()
+            raise
         except KeyboardInterrupt:
             raise Interrupted("Interrupted.") from None
-        except BrokenPipeError:
-            _forget_stdout()
-            return None
         return result
 
     def main(
@@ -141,6 +147,20 @@ def _fail(error: TaskqError | str, exit_code: int) -> NoReturn:
         text = f"Error: {text}"
     click.echo(text, err=True)
     sys.exit(exit_code)
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Let a reader go away in the block; raise `Unavailable` if the disk is full."""
+    try:
+        yield
+    except BrokenPipeError:
+        _forget_stdout()
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        _forget_stdout()
+        raise Unavailable(f"the output cannot be written: {error.strerror}") from error
 
 
 def _forget_stdout() -> None:

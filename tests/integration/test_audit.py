@@ -6,6 +6,7 @@ import importlib.resources
 import json
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -338,6 +339,19 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     first = taskq("audit", "--limit", 1, "--output", "jsonl")
     assert json.loads(first.stdout) == told[0]
     assert first.stderr == "Error: 2 violations found.\n"
+
+
+@pytest.mark.parametrize("output", ["table", "jsonl"])
+def test_full_disk_is_no_violation(history: History, dsn: str, output: str) -> None:
+    """Nor a defect of ours: the exit code is that of what may be tried again."""
+    history.count("done = done + 1")
+    with (
+        Path("/dev/full").open("w") as full,
+        CommandLine(dsn).process("audit", "-o", output, stdout=full) as audit,
+    ):
+        _, said = audit.communicate(timeout=60)
+    assert audit.returncode == 69
+    assert said == "Error: the output cannot be written: No space left on device\n"
 
 
 def test_command_shows_on_a_terminal_how_far_it_is(
