@@ -135,9 +135,10 @@ class OpenLines:
             self.gone.update(line.gone)
         else:
             line.connection.rollback()
-        for act in line.at_end:
-            act(commit)
+        acts = list(line.at_end)
         line.clear()
+        for act in acts:
+            act(commit)
 
     def _is_blocked(self, pid: int) -> bool:
         row = self._look.execute("select cardinality(pg_blocking_pids(%s)) > 0", [pid]).fetchone()

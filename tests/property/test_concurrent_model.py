@@ -284,8 +284,7 @@ class ConcurrentMachine(RuleBasedStateMachine):
             silence(self.backstage, silent)
             needs.add(("session", silent))
             line.gone[silent] = True
-            words = [LONG_S, silent]
-            line.at_end.append(lambda done: done or self.backstage.execute(_LIVE_ON, words))
+            line.at_end.append(lambda done: self._live_on(silent, unless=done))
         row = self._do(line, fetch("select taskq.expire() as n", {}), needs)
         model = self.lines.free()
         lost = 0
@@ -296,6 +295,16 @@ class ConcurrentMachine(RuleBasedStateMachine):
                 model.leave(session)
         assert row["n"] == lost
         self._done(line, model, hold=hold)
+
+    def _live_on(self, session: int, *, unless: bool) -> None:
+        """Let a session not be silent any more, as soon as nobody has it locked."""
+        if unless:
+            return
+        for line in self.lines.open_lines():
+            if ("session", session) in line.locks:  # it has waited, and has it now
+                line.at_end.append(lambda _: self._live_on(session, unless=False))
+                return
+        self.backstage.execute(_LIVE_ON, [LONG_S, session])
 
     @rule(number=LINE, hold=HOLD)
     def promote(self, number: int, hold: bool) -> None:
