@@ -307,7 +307,7 @@ def _checked_classes(value: object) -> tuple[str, ...]:
             raise InvalidCampaign(
                 f"retry.never_retry[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
             )
-    return tuple(value)
+    return tuple(dict.fromkeys(value))
 
 
 def _check_share(value: object) -> None:

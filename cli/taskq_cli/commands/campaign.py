@@ -209,7 +209,7 @@ def _described(spec: CampaignSpec, status: Status) -> str:
             f"{counted(retry.max_losses, 'loss')}, "
             f"agents lost on {counted(retry.max_lost_nodes, 'node')}; "
             f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
-            "never retried": " ".join(retry.never_retry) or "(no class)",
+            "never retried": " ".join(retry.never_retry) or "none",
             "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
             "max running": "none" if spec.max_running is None else f"{spec.max_running:,}",
             "max failure share": "none"
