@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ PATIENCE_S = 60.0
 #: So short that what a killed server had comes back soon.
 POOL_S = 3.0
 KILL_S = 2.0
+LOOK_S = 0.05
 
 #: Every 11th task fails for good, of the others every 7th the first time.
 UNEVEN = f"""
@@ -93,12 +95,14 @@ def final_table() -> list[tuple[Any, ...]]:
 
 
 @contextmanager
-def killed_again_and_again(server: RedisServer) -> Iterator[list[int]]:
-    """Kill a server and start it anew every two seconds; give the kills so far."""
+def killed_again_and_again(server: RedisServer, in_use: Callable[[], bool]) -> Iterator[list[int]]:
+    """Kill a server that is in use, start it anew, and so every two seconds; give the kills."""
     over = threading.Event()
     kills: list[int] = []
 
     def kill() -> None:
+        while not (in_use() or over.wait(LOOK_S)):
+            pass
         while not over.wait(KILL_S):
             kills.append(server.pid)
             server.kill()
@@ -222,10 +226,11 @@ def test_campaign_ends_in_the_same_table_with_a_redis_that_is_killed_every_two_s
 ) -> None:
     """Nothing is lost, nothing counts twice, whatever was in its lists."""
     place = Realm(queue, start_gateway("--redis", front.url, expected=TROUBLE))
-    with killed_again_and_again(front) as kills:
+    # On a busy machine the front may not come back within two seconds: it has served before.
+    served = partial(claims_served, place.gateway, place.manager)
+    with killed_again_and_again(front, lambda: served() > 0) as kills:
         work_through(site, place, tmp_path)
     assert len(kills) >= 2
-    assert claims_served(place.gateway, place.manager) > 0
 
 
 def test_claims_go_on_while_postgresql_restarts_until_the_pool_is_empty(
