@@ -76,9 +76,11 @@ def test_busy_campaign_leaves_few_versions_of_its_counter(
     fold(backstage, rest="0")
     query = "select xmin::text from taskq.counter where campaign_id = %s"
     version = value(backstage, query, campaign.campaign_id)
+    folded = 0
     for _ in range(40):
         agent.claim(1)
-        assert fold(backstage) == 1
+        folded += fold(backstage)
+    assert 36 <= folded <= 40, "an exchange in a thousand folds by itself"
     assert value(backstage, query, campaign.campaign_id) == version
     backstage.execute("update taskq.delta set since = since - interval '20 s'")
     fold(backstage)
@@ -93,11 +95,13 @@ def test_delta_that_commits_after_a_later_one_was_folded_is_not_missed(
     campaign.seed({"n": n} for n in range(20))
     agent = hire()
     with claim_under_way(dsn, agent, 3):
+        folded = 0
         for _ in range(3):
             agent.claim(2)
             assert_counts_are_true(backstage)
-            assert fold(backstage) > 0
+            folded += fold(backstage)
             assert_counts_are_true(backstage)
+        assert folded > 0
         assert campaign.status().working == 6
     assert_counts_are_true(backstage)
     assert campaign.status().working == 9
