@@ -6,15 +6,31 @@ import re
 import secrets
 import ssl
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import trustme
 
+from tests.command_line import CommandLine
 from tests.fixtures.gateways import GatewayProcess
 from tests.node import Node
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
+
+#: A shell script that notes a task in the diary and ends when there is a file: $1, $2, $3.
+NOTED_UNTIL_TOLD = 'echo "$1 $DIARY_AGENT" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
+
+
+@contextmanager
+def upkeep(dsn: str) -> Iterator[None]:
+    """Have a keeper expire what it may; it must outlive whatever happens."""
+    with CommandLine(dsn).process("keeper", "--quiet") as keeper:
+        yield
+        assert keeper.poll() is None
+        keeper.terminate()
+        keeper.communicate()
 
 
 class Site:

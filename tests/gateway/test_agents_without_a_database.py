@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler
 from taskq.embedded import Server
-from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
-from tests.gateway.site import PAYLOADS, Site
+from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.node import Node, Ran
 from tests.pythons import pythons
 from tests.support import wait_until
@@ -29,24 +27,13 @@ OUTAGE_S = 2 * LEASE_S
 BEYOND = 6  # tasks that are begun without a queue, at least
 LATER_S = 60.0
 #: A task that is noted and ends when there is a file.
-SCRIPT = 'echo "$1 $DIARY_AGENT" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
-ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{params.go}")
+ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{params.go}")
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Give a site without nodes."""
     return Site(tmp_path)
-
-
-@contextmanager
-def upkeep(dsn: str) -> Iterator[None]:
-    """Have a keeper expire what it may."""
-    with CommandLine(dsn).process("keeper", "--quiet") as keeper:
-        yield
-        assert keeper.poll() is None
-        keeper.terminate()
-        keeper.communicate()
 
 
 def all_busy(queue: Client) -> bool:

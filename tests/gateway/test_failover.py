@@ -23,7 +23,7 @@ from tests.backstage import assert_counts_are_true
 from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
-from tests.gateway.site import PAYLOADS, Site
+from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.node import Ran
 from tests.support import wait_until
 
@@ -33,8 +33,7 @@ SAID = ["database", "trying on", "works"]
 TASKS = 400
 TAKES_S = 0.05
 #: A task that is noted and ends when there is the file that its payload names.
-SCRIPT = 'echo "$1 $DIARY_AGENT" >> "$2"; until [ -e "$3" ]; do sleep 0.05; done'
-ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{go}")
+ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{go}")
 
 
 @pytest.fixture
@@ -61,16 +60,6 @@ def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
     line.environment = {**line.environment, "DIARY_AGENT": "beside"}
     with line.process("agent", "run", *words, "--path", PAYLOADS, "--output", "json") as agent:
         yield agent
-
-
-@contextmanager
-def upkeep(dsn: str) -> Iterator[None]:
-    """Have a keeper expire what it may; it must outlive the failover."""
-    with CommandLine(dsn).process("keeper", "--quiet") as keeper:
-        yield
-        assert keeper.poll() is None
-        keeper.terminate()
-        keeper.communicate()
 
 
 @contextmanager

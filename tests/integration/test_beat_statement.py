@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,19 +12,14 @@ import pytest
 from taskq import Campaign, Seed
 from taskq_agent.protocol import new_lease
 from tests.agent_double import AgentDouble
-from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
 from tests.plans import watched
 from tests.support import wait_until
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 BATCH = "select * from taskq.beat(%s)"
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

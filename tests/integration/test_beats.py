@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import psycopg
@@ -17,17 +17,12 @@ from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Beat, BeatAnswer, Held, new_lease
 from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+from tests.backstage import Backstage, statuses, value
 from tests.fixtures.queues import Hire
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 GATHER_S = 0.05
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -27,14 +26,9 @@ from tests.backstage import (
 )
 from tests.fixtures.queues import Hire
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 OUTCOMES = [DONE, FAILED, RELEASED]
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +12,6 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed, report_of
 from tests.backstage import (
     Backstage,
-    assert_counts_are_true,
     expire,
     silence,
     statuses,
@@ -24,14 +22,9 @@ from tests.fixtures.queues import Hire
 from tests.pool_double import PoolDouble
 from tests.support import wait_until
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 HANDLER = Handler("command", argv=("true",))
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

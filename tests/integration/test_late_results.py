@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -18,7 +18,6 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed, report_of
 from tests.backstage import (
     Backstage,
-    assert_counts_are_true,
     expire,
     promote,
     silence,
@@ -28,15 +27,10 @@ from tests.backstage import (
 )
 from tests.fixtures.queues import Hire
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 RESULT = {"by": "late"}
 Lose = Callable[..., list[Claimed]]
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import (
     Backstage,
-    assert_counts_are_true,
     expire,
     promote,
     silence,
@@ -18,12 +17,7 @@ from tests.backstage import (
 )
 from tests.fixtures.queues import Hire
 
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> object:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
+pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 @pytest.fixture

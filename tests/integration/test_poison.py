@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from tests.agent_double import report_of
-from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses, task_row
+from tests.backstage import Backstage, expire, silence, statuses, task_row
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 Lose = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
@@ -18,22 +18,16 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
 from tests.agent_double import AgentDouble, Claimed, report_of
 from tests.backstage import (
     Backstage,
-    assert_counts_are_true,
     expire,
     silence,
     task_row,
 )
 from tests.fixtures.queues import Hire
 
+pytestmark = pytest.mark.usefixtures("true_counts")
+
 OUTCOMES = [DONE, FAILED, RELEASED]
 Hired: TypeAlias = Callable[[str], AgentDouble]
-
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
 
 
 @pytest.fixture

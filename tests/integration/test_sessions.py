@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -17,7 +16,6 @@ from taskq_agent.protocol import Beat, Held, Hello, Request, new_lease
 from tests.agent_double import AgentDouble
 from tests.backstage import (
     Backstage,
-    assert_counts_are_true,
     expire,
     silence,
     statuses,
@@ -25,12 +23,7 @@ from tests.backstage import (
 )
 from tests.fixtures.queues import Hire
 
-
-@pytest.fixture(autouse=True)
-def _counts_are_true_at_the_end(backstage: Backstage) -> Iterator[None]:
-    """Whatever a test did, the counts equal a recount."""
-    yield
-    assert_counts_are_true(backstage)
+pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 @pytest.fixture
