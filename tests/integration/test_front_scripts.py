@@ -19,15 +19,19 @@ from tests.fixtures.redis_servers import RedisServer, StartRedis
 KEYS = Keys("0123456789abcdef")
 EPOCH = 3
 LOW = 2
+#: Megabytes take their time where others work.
+PATIENCE_S = 10.0
 
 T = TypeVar("T")
 
 
-def linked(server: RedisServer, scene: Callable[[Link], Awaitable[T]]) -> T:
+def linked(
+    server: RedisServer, scene: Callable[[Link], Awaitable[T]], answer_s: float = PATIENCE_S
+) -> T:
     """Run a coroutine with a link in a loop of its own."""
 
     async def run() -> T:
-        link = Link(FrontAddress.parsed(server.url))
+        link = Link(FrontAddress.parsed(server.url), answer_s)
         try:
             return await scene(link)
         finally:
@@ -284,7 +288,7 @@ def test_server_that_is_gone_or_hangs_is_told_in_time(redis_server: RedisServer)
         redis_server.start()
         assert await link.run("pop", [KEYS.state, KEYS.wanted, KEYS.wake], [EPOCH]) is None
 
-    linked(redis_server, scene)
+    linked(redis_server, scene, ANSWER_S)
 
 
 def test_cancelled_call_leaves_no_answer_for_the_next_one(redis_server: RedisServer) -> None:
