@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import logging
 import math
@@ -13,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -120,7 +120,7 @@ class Gateway:
         proxies = list(self.listening.proxies)
         config = uvicorn.Config(
             App(service, Management(self.client, self.blobs)).asgi,
-            http=functools.partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
+            http=partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
             ws="none",
             lifespan="off",
             log_config=None,
@@ -133,11 +133,8 @@ class Gateway:
         )
         # What strangers send that is no HTTP is counted, and not worth a line each.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        server.prepare(config, service)
+        server.prepare(config, service, partial(self._ready, listener, tell))
         await service.start()
-        address = self.listening.address(listener)
-        tell(address)
-        log.info("serving at %s", address)
         # Connections and sessions live long; to look through them for garbage again and again would
         # take a tenth of the time of an exchange.
         gc.freeze()
@@ -155,6 +152,11 @@ class Gateway:
                 log.warning("the database does not answer: ended without its last word")
             else:
                 log.info("ended in good order")
+
+    def _ready(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
+        address = self.listening.address(listener)
+        tell(address)
+        log.info("serving at %s", address)
 
     def _refilling(self) -> asyncio.Task[None] | None:
         """Begin to lease tasks ahead, if that is among the duties."""
@@ -177,9 +179,10 @@ class _Server(uvicorn.Server):
         self._duties = duties
         self._ends_at = math.inf
 
-    def prepare(self, config: uvicorn.Config, service: Service) -> None:
-        """Take the application."""
+    def prepare(self, config: uvicorn.Config, service: Service, ready: Callable[[], None]) -> None:
+        """Take the application. ready: is called when clients may come, and signals."""
         super().__init__(config)
+        self._ready = ready
         config.load()
         if self._certificate is not None:
             config.ssl = self._certificate.context()
@@ -199,6 +202,7 @@ class _Server(uvicorn.Server):
         loop.add_signal_handler(signal.SIGHUP, self._renew)
         watch = loop.create_task(self._watch())
         try:
+            self._ready()  # not before: who learns the address may tell it to end
             yield
         finally:
             watch.cancel()

@@ -112,6 +112,15 @@ def test_second_signal_ends_at_once(
     assert time.monotonic() - began < 5
 
 
+def test_gateway_can_be_told_to_end_as_soon_as_it_has_told_its_address(
+    start_gateway: StartGateway,
+) -> None:
+    """A supervisor that changes its mind gets exit code 0, not a death by the signal."""
+    gateway = start_gateway("--drain", 60)
+    gateway.process.send_signal(signal.SIGTERM)
+    gateway.ended()
+
+
 @pytest.mark.parametrize("what", ["half a request", "an unread download"])
 def test_peer_that_hangs_does_not_keep_it_from_ending(
     queue: Client, start_gateway: StartGateway, what: str
