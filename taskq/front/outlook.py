@@ -15,7 +15,7 @@ from typing import Final
 
 from taskq.choice import MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Database, Row
-from taskq.errors import NotFound, TaskqError
+from taskq.errors import NotFound, TaskqError, Unavailable
 from taskq.exchanging import fence_arrays
 from taskq.front.entries import FrontState
 from taskq_agent.protocol import Task
@@ -36,6 +36,8 @@ _TURN_S: Final = 0.05
 _ANSWER_S: Final = 10.0
 #: An order older than this is used only while PostgreSQL does not answer.
 _OLD_S: Final = 10.0
+#: Tasks to be given back when PostgreSQL answers again; more of them wait for the pool's deadline.
+_MOST_RETURNED: Final = 20_000
 _LAST_WORD_S: Final = 2.0
 
 
@@ -118,7 +120,6 @@ class Outlook:
         await self._line.close()
 
     async def _turn(self) -> None:
-        await self._return()
         now = time.monotonic()
         doubtful = self._doubted or self.state is None
         if now - self._asked_at >= (_APART_S if doubtful else STATE_S):
@@ -133,11 +134,18 @@ class Outlook:
         ]
         for _, _, serving, choice in sorted(stale)[:_MOST_REFRESHED]:
             await self._draw(serving, choice)
+        await self._return()
 
     async def _return(self) -> None:
         returned, self._returned = self._returned, []
-        if returned:  # if this fails, they wait again after the pool's deadline
+        if not returned:
+            return
+        try:
             await self._rows("return_ahead", **fence_arrays(returned))
+        except (Unavailable, asyncio.TimeoutError):
+            # Perhaps it was done; their leases see to it that it counts once.
+            self._returned = [*returned, *self._returned][:_MOST_RETURNED]
+            raise
 
     async def _ask_state(self, now: float) -> None:
         (row,) = await self._rows("front")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
 
 from taskq import Campaign
 from taskq.choice import Serving
 from taskq.database import Database
+from taskq.front.hand import KEEP_S
 from taskq.front.link import ANSWER_S
 from taskq.front.outlook import STATE_S
 from taskq_agent.protocol import Task
@@ -134,30 +138,63 @@ def test_flushed_front_is_used_again_once_it_has_begun_anew(front: Front, play: 
     play(scene)
 
 
-def test_claims_go_on_from_the_front_while_postgresql_is_away(
-    front: Front, play: Play, server_dsn: str, database: Database
-) -> None:
-    """Until the pool is empty, nobody notices that the database restarts."""
-    front.stock(10)
-    name = sql.Identifier(conninfo_to_dict(database.dsn)["dbname"])
+@pytest.fixture
+def cut_off(server_dsn: str, database: Database) -> Callable[[], AbstractContextManager[None]]:
+    """Give a function that keeps everybody away from the database for the time of a block."""
+    name = conninfo_to_dict(database.dsn)["dbname"]
+    allow = sql.SQL("alter database {} allow_connections {}")
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
+    @contextmanager
+    def cut() -> Iterator[None]:
         with psycopg.connect(server_dsn, autocommit=True) as admin:
-            admin.execute(sql.SQL("alter database {} allow_connections false").format(name))
+            admin.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
             admin.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = %s and pid <> pg_backend_pid()",
-                [conninfo_to_dict(database.dsn)["dbname"]],
+                [name],
             )
-            gone_at = time.monotonic()
             try:
-                while time.monotonic() < gone_at + 2.5:
-                    assert desk.pool.stocked(ALL)
-                    await asyncio.sleep(0.05)
-                assert len(await desk.claim()) == 1
+                yield
             finally:
-                admin.execute(sql.SQL("alter database {} allow_connections true").format(name))
+                admin.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
+
+    return cut
+
+
+def test_claims_go_on_from_the_front_while_postgresql_is_away(
+    front: Front, play: Play, cut_off: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Until the pool is empty, nobody notices that the database restarts."""
+    front.stock(10)
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        with cut_off():
+            gone_at = time.monotonic()
+            while time.monotonic() < gone_at + 2.5:
+                assert desk.pool.stocked(ALL)
+                await asyncio.sleep(0.05)
+            assert len(await desk.claim()) == 1
+
+    play(scene)
+
+
+def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
+    front: Front, play: Play, dsn: str, cut_off: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """A campaign does not wait for the pool's deadline because of a few tasks popped ahead."""
+    front.stock(1_000)
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        claims = 0
+        while desk.pool.tally.popped == claims:
+            claims += len(await desk.claim(claims))
+        with cut_off():
+            await asyncio.sleep(6 * KEEP_S)
+        held = "select count(*) from taskq.task where status = 'working'"
+        with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as backstage:
+            await until(lambda: value(backstage, held) == claims + front.left())
 
     play(scene)
 
