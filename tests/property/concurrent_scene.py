@@ -1,0 +1,133 @@
+"""A stage for the model with open transactions: who is there, and what must hold at any moment."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final
+
+import psycopg
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from psycopg.rows import dict_row
+
+from taskq import CampaignSpec, Client, RetryPolicy
+from taskq.database import Database
+from tests.agent_double import AgentDouble
+from tests.backstage import Backstage, assert_counts_are_true
+from tests.property.open_lines import Line, Lock, OpenLines
+from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
+
+#: Task and lease.
+Fence = tuple[int, str]
+
+# A delay is over when the test says so.
+POLICY: Final = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
+#: Of sessions that fall silent only when the test says so.
+LONG_S: Final = 86_400.0
+LINES: Final = 3
+INDEX = st.integers(0, 10_000)
+LINE = st.integers(0, LINES - 1)
+HOLD = COMMIT = st.booleans()
+
+_TASKS = """
+    select task_id, status::text, attempt, failures, losses
+      from taskq.task where campaign_id = %s order by task_id
+"""
+_ATTEMPTS = """
+    select task_id, attempt, lease_id::text, outcome::text
+      from taskq.attempt where campaign_id = %s order by task_id, attempt
+"""
+
+
+class ConcurrentScene(RuleBasedStateMachine):
+    """A campaign, its agents, some connections; and the model of it all.
+
+    fences: of attempts whose claim has ended, committed or not. claims: whose, under which lease.
+    """
+
+    numbers = itertools.count()
+
+    database: ClassVar[Database]
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        database = self.database
+        self.lines = OpenLines(database, LINES)
+        self.queue = Client(database)
+        self.backstage = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
+        path = f"/i{next(self.numbers)}"
+        self.campaign = self.queue.create_campaign(
+            CampaignSpec(path, retry=POLICY, late_results="reject")
+        )
+        self.agents: list[AgentDouble] = []
+        self.fences: list[Fence] = []
+        self.claims: list[tuple[AgentDouble, str]] = []
+
+    def teardown(self) -> None:
+        """End what is open; leave no session that might fall silent."""
+        self.lines.close()
+        for agent in self.agents:
+            agent.leave()
+            agent.close()
+        self.backstage.close()
+
+    @precondition(lambda self: self.lines.open_lines())
+    @rule(which=INDEX, commit=COMMIT)
+    def end(self, which: int, commit: bool) -> None:
+        """Commit a transaction, or undo it."""
+        self.lines.end(pick(self.lines.open_lines(), which), commit=commit)
+
+    def do(
+        self,
+        line: Line,
+        act: Callable[[Backstage], Any],
+        needs: Iterable[Lock] = (),
+        *,
+        commit: bool = True,
+    ) -> Any:
+        """Act on a line; see OpenLines.run()."""
+        type(self).steps += 1
+        return self.lines.run(line, act, needs, commit=commit)
+
+    def done(self, line: Line, model: QueueModel, *, hold: bool) -> None:
+        """Note what came of it; hold: leave the transaction open."""
+        self.lines.changed(line, model)
+        if not hold:
+            self.lines.end(line, commit=True)
+
+    # What must hold after every step, whatever is open
+
+    @invariant()
+    def all_that_is_committed_is_as_the_model_says(self) -> None:
+        """Compare tasks, attempts and counts."""
+        tasks = self.lines.model.tasks
+        campaign = [self.campaign.campaign_id]
+        rows = self.backstage.execute(_TASKS, campaign).fetchall()
+        assert [tuple(row.values()) for row in rows] == [
+            (task.task, task.status, task.attempt, task.failures, task.losses)
+            for task in tasks.values()
+        ]
+        rows = self.backstage.execute(_ATTEMPTS, campaign).fetchall()
+        assert [tuple(row.values()) for row in rows] == [
+            (task.task, one.attempt, one.lease, one.outcome)
+            for task in tasks.values()
+            for one in task.ended
+        ]
+        assert_counts_are_true(self.backstage, self.campaign.path)
+
+
+def fetch(query: str, values: dict[str, Any]) -> Callable[[Backstage], Any]:
+    """Return an act that returns the row of a query."""
+    return lambda connection: connection.execute(query.encode(), values).fetchone()
+
+
+def fetch_all(query: str, values: dict[str, Any]) -> Callable[[Backstage], Any]:
+    """Return an act that returns the rows of a query."""
+    return lambda connection: connection.execute(query.encode(), values).fetchall()
+
+
+def pick(some: list[Any], index: int) -> Any:
+    """Return an element; the index may be any number, so that it keeps its meaning in a list."""
+    return some[index % len(some)]

@@ -1,0 +1,124 @@
+"""What keepers and operators do in transactions that may stay open."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from taskq_agent.protocol import FAILED
+from tests.backstage import silence
+from tests.property.concurrent_scene import (
+    COMMIT,
+    HOLD,
+    INDEX,
+    LINE,
+    LONG_S,
+    ConcurrentScene,
+    fetch,
+    pick,
+)
+from tests.property.open_lines import Lock
+from tests.property.queue_model import CANCELLED, DELAYED, WAITING, WORKING
+
+_DUE = """
+    update taskq.task set due_at = clock_timestamp()
+     where (campaign_id, task_id) in (
+           select campaign_id, task_id from taskq.task
+            where campaign_id = %s and status = 'delayed'
+              for update skip locked)
+"""
+_LIVE_ON = "update taskq.session set lease_s = %s, heartbeat_at = now() where session_id = %s"
+
+
+class ConcurrentUpkeep(ConcurrentScene):
+    """A keeper, an operator, and time, which is turned by hand."""
+
+    @rule(number=LINE, which=st.none() | INDEX, hold=HOLD)
+    def expire(self, number: int, which: int | None, hold: bool) -> None:
+        """Look for silent sessions, one of which has just fallen silent."""
+        line = self.lines.begin(number)
+        quiet = [
+            session
+            for session in sorted(self.lines.model.live)
+            if not self.lines.is_locked(("session", session))
+        ]
+        silent = pick(quiet, which) if quiet and which is not None else None
+        needs: set[Lock] = set()
+        if silent is not None:
+            silence(self.backstage, silent)
+            needs.add(("session", silent))
+            line.gone[silent] = True
+            line.at_end.append(lambda done: self._live_on(silent, unless=done))
+        row = self.do(line, fetch("select taskq.expire() as n", {}), needs)
+        model = self.lines.free()
+        lost = 0
+        for session, expired in {**self.lines.gone, **line.gone}.items():
+            if expired:
+                lost += model.expire(session)
+            else:
+                model.leave(session)
+        assert row["n"] == lost
+        self.done(line, model, hold=hold)
+
+    def _live_on(self, session: int, *, unless: bool) -> None:
+        """Let a session not be silent any more, as soon as nobody has it locked."""
+        if unless:
+            return
+        for line in self.lines.open_lines():
+            if ("session", session) in line.locks:  # it has waited, and has it now
+                line.at_end.append(lambda _: self._live_on(session, unless=False))
+                return
+        self.backstage.execute(_LIVE_ON, [LONG_S, session])
+
+    @rule(number=LINE, hold=HOLD)
+    def promote(self, number: int, hold: bool) -> None:
+        """Let delayed tasks come due."""
+        line = self.lines.begin(number)
+        self.backstage.execute(_DUE, [self.campaign.campaign_id])
+        row = self.do(line, fetch("select taskq.promote() as n", {}))
+        model = self.lines.free()
+        due = [task for task in model.tasks.values() if task.status == DELAYED]
+        for task in due:
+            model.promote(task)
+        assert row["n"] == len(due)
+        self.done(line, model, hold=hold)
+
+    @rule(number=LINE, which=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD, commit=COMMIT)
+    def cancel(self, number: int, which: list[int], hold: bool, commit: bool) -> None:
+        """Cancel single tasks."""
+        line = self.lines.begin(number)
+        tasks = {pick(sorted(self.lines.model.tasks), index) for index in which}
+        found = {
+            task
+            for task in tasks
+            if self.lines.model.tasks[task].status in {WAITING, DELAYED, WORKING}
+        }
+        act = fetch(
+            "select moved from taskq.cancel(%(campaign)s, %(tasks)s, 0, 10)",
+            {"campaign": self.campaign.campaign_id, "tasks": sorted(tasks)},
+        )
+        row = self.do(line, act, {("task", task) for task in found}, commit=commit)
+        model = self.lines.copy()
+        assert row["moved"] == model.cancel([model.tasks[task] for task in found])
+        self.done(line, model, hold=hold)
+
+    @rule(number=LINE, status=st.sampled_from([FAILED, CANCELLED]), hold=HOLD, commit=COMMIT)
+    def retry(self, number: int, status: str, hold: bool, commit: bool) -> None:
+        """Give tasks another chance."""
+        line = self.lines.begin(number)
+        act = fetch(
+            "select moved from taskq.retry("
+            "%(campaign)s, %(status)s::taskq.task_status, null, null, 0, 1000)",
+            {"campaign": self.campaign.campaign_id, "status": status},
+        )
+        row = self.do(line, act, {("campaign",)}, commit=commit)
+        model = self.lines.free()
+        assert row["moved"] == model.retry(status, None)
+        self.done(line, model, hold=hold)
+
+    @rule(number=LINE, hold=HOLD)
+    def fold(self, number: int, hold: bool) -> None:
+        """Fold counts, which nobody can see."""
+        line = self.lines.begin(number)
+        self.do(line, fetch("select taskq.fold() as n", {}))
+        self.done(line, self.lines.free(), hold=hold)
