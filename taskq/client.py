@@ -26,8 +26,8 @@ def connect(dsn: str | None = None) -> Client:
     dsn: a PostgreSQL address; without one, that in `TASKQ_DSN`; without that, the embedded
     server of this user, which is started if it does not run and set up if it is new.
 
-    Raise `Unavailable` if the server does not answer, `SchemaError` if its schema is not this
-    release's (then `taskq db migrate` helps).
+    Raise `Unavailable` if the server does not answer, `LoginRefused` if it lets nobody in so,
+    `SchemaError` if its schema is not this release's (then `taskq db migrate` helps).
     """
     address = dsn or os.environ.get("TASKQ_DSN")
     if address:

@@ -1,9 +1,9 @@
 """Connections to PostgreSQL; the one module that imports psycopg.
 
 Statements are the files of `sql/queries`, called by name. What psycopg raises is translated
-here, once: a lost server becomes `Unavailable`, the private error codes of the server-side
-functions (`TQ...`) become what they stand for, everything else that the server refuses is a
-defect of the caller and becomes `UsageError`.
+here, once: a lost server becomes `Unavailable`, a login that it refuses `LoginRefused`, the private
+error codes of the server-side functions (`TQ...`) become what they stand for, everything else that
+the server refuses is a defect of the caller and becomes `UsageError`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from typing_extensions import Self
 
-from taskq.errors import BY_SQLSTATE, ServerUnsuitable, Unavailable, UsageError
+from taskq.errors import BY_SQLSTATE, LoginRefused, ServerUnsuitable, Unavailable, UsageError
+from taskq.logins import refusal
 from taskq.passwords import check_delimited
 from taskq.statements import statement
 
@@ -66,6 +67,8 @@ def translated(what: str) -> Iterator[None]:
     except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
         raise UsageError(f"{what} refuses a value: {_first_line(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        if error.sqlstate is None and (refused := refusal(_first_line(error))) is not None:
+            raise LoginRefused(f"{what} refuses the login: {refused}") from error
         lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
         told = f"cannot reach {what}" if lost else f"{what} cannot do this now"
         raise Unavailable(f"{told}: {_first_line(error)}") from error
@@ -277,7 +280,10 @@ class Database:
         )
 
     def open(self) -> Self:
-        """Connect once, so that a wrong address is told at once; raise `Unavailable`."""
+        """Connect once, so that a wrong address is told at once.
+
+        Raise `LoginRefused` if the server lets nobody in so, `Unavailable` if there is none.
+        """
         with translated(self.server):
             self._address.connect().close()
             self._pool.open()

@@ -16,6 +16,7 @@
     │   └── SchemaNewer
     ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
+    │   └── LoginRefused        fix the address, or ask to be let in; who runs already may wait
     └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
 
 Each class carries the exit code of the command line, so that a script can tell
@@ -103,6 +104,15 @@ class Unavailable(TaskqError):
     """A server or resource does not answer now; the call may be repeated later."""
 
     exit_code = 69
+
+
+class LoginRefused(Unavailable):
+    """The server answers, but lets this login not in: its name, password or database.
+
+    For what runs already it is an outage like others, since a password may just be changed.
+    """
+
+    exit_code = 77
 
 
 class ServerUnsuitable(TaskqError):
