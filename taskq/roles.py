@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskq.database import Database, Statements
-from taskq.errors import Conflict, NotFound
+from taskq.errors import Conflict, NotFound, UsageError
 
 #: What each role is made of, files of `sql/roles`; in the order in which they are granted.
 ROLES: Final[dict[str, tuple[str, ...]]] = {
@@ -25,9 +25,9 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
 def grant(database: Database, role: str, login: str) -> bool:
     """Give a login a role, besides those it has; return whether that is new.
 
-    All happens or nothing. What else the login was granted in the schema, by hand, is taken away.
-    Raise `NotFound` if the server has no such login, `Conflict` if it owns the schema,
-    `ServerUnsuitable` unless the caller does.
+    Of a group the members have it then, as far as they inherit. All happens or nothing. What else
+    the login was granted in the schema, by hand, is taken away. Raise `NotFound` if the server has
+    no such login, `Conflict` if it owns the schema, `ServerUnsuitable` unless the caller does.
     """
     return _change(database, "add_login_role", role, login)
 
@@ -38,6 +38,12 @@ def revoke(database: Database, role: str, login: str) -> bool:
     It holds from the login's next statement on. Raise as `grant`.
     """
     return _change(database, "remove_login_role", role, login)
+
+
+def is_group(database: Database, login: str) -> bool:
+    """Tell whether a name of the server is one that cannot log in, but may have members."""
+    known = database.row("login", login=login)
+    return known is not None and known["is_group"]
 
 
 def granted(database: Database) -> dict[str, list[str]]:
@@ -52,12 +58,14 @@ def grant_anew(statements: Statements) -> None:
 
 
 def _change(database: Database, how: str, role: str, login: str) -> bool:
+    if not login:
+        raise UsageError("the name of the login is empty")
     with database.transaction() as statements:
         statements.execute("lock_installation")
         known = statements.row("login", login=login)
         if known is None:
             raise NotFound(
-                f"{database.server} has no login {login}; its administrator makes one with "
+                f"{database.server} has no login {login!r:.80}; its administrator makes one with "
                 "`create role ... login`"
             )
         if known["owns"]:

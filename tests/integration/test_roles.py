@@ -300,13 +300,31 @@ def test_roles_add_up_and_go_one_by_one(staff: Staff) -> None:
 def test_only_logins_that_need_one_get_a_role(staff: Staff) -> None:
     """A name that the server does not know is told, and its owner cannot lose what it owns."""
     code, error = staff.taskq.refused("db", "grant", "reader", "no such; drop table")
-    assert (code, "no login no such; drop table" in error) == (66, True)
+    assert (code, "no login 'no such; drop table'" in error) == (66, True)
+    code, error = staff.taskq.refused("db", "grant", "reader", "")
+    assert (code, "is empty" in error) == (2, True)
     code, error = staff.taskq.refused("db", "grant", "reader", "public")
     assert code == 66
     owner = psycopg.conninfo.conninfo_to_dict(staff.owner.database.dsn)["user"]
     code, error = staff.taskq.refused("db", "revoke", "reader", owner)
     assert (code, "owns the schema" in error) == (3, True)
     assert staff.taskq("db", "grant", "king", "me").exit_code == 2
+
+
+def test_what_a_group_is_given_its_members_may(staff: Staff) -> None:
+    """A role of the server that cannot log in; it is told that it is one."""
+    member, group = staff.login(), f"group_{secrets.token_hex(4)}"
+    with psycopg.connect(staff.owner.database.dsn, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {}").format(sql.Identifier(group)))
+        admin.execute(
+            sql.SQL("grant {} to {}").format(sql.Identifier(group), sql.Identifier(member.name))
+        )
+    assert staff.taskq.out("db", "grant", "reader", group).startswith(f"Each member of {group} ")
+    member.taskq.out("ls")
+    code, error = member.taskq.refused("campaign", "pause", "/")
+    assert (code, "permission denied" in error) == (77, True)
+    staff.taskq.out("db", "revoke", "reader", group)
+    assert member.taskq.refused("ls")[0] == 77
 
 
 def test_name_of_a_login_is_quoted(staff: Staff) -> None:

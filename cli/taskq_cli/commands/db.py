@@ -108,14 +108,16 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
 
     Roles add up. A gateway serves agents; an agent is one beside the database; a submitter makes
     campaigns and adds tasks, an operator steers them and makes tokens, and both read what a
-    reader does. For the owner of the schema, who may do everything.
+    reader does. What a group is given, its members may. For the owner of the schema, who may do
+    everything.
 
     Example:
       taskq db grant submitter ada
     """
     with invocation.client() as client:
         changed = roles.grant(client.database, role, login)
-    text = f"{login} {'may now do' if changed else 'could already do'} what the {role} does."
+        who = f"Each member of {login}" if roles.is_group(client.database, login) else login
+    text = f"{who} {'may now do' if changed else 'could already do'} what the {role} does."
     write_record(invocation.output, {"login": login, "role": role, "changed": changed}, text)
 
 
