@@ -37,6 +37,7 @@ class Running:
 
     held: Held
     key: str
+    attempt: int
     since: float
     wait_s: float
     stops_unheard: bool = False

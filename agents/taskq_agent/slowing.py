@@ -3,6 +3,9 @@
 A node with a full disk or a broken library is a black hole: it fails tasks faster than all others
 do them, and so gets most of them. After some fast failures in a row the agent makes one attempt at
 a time, and waits longer after each that fails fast again.
+
+What is left of a campaign at its end are tasks that fail wherever they are tried, and a healthy
+node fails them in a row as well. So only first attempts make the pause longer.
 """
 
 from __future__ import annotations
@@ -51,10 +54,11 @@ class Slowing:
         try_in_s = round(max(0.0, self.try_at - now), 3)
         return Trouble(self._failures, self._error_class or "", try_in_s)
 
-    def ended(self, report: Report, begun: float, now: float) -> bool:
+    def ended(self, report: Report, attempt: int, begun: float, now: float) -> bool:
         """Learn how an attempt ended, that ran from `begun`; tell whether the agent is slowed anew.
 
-        Of attempts that were running when the last pause began, none makes it longer.
+        attempt: its number among those of its task. Of attempts that were running when the last
+        pause began, none makes it longer.
         """
         if report.outcome == DONE or (report.outcome == FAILED and now - begun >= FAST_S):
             self._readmit()
@@ -67,7 +71,8 @@ class Slowing:
             return False
         first = self._failures == FAILURES
         self.try_at = now + self._pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
-        self._pause_s = min(_LAST_PAUSE_S, 2 * self._pause_s)
+        if attempt == 1:
+            self._pause_s = min(_LAST_PAUSE_S, 2 * self._pause_s)
         return first
 
     def _readmit(self) -> None:

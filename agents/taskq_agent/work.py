@@ -54,8 +54,8 @@ class Work:
                 self._hand_back(queued.task)
                 continue
             slot, wait_s = hand.idle.pop(), now - queued.since
-            key, stops = queued.task.key, queued.stops_unheard
-            hand.running[slot] = Running(held, key, now, wait_s, stops)
+            key, attempt, stops = queued.task.key, queued.task.attempt, queued.stops_unheard
+            hand.running[slot] = Running(held, key, attempt, now, wait_s, stops)
             self._out.add(ev.StartTask(slot, queued.task, queued.campaign))
 
     def ended(self, event: ev.TaskEnded, now: float) -> None:
@@ -105,7 +105,7 @@ class Work:
         """See whether everything fails on this node; then nothing is kept that has not begun."""
         slowing = self._claiming.slowing
         was_slowed = slowing.slowed
-        begins = slowing.ended(report, running.since, now)
+        begins = slowing.ended(report, running.attempt, running.since, now)
         trouble = slowing.trouble(now)
         if begins and trouble is not None:
             self.hand_back_queue()

@@ -10,7 +10,7 @@ from taskq_agent import events as ev
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Trouble
 from taskq_agent.slowing import FAILURES, FAST_S
-from tests.agent_world import World, world_of
+from tests.agent_world import World, queue_of, world_of
 
 BROKEN = Ended(FAILED, error_class="no-scratch", error="")
 
@@ -55,6 +55,21 @@ def test_pause_doubles_with_each_further_fast_failure() -> None:
     trouble = world.beat().trouble
     assert trouble is not None
     assert trouble.failures == FAILURES + 9
+
+
+def test_tasks_that_have_failed_before_make_no_pause_longer() -> None:
+    """They may fail on any node, and good ones that wait behind them are soon reached."""
+    queue = queue_of(100)
+    for entry in queue.tasks.values():
+        entry.attempt = 1
+    world = World(queue, slots=1)
+    world.deliver()
+    world.deliver()
+    world.run_briskly(0.01, FAILURES, BROKEN)
+    for _ in range(5):
+        assert wait_for_attempt(world) == pytest.approx(5, abs=0.5)
+        world.end(0, BROKEN)
+        world.deliver_all()
 
 
 @pytest.mark.parametrize(("uniform", "pause_s"), [(0.0, 3.75), (1.0, 6.25)])
