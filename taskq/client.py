@@ -14,7 +14,7 @@ from taskq.auditing import audit
 from taskq.campaign import CampaignSpec
 from taskq.campaigns import Campaign, spec_body
 from taskq.database import Database
-from taskq.errors import Conflict, NotFound
+from taskq.errors import Conflict, UnknownCampaign
 from taskq.model import check_path
 from taskq.tokens import Tokens
 from taskq.views import Agent, Brake, Recovery, Violation
@@ -72,10 +72,10 @@ class Client:
         self.database.close()
 
     def campaign(self, path: str) -> Campaign:
-        """Return the campaign at a path; raise `NotFound` if there is none."""
+        """Return the campaign at a path; raise `UnknownCampaign` if there is none."""
         row = self.database.row("campaign", path=check_path(path))
         if row is None:
-            raise NotFound(f"no campaign {path}; `taskq tree` shows what there is")
+            raise UnknownCampaign(path)
         return Campaign(self.database, row["campaign_id"], path)
 
     def create_campaign(self, spec: CampaignSpec | str, *, exist_ok: bool = False) -> Campaign:
@@ -97,8 +97,11 @@ class Client:
         return Campaign(self.database, campaign_id, spec.path)
 
     def agents(self, path: str = "/", *, limit: int = 1_000) -> list[Agent]:
-        """Return the agents that serve a campaign, above or below it, longest silent first."""
-        rows = self.database.rows("agents", path=check_path(path), limit=limit)
+        """Return the agents that serve a campaign, above or below it, longest silent first.
+
+        Raise `UnknownCampaign` if there is none.
+        """
+        rows = self.database.rows("agents", path=self._known(path), limit=limit)
         return [Agent(**row) for row in rows]
 
     def drain_agents(
@@ -107,10 +110,10 @@ class Client:
         """Tell agents to claim no more and to leave; return how many were not told before.
 
         Those that serve a campaign or one below it; only of a site, only of a name. They hear of it
-        with the answer to their next beat, and finish what they have in hand. Raise `NotFound` if
-        there is no such campaign.
+        with the answer to their next beat, and finish what they have in hand. Raise
+        `UnknownCampaign` if there is none.
         """
-        values = {"path": check_path(path), "site": site, "agent": name}
+        values = {"path": self._known(path), "site": site, "agent": name}
         return int(self.database.value("drain_sessions", **values))
 
     def brake(self) -> Brake | None:
@@ -146,12 +149,12 @@ class Client:
         seconds, in which the server was up; by default for half of the lease, in which an agent
         that lives has beaten twice. lost_since: since this instant, or within so long, tasks there
         that failed through lost agents get another chance as well. dry_run: only tell.
-        Repeating it is harmless. Raise `NotFound` if there is no such campaign.
+        Repeating it is harmless. Raise `UnknownCampaign` if there is none.
         """
         within = isinstance(lost_since, timedelta)
         (row,) = self.database.rows(
             "recover",
-            path=check_path(path),
+            path=self._known(path),
             site=site,
             silent_s=silent_s,
             lost_since=None if within else lost_since,
@@ -159,3 +162,7 @@ class Client:
             dry_run=dry_run,
         )
         return Recovery(**row)
+
+    def _known(self, path: str) -> str:
+        """Return the path, of a campaign that there is; raise `UnknownCampaign`."""
+        return self.campaign(path).path

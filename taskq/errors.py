@@ -6,6 +6,7 @@
     │   ├── InvalidTask         a payload, key or priority that cannot be a task's
     │   └── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
     ├── NotFound              fix the name: no such campaign, task or file
+    │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
     ├── Conflict              look again: the thing is not in the state that the call needs
     ├── Unauthorized          get another token: this one is unknown, expired or revoked
@@ -58,6 +59,14 @@ class NotFound(TaskqError):
     """No such campaign, task or file."""
 
     exit_code = 66
+
+
+class UnknownCampaign(NotFound):
+    """No such campaign. path: the one that was asked for."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"no campaign {path}; `taskq tree` shows what there is")
+        self.path = path
 
 
 class ResultLost(NotFound):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 import click
@@ -18,7 +19,7 @@ import taskq
 from taskq import Campaign, Client
 from taskq.database import Database
 from taskq.embedded import Server, ServerInfo
-from taskq.errors import TaskqError, UsageError
+from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
 from taskq.model import check_path
 from taskq.views import Status
 from taskq_cli.endings import Declined
@@ -42,11 +43,20 @@ class Invocation:
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """Connect to the queue; start the embedded server if that is the one and it is down."""
+        """Connect to the queue; start the embedded server if that is the one and it is down.
+
+        If a campaign is unknown in the block, one with a similar path is proposed.
+        """
         if self.address() is None:
             start_server()
         with taskq.connect(self.dsn) as client:
-            yield client
+            try:
+                yield client
+            except UnknownCampaign as error:
+                similar = _similar(client, error.path)
+                if similar is None:
+                    raise
+                raise NotFound(f"no campaign {error.path}; did you mean {similar}?") from None
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -137,6 +147,18 @@ def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float],
 def campaign_path(text: str) -> str:
     """Return a campaign's path, without a slash at its end; raise `InvalidPath`."""
     return check_path(text.rstrip("/") or "/" if text.startswith("/") else text)
+
+
+def _similar(client: Client, path: str) -> str | None:
+    """Return the campaign whose name is the most similar on each level; None: one has none."""
+    found = "/"
+    for name in path.split("/")[1:]:
+        names = [child.path.rpartition("/")[2] for child in client.campaign(found).children()]
+        close = get_close_matches(name, names, n=1)
+        if not close:
+            return None
+        found = f"{found.rstrip('/')}/{close[0]}"
+    return found
 
 
 def complete_path(

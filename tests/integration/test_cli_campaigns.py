@@ -235,6 +235,10 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["status", "/nope"], 66, "no campaign /nope"),
     (["watch", "/nope"], 66, "no campaign /nope"),
     (["agent", "run", "--campaign", "/nope"], 66, "no campaign /nope"),
+    (["recover", "/nope"], 66, "no campaign /nope; `taskq tree`"),
+    (["agents", "list", "/nope"], 66, "no campaign /nope; `taskq tree`"),
+    (["agents", "drain", "--campaign", "/nope"], 66, "no campaign /nope; `taskq tree`"),
+    (["token", "create", "t", "--site", "--campaign", "/nope"], 66, "/nope; `taskq tree`"),
     (["campaign", "create"], 2, "name the PATH"),
     (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "time_limit_s is zero"),
     (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "not nan"),
@@ -276,6 +280,16 @@ def test_a_wrong_call_is_told_in_a_line_and_changes_nothing(
         exit_code, error = taskq.refused(*words)
         assert (exit_code, told in error) == (code, True), (words, error)
     assert [one["path"] for one in taskq.json("tree")] == ["/", campaign.path]
+
+
+def test_a_similar_campaign_is_proposed(taskq: CommandLine, queue: Client) -> None:
+    """Level by level; nothing is proposed where one of them is like nothing."""
+    for path in ("/wisdom/malaria/1lf3", "/wisdom/plague"):
+        queue.create_campaign(path)
+    for words in (["status"], ["recover"], ["campaign", "pause"], ["agents", "list"]):
+        error = taskq.refused(*words, "/wisdon/maleria/1lf3")[1]
+        assert error.endswith("did you mean /wisdom/malaria/1lf3?"), error
+    assert "did you mean" not in taskq.refused("status", "/wisdon/xyz")[1]
 
 
 def test_every_view_tells_why_a_campaign_paused_itself(

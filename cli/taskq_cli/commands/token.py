@@ -90,6 +90,8 @@ def create(
     if kind is None:
         raise UsageError("say whose token it is: --site or --manager")
     with invocation.client() as client, _new_file(to) as file:
+        for path in paths:
+            client.campaign(path)  # a wrong one is told with a right one, if there is one like it
         text, made = client.tokens.create(
             kind, name, paths, days=days, max_uses=uses, networks=networks
         )
