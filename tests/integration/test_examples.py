@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,8 +16,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from taskq import Client, embedded
 from tests.command_line import CommandLine
+from tests.support import wait_until
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture
@@ -48,6 +52,32 @@ def test_ising_sweep_agrees_with_onsager(command: CommandLine, tmp_path: Path) -
     command.out("export", "/demo/ising", "--format", "jsonl", "--to", results)
     verdict = check("ising", results)
     assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+
+def test_python_of_the_readme_does_its_campaign(command: CommandLine) -> None:
+    """As printed, beside an agent as its comment says."""
+    (program,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (words,) = re.findall(r"elsewhere: taskq (.*)", program)
+    argv = [sys.executable, "-c", program]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, env=command.environment, **pipes) as submitter:
+        wait_until(lambda: command("status", "/ising").exit_code == 0, timeout_s=30)
+        with command.process(*words.split(), cwd=ROOT):
+            results, errors = submitter.communicate(timeout=120)
+    assert (submitter.returncode, errors) == (0, "")
+    assert len(results.splitlines()) == 21 * 4
+
+
+def test_handler_is_tried_as_the_page_about_handlers_says() -> None:
+    """The command, as printed."""
+    page = (ROOT / "docs/handlers.md").read_text()
+    (words,) = re.findall(r"^taskq-agent (try .*?)^```", page, re.MULTILINE | re.DOTALL)
+    argv = [sys.executable, "-m", "taskq_agent", *shlex.split(words.replace("\\\n", " "))]
+    tried = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert json.loads(tried.stdout)["result"].keys() == {"energy"}
 
 
 def test_docking_a_few_ligands_comes_near_the_published_scores(
