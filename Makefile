@@ -34,7 +34,7 @@ protocol: .venv/test ## Explore the lease protocol with more of everything (minu
 	$(BIN)/python -m tests.protocol --large
 
 .PHONY: test-proxy
-test-proxy: .venv/test ## Test gateways behind HAProxy, and the agent in curl; both must be installed
+test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be installed
 	$(BIN)/pytest tests/proxy
 
 .PHONY: lint

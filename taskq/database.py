@@ -36,6 +36,7 @@ PREPARE_THRESHOLD: Final = 1
 TIMELINE_FRESH_S: Final = 10.0
 
 Row = dict[str, Any]
+_Connection = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
 
 #: What a standby says. The next connection looks for the server that takes writes.
 _STANDBY: Final = (
@@ -147,6 +148,21 @@ class _Address:
         return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
 
 
+def _note_backend(connection: _Connection, pid: int) -> None:
+    """Prepare nothing where another process answers than the one that the connection was told of.
+
+    There is a pooler in between. The next transaction may be on another connection of the server,
+    where the name of what was prepared may stand for another client's statement.
+    """
+    if pid != connection.info.backend_pid and os.environ.get("TASKQ_PREPARE") != "on":
+        connection.prepare_threshold = None
+
+
+def _look(connection: psycopg.Connection[Row]) -> None:
+    """Find out where a new connection of a pool leads to."""
+    _note_backend(connection, Statements(connection).value("backend"))
+
+
 class Line:
     """One connection of one's own, for a caller that uses it all the time. Not for two threads.
 
@@ -173,7 +189,9 @@ class Line:
             connection = self._connection
             try:
                 if time.monotonic() >= self._stale_at:
-                    self.timeline = self._statements.value("timeline")
+                    (row,) = self._statements.rows("timeline")
+                    self.timeline = row["timeline"]
+                    _note_backend(connection, row["pid"])
                     self._stale_at = time.monotonic() + TIMELINE_FRESH_S
                 yield self._statements
             except _STANDBY:
@@ -218,7 +236,7 @@ class AsyncLine:
 
     async def _rows(self, name: str, values: dict[str, object]) -> list[Row]:
         try:
-            if self._cursor is None:
+            if self._connection is None or self._cursor is None:
                 self._connection = await self._address.connect_async()
                 self._cursor = self._connection.cursor()
                 self._stale_at = 0.0
@@ -226,6 +244,7 @@ class AsyncLine:
                 await self._cursor.execute(statement("timeline"))
                 (row,) = await self._cursor.fetchall()
                 self.timeline = row["timeline"]
+                _note_backend(self._connection, row["pid"])
                 self._stale_at = time.monotonic() + TIMELINE_FRESH_S
             await self._cursor.execute(statement(name), values)
             return await self._cursor.fetchall()
@@ -246,25 +265,22 @@ class AsyncLine:
 class Database:
     """A server, through a pool of connections; safe to share between threads."""
 
-    def __init__(self, dsn: str, *, server: str | None = None, prepare: bool | None = None) -> None:
+    def __init__(self, dsn: str, *, server: str | None = None) -> None:
         """Name the server; nothing is opened yet.
 
         server: what messages call it: never the DSN, which may hold a password.
-        prepare: whether statements are prepared on the server. PgBouncer before 1.21 cannot have
-        that in transaction mode. None: unless `TASKQ_PREPARE` is off.
+        Statements are prepared there unless a pooler is in between, or as `TASKQ_PREPARE` says.
         """
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else described(dsn)
-        if prepare is None:
-            prepare = os.environ.get("TASKQ_PREPARE", "on") != "off"
-        self._prepare = prepare
+        unprepared = os.environ.get("TASKQ_PREPARE") == "off"
         self._address = _Address(
             psycopg.conninfo.make_conninfo(**_DEFAULTS | psycopg.conninfo.conninfo_to_dict(dsn)),
             self.server,
             {
                 "autocommit": True,
                 "row_factory": dict_row,
-                "prepare_threshold": PREPARE_THRESHOLD if prepare else None,
+                "prepare_threshold": None if unprepared else PREPARE_THRESHOLD,
             },
         )
         self._pool = psycopg_pool.ConnectionPool(
@@ -275,6 +291,7 @@ class Database:
             max_size=8,
             timeout=POOL_TIMEOUT_S,
             reconnect_timeout=POOL_TIMEOUT_S,
+            configure=_look,
             check=psycopg_pool.ConnectionPool.check_connection,
             open=False,
         )
@@ -295,7 +312,7 @@ class Database:
 
     def anonymous(self) -> Database:
         """Return the same server, opened, under a name that may be told to strangers."""
-        return Database(self.dsn, server="the database", prepare=self._prepare).open()
+        return Database(self.dsn, server="the database").open()
 
     @contextmanager
     def _lent(self) -> Iterator[psycopg.Connection[Row]]:

@@ -21,7 +21,7 @@ def held_snapshot(database: Database) -> Iterator[None]:
     """Hold a snapshot during the block; raise `Conflict` if it has not stood still."""
     with database.transaction() as statements:
         statements.execute("repeatable_read", folder="bench")
-        (backend,) = statements.rows("bench_backend")
+        (backend,) = statements.rows("backend")
         held = database.value("bench_held", pid=backend["pid"])
         yield
         if held is None or database.value("bench_held", pid=backend["pid"]) != held:
@@ -34,7 +34,7 @@ def busy_clock(statements: Statements) -> tuple[Clock, str]:
     It is the kernel's account of the process if that runs on this machine, else the time that
     passes here.
     """
-    (backend,) = statements.rows("bench_backend")
+    (backend,) = statements.rows("backend")
     account = Path(f"/proc/{backend['pid']}/schedstat")  # first field: nanoseconds on a core
     if backend["here"] and account.exists():
         return (lambda: int(account.read_text().split()[0]) / NS), "time on a core"

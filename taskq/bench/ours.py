@@ -39,7 +39,7 @@ class Load:
     want: tasks in an exchange. path: the campaign, or one above those that are served.
     outcomes: how attempts end, in turn. gathered: whether the clients of a process share
     connections and their exchanges go together; otherwise each has a connection of its own.
-    pooled: whether the address is that of a pooler, behind which no statement can be prepared.
+    pooled: whether the address is that of a pooler.
     """
 
     processes: int
@@ -147,7 +147,7 @@ def _process(dsn: str, load: Load, number: int, ends: _Ends) -> None:
 
 async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
     """Be the clients of one process."""
-    database = Database(dsn, prepare=not load.pooled)
+    database = Database(dsn)
     serving = Serving(load.path)
     async with AsyncExitStack() as opened:
         transport = DirectTransport(database, lease_s=LEASE_S)

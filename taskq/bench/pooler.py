@@ -66,7 +66,7 @@ def pooled(database: Database) -> Iterator[Database]:
             process = account.launch([program, str(ini)], log.fileno())
         try:
             dsn = f"host={folder} port={PORT} user={server['role']} dbname={server['database']}"
-            pooler = _opened(Database(dsn, server="PgBouncer", prepare=False), process)
+            pooler = _opened(Database(dsn, server="PgBouncer"), process)
             try:
                 yield pooler
             finally:

@@ -38,7 +38,7 @@ def memory(*roots: int) -> int:
 
 def server_process(database: Database) -> int | None:
     """Return the server's first process, which all others come from; None if it is elsewhere."""
-    (backend,) = database.rows("bench_backend")
+    (backend,) = database.rows("backend")
     stat = _stat(backend["pid"]) if backend["here"] else None
     return None if stat is None else stat.parent
 

@@ -39,5 +39,5 @@ def test_the_server_is_the_parent_of_its_connections(database: Database) -> None
     """So the time of all its processes is told, not that of one connection."""
     root = processes.server_process(database)
     assert root is not None
-    (backend,) = database.rows("bench_backend")
+    (backend,) = database.rows("backend")
     assert processes.cpu_s(root) >= processes.cpu_s(backend["pid"])

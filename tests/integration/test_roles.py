@@ -35,6 +35,7 @@ MAY = {
     "audit_page": READING,
     "audit_plans": ALL,
     "audit_snapshot": ALL,
+    "backend": ALL,
     "beat": SERVING,
     "begin_blob": f"{SERVING} submitter",
     "begin_front": UPKEEP,
