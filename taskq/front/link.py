@@ -62,16 +62,20 @@ class _Single:
         self._connection = kind(
             **options, protocol=2, socket_timeout=None, socket_connect_timeout=CONNECT_S
         )
+        self._writer: Any = None
 
     async def connect(self) -> None:
         await self._connection.connect()
+        self._writer = self._connection._writer  # noqa: SLF001  # see `_abort`
 
     async def send(self, *command: Argument) -> Any:
         await self._connection.send_command(*command)
         return await self._connection.read_response()
 
     async def close(self) -> None:
-        _abort(self._connection)
+        _abort(self._connection._writer)  # noqa: SLF001  # see there
+        # Where sending was broken off, redis-py has let go of it, though not all is sent yet.
+        _abort(self._writer)
         await self._connection.disconnect(nowait=True)
         await asyncio.sleep(0)  # in the next turn of the loop its socket is closed
 
@@ -98,14 +102,16 @@ class _Cluster:
         manager = self._client.nodes_manager
         for node in (*manager.nodes_cache.values(), *manager.startup_nodes.values()):
             for connection in node._connections:  # noqa: SLF001  # see `_abort`
-                _abort(connection)
+                _abort(connection._writer)  # noqa: SLF001
         with suppress(RedisError, OSError):
             await self._client.aclose()
 
 
-def _abort(connection: Any) -> None:
-    """Close a connection at once: over TLS, to take leave could last as long as the peer likes."""
-    writer = connection._writer  # noqa: SLF001  # redis-py only closes with good manners
+def _abort(writer: Any) -> None:
+    """Close a connection at once, whatever the peer does; redis-py only closes with good manners.
+
+    Over TLS, to take leave could last as long as the peer likes, and so could sending the rest.
+    """
     if writer is not None:
         writer.transport.abort()
 
