@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -219,10 +220,11 @@ async def _told(link: Link, keys: Keys, campaigns: list[int]) -> _Contents:
 
 
 async def _withdrawn(lists: Lists, campaign: int) -> list[Fence]:
-    try:
-        return await lists.withdraw(campaign)
-    except FrontDown:  # it is no list, which `begin` will remove; or `begin` fails too, and tells
-        return []
+    withdrawn: list[Fence] = []
+    with suppress(FrontDown):  # it is no list, which `begin` will remove; or `begin` fails too
+        async for fences in lists.withdraw(campaign):
+            withdrawn += fences
+    return withdrawn
 
 
 def _returned(database: Database, fences: list[Fence]) -> int:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Final
 
-from taskq.database import Row
-from taskq.exchanging import Fence, fence_arrays
 from taskq.front.errors import FrontDown
 from taskq.front.lists import Lists, parts
+from taskq.front.returning import Returning, Rows
 from taskq.front.stocks import Stocks
 from taskq.statements import array
-
-#: Runs a statement.
-Rows = Callable[..., Awaitable[list[Row]]]
 
 #: Surveys are so far apart at least, however often somebody signals ...
 _APART_S: Final = 0.05
@@ -39,9 +35,10 @@ class Filling:
     deadline.
     """
 
-    def __init__(self, rows: Rows, lists: Lists, stocks: Stocks) -> None:
+    def __init__(self, rows: Rows, lists: Lists, stocks: Stocks, returning: Returning) -> None:
         self.lists = lists
         self.stocks = stocks
+        self._returning = returning
         #: Whether Redis was seen in this epoch.
         self.seen = False
         self._rows = rows
@@ -94,12 +91,14 @@ class Filling:
 
     async def withdraw(self, campaigns: Collection[int]) -> None:
         """Empty some lists, and give the leases of all that was in them back in one statement."""
-        fences: list[Fence] = []
-        for campaign in campaigns:
-            if campaign in self.stocks:
-                fences += await self.lists.withdraw(campaign)
-                self.stocks[campaign].clear()
-        await self._give_back(fences)
+        try:
+            for campaign in campaigns:
+                if campaign in self.stocks:
+                    async for fences in self.lists.withdraw(campaign):
+                        self._returning.add(fences)
+                    self.stocks[campaign].clear()
+        finally:
+            await self._returning.give_back()
 
     async def close(self, campaigns: Collection[int]) -> None:
         """Empty the lists of campaigns of which nothing is to be handed out."""
@@ -151,13 +150,10 @@ class Filling:
             pushed = not left
         except FrontDown:
             if not self.lists.connected:
-                left.clear()  # it may have been pushed all the same
+                left.pop(0)  # it may have been pushed all the same
             raise
         finally:
-            await self._give_back(self.lists.fences(chain.from_iterable(left)))
+            self._returning.add(self.lists.fences(chain.from_iterable(left)))
+            await self._returning.give_back()
         if not pushed:
             raise FrontDoubtful(_ANOTHER)
-
-    async def _give_back(self, fences: Sequence[Fence]) -> None:
-        if fences:
-            await self._rows("return_ahead", **fence_arrays(fences))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from taskq.exchanging import Fence
@@ -79,19 +79,17 @@ class Lists:
         words += entries
         return await self._link.run("push", keys, words) is not None
 
-    async def withdraw(self, campaign: int) -> list[Fence]:
-        """Take all entries out of a list; return the genuine ones."""
-        fences: list[Fence] = []
+    async def withdraw(self, campaign: int) -> AsyncIterator[list[Fence]]:
+        """Take all entries out of a list; yield the genuine ones, as they come out."""
         for _ in range(_MOST_CALLS):
             answer = await self._link.run("withdraw", [self._keys.tasks(campaign)], ())
             try:
                 entries, left = answer
             except (TypeError, ValueError):
                 raise _senseless(answer) from None
-            fences += self.fences(entries)
+            yield self.fences(entries)
             if not left:
                 break
-        return fences
 
     def fences(self, entries: Iterable[bytes]) -> list[Fence]:
         """Return what the genuine ones of some entries name."""

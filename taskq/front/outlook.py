@@ -15,9 +15,9 @@ from typing import Final
 
 from taskq.choice import MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Database, Row
-from taskq.errors import NotFound, TaskqError, Unavailable
-from taskq.exchanging import fence_arrays
+from taskq.errors import NotFound, TaskqError
 from taskq.front.entries import FrontState
+from taskq.front.returning import Returning
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ _TURN_S: Final = 0.05
 _ANSWER_S: Final = 10.0
 #: An order older than this is used only while PostgreSQL does not answer.
 _OLD_S: Final = 10.0
-#: Tasks to be given back when PostgreSQL answers again; more of them wait for the pool's deadline.
-_MOST_RETURNED: Final = 20_000
 _LAST_WORD_S: Final = 2.0
 
 
@@ -67,7 +65,7 @@ class Outlook:
         self._asked_at = float("-inf")
         self._doubted = False
         self._failing = False
-        self._returned: list[Task] = []
+        self._returning = Returning(self._rows)
 
     def choice(self, serving: Serving, now: float) -> Choice | None:
         """Return the campaigns to try, as they were a moment ago; None if that is not known yet."""
@@ -110,13 +108,13 @@ class Outlook:
     def give_back(self, tasks: Sequence[Task]) -> None:
         """Let tasks that were popped and not handed out wait again, soon."""
         if tasks:
-            self._returned += tasks
+            self._returning.add(tasks)
             self._due.set()
 
     async def close(self) -> None:
         """Give back what there is, if PostgreSQL answers, and close the connection."""
         with suppress(TaskqError, asyncio.TimeoutError):
-            await asyncio.wait_for(self._return(), _LAST_WORD_S)
+            await asyncio.wait_for(self._returning.give_back(), _LAST_WORD_S)
         await self._line.close()
 
     async def _turn(self) -> None:
@@ -134,18 +132,7 @@ class Outlook:
         ]
         for _, _, serving, choice in sorted(stale)[:_MOST_REFRESHED]:
             await self._draw(serving, choice)
-        await self._return()
-
-    async def _return(self) -> None:
-        returned, self._returned = self._returned, []
-        if not returned:
-            return
-        try:
-            await self._rows("return_ahead", **fence_arrays(returned))
-        except (Unavailable, asyncio.TimeoutError):
-            # Perhaps it was done; their leases see to it that it counts once.
-            self._returned = [*returned, *self._returned][:_MOST_RETURNED]
-            raise
+        await self._returning.give_back()
 
     async def _ask_state(self, now: float) -> None:
         (row,) = await self._rows("front")

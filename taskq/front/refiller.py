@@ -23,6 +23,7 @@ from taskq.front.errors import FrontDown
 from taskq.front.filling import Filling, FrontDoubtful
 from taskq.front.link import Link
 from taskq.front.lists import Lists
+from taskq.front.returning import Returning
 from taskq.front.stocks import Stocks
 
 TERM_S: Final = 5.0
@@ -62,6 +63,7 @@ class Refiller:
         self._ending = asyncio.Event()
         self._acting = False
         self._filling: Filling | None = None
+        self._returning = Returning(self._rows)
         self._run_id: str | None = None
         self._restarted = False
         self._patient_until = float("-inf")
@@ -98,6 +100,7 @@ class Refiller:
 
     async def _turn(self) -> None:
         """Tell PostgreSQL what there is, and act until it has to be told again, or stand by."""
+        await self._returning.give_back()
         await self._connect()
         stocked = self._filling.told() if self._filling else "[]"
         kept = await self._keep(stocked)
@@ -220,7 +223,7 @@ class Refiller:
             await asyncio.wait_for(self._ending.wait(), seconds)
 
     def _filling_of(self, state: FrontState, stocks: Stocks) -> Filling:
-        return Filling(self._rows, Lists(self._link, state), stocks)
+        return Filling(self._rows, Lists(self._link, state), stocks, self._returning)
 
     async def _row(self, name: str, **values: object) -> Row:
         (row,) = await self._rows(name, **values)

@@ -1,0 +1,146 @@
+"""What was taken out of the lists waits again soon, whatever fails before its leases are back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, Seed
+from taskq.database import Database, Row
+from taskq.front.address import FrontAddress
+from taskq.front.demand import LEAST
+from taskq.front.errors import FrontDown
+from taskq.front.filling import Filling
+from taskq.front.link import Link
+from taskq.front.lists import PUSH_BYTES, Lists
+from taskq.front.returning import Returning
+from taskq.front.stocks import Stocks
+from tests.backstage import Backstage, assert_counts_are_true
+from tests.fixtures.front import Popper, Refill, in_pool
+from tests.fixtures.redis_servers import RedisServer
+from tests.front_desk import Front
+from tests.support import wait_until
+
+NEVER_RUN = Handler("command", argv=("true",))
+TASKS = 400
+#: Far longer than a test takes: nothing comes back by the pool's deadline.
+POOL_S = 3_600.0
+
+Fill = Callable[[Callable[[Filling], Awaitable[None]], Callable[[str], object]], None]
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that may be leased from, with tasks."""
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    campaign.seed({"n": n} for n in range(TASKS))
+    return campaign
+
+
+@pytest.fixture
+def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> Front:
+    """Give a front that has begun, without entries."""
+    return Front(database, redis_server, campaign)
+
+
+def broken_off(backstage: Backstage, statement: str) -> set[int]:
+    """Cut the connections on which such a statement waits for a lock; return who they were."""
+    cut = backstage.execute(
+        "select pid, pg_terminate_backend(pid) from pg_stat_activity"
+        " where wait_event_type = 'Lock' and query like %s",
+        [f"select taskq.{statement}(%"],
+    )
+    return {row["pid"] for row in cut}
+
+
+def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
+    campaign: Campaign, popper: Popper, refill: Refill, dsn: str, backstage: Backstage
+) -> None:
+    """Their entries are gone from Redis by then, and nobody else knows of them."""
+    refill(POOL_S)
+    popper.stock(campaign.campaign_id)
+    with psycopg.connect(dsn) as other:
+        other.execute("lock table taskq.delta in share mode")  # whoever moves tasks has to wait
+        campaign.pause()
+        cut: set[int] = set()
+
+        def broken_off_for_good() -> bool:
+            # The first time, it is sent again at once on a new connection.
+            cut.update(broken_off(backstage, "return_ahead"))
+            return len(cut) > 1
+
+        wait_until(broken_off_for_good)
+    wait_until(lambda: in_pool(backstage) == 0)
+    assert campaign.status().waiting == TASKS
+    assert_counts_are_true(backstage)
+
+
+@pytest.fixture
+def fill(database: Database, redis_server: RedisServer) -> Fill:
+    """Give a function that does something with a filling of the front as it is.
+
+    It calls what it is given besides after each statement, with its name.
+    """
+
+    def run(do: Callable[[Filling], Awaitable[None]], after: Callable[[str], object]) -> None:
+        async def whole() -> None:
+            line, link = database.async_line(), Link(FrontAddress.parsed(redis_server.url))
+
+            async def rows(name: str, **values: object) -> list[Row]:
+                answer = await line.rows(name, **values)
+                after(name)
+                return answer
+
+            lists = Lists(link, Popper(database, redis_server).state)
+            try:
+                await do(Filling(rows, lists, Stocks(POOL_S), Returning(rows)))
+            finally:
+                await link.close()
+                await line.close()
+
+        asyncio.run(whole())
+
+    return run
+
+
+def test_leases_go_back_though_the_next_list_cannot_be_emptied(
+    front: Front, queue: Client, fill: Fill, backstage: Backstage
+) -> None:
+    """Each list counts by itself."""
+    front.stock(300)  # more than one call takes out
+    other = queue.create_campaign("/other").campaign_id
+    front.server.admin.set(front.keys.tasks(other), "no list")
+
+    async def withdraw(filling: Filling) -> None:
+        for campaign in (front.campaign, other):
+            filling.stocks.inherit(campaign, 300, 0.0)
+        with pytest.raises(FrontDown):
+            await filling.withdraw([front.campaign, other])
+
+    fill(withdraw, str)
+    assert (front.left(), in_pool(backstage)) == (0, 0)
+    assert_counts_are_true(backstage)
+
+
+def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_there(
+    front: Front, campaign: Campaign, fill: Fill, backstage: Backstage
+) -> None:
+    """All other leases go back at once; of those nobody knows whether they can be popped."""
+    text = "x" * 60_000
+    campaign.seed(Seed({"text": text, "n": n}, priority=1) for n in range(LEAST))
+
+    async def work(filling: Filling) -> None:
+        filling.stocks.inherit(front.campaign, 0, asyncio.get_running_loop().time())
+        with pytest.raises(FrontDown):
+            await filling.work(60.0, asyncio.Event())
+
+    def hang(statement: str) -> None:
+        if statement == "lease_ahead":
+            front.server.freeze()
+
+    fill(work, hang)
+    assert 1 <= in_pool(backstage) <= PUSH_BYTES // len(text)
+    assert_counts_are_true(backstage)
