@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import rule
 
-from taskq import Seed
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble
 from tests.property.concurrent_scene import (
@@ -17,12 +18,12 @@ from tests.property.concurrent_scene import (
     LINE,
     LONG_S,
     ConcurrentScene,
+    Fence,
     fetch,
     fetch_all,
     pick,
 )
 from tests.property.open_lines import Lock
-from tests.property.queue_model import WORKING, Task
 
 _EXCHANGE = """
     select acks, tasks, refused
@@ -30,23 +31,22 @@ _EXCHANGE = """
 """
 
 
+@dataclass(frozen=True)
+class Word:
+    """What a report says of an attempt. retry: of a failure. started: of what is handed back."""
+
+    outcome: str
+    retry: bool = True
+    started: bool = True
+
+
 class ConcurrentAgents(ConcurrentScene):
     """Agents of one campaign."""
 
-    @initialize()
-    def begin(self) -> None:
-        """Begin with some tasks and two agents."""
-        self.campaign.seed(Seed({}, f"k{n}", priority=n % 2) for n in range(5))
-        for view in self.campaign.tasks():
-            task = Task(view.task_id, view.key, view.priority)
-            self.lines.model.tasks[view.task_id] = task
-        self.come()
-        self.come()
-
-    @precondition(lambda self: len(self.lines.model.live) < 3)
-    @rule()
-    def come(self) -> None:
+    def come(self, *_: object) -> None:
         """Open a session."""
+        if len(self.lines.model.live) == 3:
+            return
         agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=LONG_S, host="node1")
         self.agents.append(agent)
         self.lines.model.open(agent.session, "node1")
@@ -89,7 +89,6 @@ class ConcurrentAgents(ConcurrentScene):
             hold = hold and claimable == waiting
         self.done(line, model, hold=hold)
 
-    @precondition(lambda self: self.fences)
     @rule(
         number=LINE,
         words=st.lists(
@@ -104,18 +103,29 @@ class ConcurrentAgents(ConcurrentScene):
         self, number: int, words: list[tuple[int, str, bool]], hold: bool, commit: bool
     ) -> None:
         """Report about attempts, in time, late or again."""
-        line = self.lines.begin(number)
+        if not self.fences:
+            return
         said = {
-            pick(self.fences, index): {"outcome": outcome, "retry": flag, "started": flag}
-            for index, outcome, flag in words
+            pick(self.fences, index): Word(outcome, flag, flag) for index, outcome, flag in words
         }
-        reports = [{"task": task, "lease": lease, **word} for (task, lease), word in said.items()]
-        needs = {
-            ("task", task)
-            for task, lease in said
-            if (self.lines.model.tasks[task].status, self.lines.model.tasks[task].lease)
-            == (WORKING, lease)
-        }
+        self._report(number, said, hold=hold, commit=commit)
+
+    @rule(number=LINE, late=INDEX, others=st.lists(INDEX, max_size=2), hold=HOLD, commit=COMMIT)
+    def finish_late(
+        self, number: int, late: int, others: list[int], hold: bool, commit: bool
+    ) -> None:
+        """Report success of an attempt that was given up, or is just being so, beside others."""
+        given_up = self.lines.coming().lost()
+        if not given_up:
+            return
+        fences = [*(pick(self.fences, index) for index in others), pick(given_up, late)]
+        self._report(number, dict.fromkeys(fences, Word(DONE)), hold=hold, commit=commit)
+
+    def _report(self, number: int, said: dict[Fence, Word], *, hold: bool, commit: bool) -> None:
+        line = self.lines.begin(number)
+        reports = [
+            {"task": task, "lease": lease, **asdict(word)} for (task, lease), word in said.items()
+        ]
         values = {
             "campaign": self.campaign.campaign_id,
             "reports": json.dumps(reports),
@@ -123,13 +133,28 @@ class ConcurrentAgents(ConcurrentScene):
             "leases": None,
             "wants": None,
         }
-        answer = self.do(line, fetch(_EXCHANGE, values), needs, commit=commit)
+        answer = self.do(line, fetch(_EXCHANGE, values), self._reported(said), commit=commit)
         model = self.lines.copy()
-        assert answer["acks"] == [
-            model.report(model.tasks[task], lease, error_class=None, **word)
-            for (task, lease), word in said.items()
-        ]
+        verdicts: dict[Fence, str] = {}
+        for task, lease in sorted(said, key=lambda one: model.is_late(model.tasks[one[0]], one[1])):
+            verdicts[task, lease] = model.report(
+                model.tasks[task], lease, error_class=None, **asdict(said[task, lease])
+            )
+        assert answer["acks"] == [verdicts[fence] for fence in said]
         self.done(line, model, hold=hold)
+
+    def _reported(self, said: Iterable[Fence]) -> set[Lock]:
+        """Return what a report locks: the tasks that are under these leases.
+
+        All, whatever their leases, as soon as one of these was given up and may be salvaged.
+        """
+        model = self.lines.model
+        all_of_them = model.salvages and not set(model.lost()).isdisjoint(said)
+        return {
+            ("task", task)
+            for task, lease in said
+            if all_of_them or not model.is_late(model.tasks[task], lease)
+        }
 
     @rule(number=LINE, which=INDEX, named=st.lists(INDEX, max_size=4), hold=HOLD, commit=COMMIT)
     def beat(self, number: int, which: int, named: list[int], hold: bool, commit: bool) -> None:
@@ -156,7 +181,6 @@ class ConcurrentAgents(ConcurrentScene):
             assert [row["ended"] for row in rows] == [True]
         self.done(line, model, hold=hold)
 
-    @rule(number=LINE, which=INDEX, hold=HOLD, commit=COMMIT)
     def leave(self, number: int, which: int, hold: bool, commit: bool) -> None:
         """End a session, perhaps again."""
         line = self.lines.begin(number)

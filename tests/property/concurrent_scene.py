@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import psycopg
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, RetryPolicy
@@ -35,13 +35,16 @@ _TASKS = """
       from taskq.task where campaign_id = %s order by task_id
 """
 _ATTEMPTS = """
-    select task_id, attempt, lease_id::text, outcome::text
+    select task_id, attempt, lease_id::text, outcome::text, error_class
       from taskq.attempt where campaign_id = %s order by task_id, attempt
 """
 
 
 class ConcurrentScene(RuleBasedStateMachine):
     """A campaign, its agents, some connections; and the model of it all.
+
+    No rule has a precondition: what a claim gets depends on how much time has passed, and
+    hypothesis wants to draw the same again. A step that makes no sense does nothing.
 
     fences: of attempts whose claim has ended, committed or not. claims: whose, under which lease.
     """
@@ -57,10 +60,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         self.lines = OpenLines(database, LINES)
         self.queue = Client(database)
         self.backstage = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
-        path = f"/i{next(self.numbers)}"
-        self.campaign = self.queue.create_campaign(
-            CampaignSpec(path, retry=POLICY, late_results="reject")
-        )
+        self.campaign = self.queue.create_campaign(f"/i{next(self.numbers)}")
         self.agents: list[AgentDouble] = []
         self.fences: list[Fence] = []
         self.claims: list[tuple[AgentDouble, str]] = []
@@ -73,11 +73,11 @@ class ConcurrentScene(RuleBasedStateMachine):
             agent.close()
         self.backstage.close()
 
-    @precondition(lambda self: self.lines.open_lines())
     @rule(which=INDEX, commit=COMMIT)
     def end(self, which: int, commit: bool) -> None:
         """Commit a transaction, or undo it."""
-        self.lines.end(pick(self.lines.open_lines(), which), commit=commit)
+        if held := self.lines.open_lines():
+            self.lines.end(pick(held, which), commit=commit)
 
     def do(
         self,
@@ -85,11 +85,17 @@ class ConcurrentScene(RuleBasedStateMachine):
         act: Callable[[Backstage], Any],
         needs: Iterable[Lock] = (),
         *,
+        first: Lock = None,
         commit: bool = True,
     ) -> Any:
         """Act on a line; see OpenLines.run()."""
         type(self).steps += 1
-        return self.lines.run(line, act, needs, commit=commit)
+        return self.lines.run(line, act, needs, first=first, commit=commit)
+
+    def choose(self, late: str) -> None:
+        """Choose what late results are worth."""
+        self.campaign.change(CampaignSpec(self.campaign.path, retry=POLICY, late_results=late))
+        self.lines.model.salvages = late == "salvage"
 
     def done(self, line: Line, model: QueueModel, *, hold: bool) -> None:
         """Note what came of it; hold: leave the transaction open."""
@@ -111,7 +117,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         ]
         rows = self.backstage.execute(_ATTEMPTS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, one.attempt, one.lease, one.outcome)
+            (task.task, one.attempt, one.lease, one.outcome, one.error_class)
             for task in tasks.values()
             for one in task.ended
         ]

@@ -42,7 +42,8 @@ class ConcurrentUpkeep(ConcurrentScene):
             for session in sorted(self.lines.model.live)
             if not self.lines.is_locked(("session", session))
         ]
-        silent = pick(quiet, which) if quiet and which is not None else None
+        busy = [session for session in quiet if self.lines.model.held(session)]
+        silent = pick(busy or quiet, which) if quiet and which is not None else None
         needs: set[Lock] = set()
         if silent is not None:
             silence(self.backstage, silent)
@@ -70,8 +71,7 @@ class ConcurrentUpkeep(ConcurrentScene):
                 return
         self.backstage.execute(_LIVE_ON, [LONG_S, session])
 
-    @rule(number=LINE, hold=HOLD)
-    def promote(self, number: int, hold: bool) -> None:
+    def promote(self, number: int, _: int, hold: bool, __: bool) -> None:
         """Let delayed tasks come due."""
         line = self.lines.begin(number)
         self.backstage.execute(_DUE, [self.campaign.campaign_id])
@@ -106,18 +106,29 @@ class ConcurrentUpkeep(ConcurrentScene):
     def retry(self, number: int, status: str, hold: bool, commit: bool) -> None:
         """Give tasks another chance."""
         line = self.lines.begin(number)
+        campaign: Lock = ("campaign",)
+        waits = self.lines.is_locked(campaign)
+        found = self._with(status)
         act = fetch(
             "select moved from taskq.retry("
             "%(campaign)s, %(status)s::taskq.task_status, null, null, 0, 1000)",
             {"campaign": self.campaign.campaign_id, "status": status},
         )
-        row = self.do(line, act, {("campaign",)}, commit=commit)
-        model = self.lines.free()
+        needs = {campaign, *(("task", task) for task in found)}
+        row = self.do(line, act, needs, first=campaign, commit=commit)
+        if waits:  # it has looked only after that
+            line.locks -= needs
+            found = self._with(status)
+        line.locks |= {campaign, *(("task", task) for task in found)}
+        model = self.lines.copy()
+        model.tasks = {task: model.tasks[task] for task in found}
         assert row["moved"] == model.retry(status, None)
         self.done(line, model, hold=hold)
 
-    @rule(number=LINE, hold=HOLD)
-    def fold(self, number: int, hold: bool) -> None:
+    def _with(self, status: str) -> list[int]:
+        return [task.task for task in self.lines.model.tasks.values() if task.status == status]
+
+    def fold(self, number: int, _: int, hold: bool, __: bool) -> None:
         """Fold counts, which nobody can see."""
         line = self.lines.begin(number)
         self.do(line, fetch("select taskq.fold() as n", {}))

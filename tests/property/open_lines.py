@@ -70,8 +70,9 @@ class OpenLines:
         self._pool.shutdown()
 
     def begin(self, number: int) -> Line:
-        """Return a line without a transaction; one that is open commits."""
-        line = self._lines[number % len(self._lines)]
+        """Return a line without a transaction; if all are open one commits."""
+        free = [line for line in self._lines if not line.is_open] or self._lines
+        line = free[number % len(free)]
         self.end(line, commit=True)
         return line
 
@@ -97,14 +98,30 @@ class OpenLines:
         """Return a copy of the model, with all tasks as they are committed."""
         return copy.deepcopy(self.model)
 
+    def coming(self) -> QueueModel:
+        """Return the model as it is when all that is open has committed."""
+        model = self.copy()
+        for line in self.open_lines():
+            model.tasks.update(line.changed)
+        return model
+
     def run(
-        self, line: Line, act: Callable[[Backstage], Seen], needs: Iterable[Lock], *, commit: bool
+        self,
+        line: Line,
+        act: Callable[[Backstage], Seen],
+        needs: Iterable[Lock],
+        *,
+        first: Lock = None,
+        commit: bool,
     ) -> Seen:
         """Act; wait for those, and for those only, that hold what is needed.
 
-        They end so that it gets on; commit: how.
+        They end so that it gets on; commit: how. first: what is waited for before the act looks at
+        any task; who holds that ends last, so that the act sees what all of them have left.
         """
-        holders = [one for one in self.open_lines() if one.locks.intersection(needs)]
+        needs = set(needs)
+        holders = [one for one in self.open_lines() if one.locks & needs]
+        holders.sort(key=lambda one: first in one.locks)
         line.is_open = True
         line.locks.update(needs)
         if not holders:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
+from taskq import Seed
 from taskq.database import Database
 from tests.property.concurrent_agents import ConcurrentAgents
+from tests.property.concurrent_scene import COMMIT, HOLD, INDEX, LINE
 from tests.property.concurrent_upkeep import ConcurrentUpkeep
+from tests.property.queue_model import Task
 
 log = logging.getLogger(__name__)
 
@@ -18,12 +23,38 @@ log = logging.getLogger(__name__)
 class ConcurrentMachine(ConcurrentAgents, ConcurrentUpkeep):
     """Each step is one function in a transaction of its own, which may stay open for a while."""
 
+    @initialize(late=st.sampled_from(["salvage", "salvage", "reject"]))
+    def begin(self, late: str) -> None:
+        """Begin with tasks that wait, are worked on, were given up, and are worked on again."""
+        self.choose(late)
+        self.campaign.seed(Seed({}, f"k{n}", priority=n % 2) for n in range(6))
+        for view in self.campaign.tasks():
+            task = Task(view.task_id, view.key, view.priority)
+            self.lines.model.tasks[view.task_id] = task
+        for which, want in enumerate((2, 1, 1)):
+            self.come()
+            self.claim(0, which, want, again=False, hold=False, commit=True)
+        self.expire(0, 0, hold=False)
+        self.claim(1, 1, 1, again=False, hold=False, commit=True)  # from the first task on
+
+    @rule(
+        how=st.sampled_from(["come", "fold", "leave", "promote"]),
+        number=LINE,
+        which=INDEX,
+        hold=HOLD,
+        commit=COMMIT,
+    )
+    def happen(self, how: str, number: int, which: int, hold: bool, commit: bool) -> None:
+        """Let happen what happens now and then."""
+        act: Callable[[int, int, bool, bool], None] = getattr(self, how)
+        act(number, which, hold, commit)
+
 
 def test_open_transactions_do_what_the_model_says(database: Database) -> None:
     """Whatever is under way, waits, commits or is undone."""
     ConcurrentMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=40, stateful_step_count=30)
+    brief = settings(max_examples=50, stateful_step_count=30)
     begun = time.monotonic()
     try:
         run_state_machine_as_test(ConcurrentMachine, settings=settings.default if soak else brief)
