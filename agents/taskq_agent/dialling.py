@@ -26,14 +26,21 @@ def tls_context(
     """Return the settings of TLS: certificates are verified, always.
 
     ca: the authorities to trust, instead of the system's. cert, key: what the agent presents
-    itself; the key may be in the same file. OSError if a file cannot be read or is none of the
-    kind (ssl.SSLError is an OSError).
+    itself; the key may be in the same file. ValueError if a file cannot be read or is none of the
+    kind.
     """
-    context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    try:
+        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except OSError as error:  # ssl.SSLError is one; neither names the file
+        raise ValueError(f"--ca {ca}: {error.strerror or error}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     if cert is not None:
-        context.load_cert_chain(str(cert), None if key is None else str(key))
+        try:
+            context.load_cert_chain(str(cert), None if key is None else str(key))
+        except OSError as error:
+            files = f"--cert {cert}" if key is None else f"--cert {cert}, --key {key}"
+            raise ValueError(f"{files}: {error.strerror or error}") from None
     return context
 
 

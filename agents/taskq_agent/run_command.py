@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from taskq_agent.settings import AgentSettings
 log = logging.getLogger(__name__)
 
 _MAX_TOKEN_BYTES = 4_096
+_MANAGERS = "tqm_"
 _SHORTEST_LIFE_S = 0.001
 
 
@@ -69,7 +71,9 @@ def _run(options: argparse.Namespace) -> int:
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
             summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
     except (Unfit, OSError) as error:
-        summary = _unfit(str(error))
+        many = isinstance(error, OSError) and error.errno == errno.EMFILE
+        hint = f"; `ulimit -n` allows too few for {agent.slots} slots" if many else ""
+        summary = _unfit(f"{error}{hint}")
     sys.stdout.write(json.dumps(asdict(summary)) + "\n")
     return summary.exit_code
 
@@ -113,13 +117,20 @@ def _token(file: Optional[Path]) -> str:
         if not token:
             raise ValueError(f"no token: give --token-file or set {TOKEN_VARIABLE}")
     else:
-        with file.open("rb") as stream:
-            others = stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & (stat.S_IRGRP | stat.S_IROTH)
-            token = stream.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
-        if others:  # batch systems stage files in their own ways
+        try:
+            with file.open("rb") as stream:
+                mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+                token = stream.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+        except OSError as error:
+            raise ValueError(f"--token-file {file}: {error.strerror}") from None
+        if mode & (stat.S_IRGRP | stat.S_IROTH):  # batch systems stage files in their own ways
             log.warning("%s can be read by other users: chmod 600", file)
     if not is_sendable(token):
         raise ValueError(f"{file or TOKEN_VARIABLE}: this is no token")
+    if token.startswith(_MANAGERS):
+        raise ValueError(
+            f"{file or TOKEN_VARIABLE}: this is a manager's token; agents show a site's"
+        )
     return token
 
 

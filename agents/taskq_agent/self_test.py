@@ -96,7 +96,8 @@ def _gateways(node: Node) -> None:
     finally:
         connections.close()
     if len(untrusted) == len(addresses):
-        raise Unfit(f"no gateway's certificate can be verified: {untrusted[0]}")
+        hint = "an authority of your own is named by --ca"
+        raise Unfit(f"no gateway's certificate can be verified: {untrusted[0]}; {hint}")
 
 
 def _compare_clocks(date: Optional[str]) -> None:

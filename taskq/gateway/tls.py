@@ -29,8 +29,9 @@ class Certificate:
         try:
             context.load_cert_chain(self.chain, self.key)
         except ssl.SSLError as error:
+            why = error.reason or error.strerror  # no reason where there is no PEM at all
             raise UsageError(
-                f"{self.chain} and {self.key} are no certificate and its key in PEM: {error.reason}"
+                f"{self.chain} and {self.key} are no certificate and its key in PEM: {why}"
             ) from None
         except OSError as error:
             raise NotFound(f"{self.chain} or {self.key}: {error.strerror}") from None

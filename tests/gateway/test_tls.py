@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
+from taskq.errors import UsageError
+from taskq.gateway.tls import Certificate
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.gateway.peers import Peer
 from tests.support import wait_until
@@ -96,6 +98,19 @@ def test_broken_certificate_is_not_taken(gateway: GatewayProcess, authority: Aut
     gateway.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "stays as it was" in gateway.errors())
     assert served(gateway.peer(tls=authority.client())) == before
+
+
+def test_files_in_the_wrong_order_are_refused_with_a_reason(authority: Authority) -> None:
+    """Also where OpenSSL has none but that a file holds nothing of the kind."""
+    for chain, key in (
+        (authority.key, authority.chain),
+        (authority.chain, authority.chain),
+        (Path(__file__), Path(__file__)),
+    ):
+        with pytest.raises(UsageError) as refused:
+            Certificate(chain, key).context()
+        assert str(refused.value).startswith(f"{chain} and {key} are no certificate and its key")
+        assert "None" not in str(refused.value)
 
 
 def test_outdated_tls_is_refused(gateway: GatewayProcess, authority: Authority) -> None:

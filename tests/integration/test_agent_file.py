@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 import signal
 import subprocess
 import sys
@@ -300,8 +301,13 @@ def test_token_file_that_others_can_read_is_told(node: Node, gateway: HttpGatewa
         (["--gateway", "http://localhost:1", "--slots", "0"], "slots is 0"),
         (["--gateway", "http://localhost:1", "--campaign", "test"], "begins with /"),
         (["--gateway", "http://localhost:1", "--stop", "1"], "--payload-grace"),
-        (["--gateway", "http://localhost:1", "--ca", "/none"], "No such file"),
-        (["--gateway", "http://localhost:1", "--token-file", "/none"], "/none"),
+        (["--gateway", "http://localhost:1", "--ca", "/none"], "--ca /none: No such file"),
+        (["--gateway", "http://localhost:1", "--ca", __file__], f"--ca {__file__}: "),
+        (["--gateway", "http://localhost:1", "--cert", "/none"], "--cert /none: No such file"),
+        (
+            ["--gateway", "http://localhost:1", "--token-file", "/none"],
+            "--token-file /none: No such file",
+        ),
         (["--gateway", "http://localhost:1", "--self-test", "'"], "quotation"),
         ([], "--gateway"),
     ],
@@ -312,6 +318,30 @@ def test_wrong_call_is_explained(node: Node, words: list[str], text: str) -> Non
     assert ran.code == 2
     assert text in ran.err
     assert ran.out == ""
+
+
+def test_token_of_a_manager_is_told_from_a_sites(node: Node) -> None:
+    """Without asking a gateway, which knows only that it is none of a site."""
+    node.token.write_text("tqm_" + "x" * 43)
+    words = ["run", "--gateway", "http://localhost:1", "--token-file", node.token]
+    with node.started(*words) as process:
+        ran = Ran(process)
+    assert ran.code == 2
+    assert "manager's token; agents show a site's" in ran.err
+
+
+def test_want_of_open_files_is_explained(node: Node, gateway: HttpGateway) -> None:
+    """Who asks for too many slots learns what limits them."""
+    few = 200
+    with_handler(gateway.queue, kind="command", argv=["true"])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        ran = node.run(gateway.url, slots=few)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert ran.code == 69
+    assert f"`ulimit -n` allows too few for {few} slots" in ran.err
 
 
 def test_missing_token_is_explained(node: Node) -> None:

@@ -71,7 +71,9 @@ def test_no_file_is_left_for_a_token_that_was_not_created(
 def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None:
     """The error says what to write."""
     words = ("token", "create", "a", "--campaign", "/c")
-    assert taskq.refused(*words)[1].startswith("say whose token it is: --site or --manager")
+    for kinds in ((), ("--site", "--manager")):
+        error = taskq.refused(*words, *kinds)[1]
+        assert error.startswith("say whose token it is: --site or --manager")
     for more, told in (
         (["--site", "--network", "here"], "write 192.0.2.0/24"),
         (["--manager", "--uses", 3], "neither uses nor networks"),

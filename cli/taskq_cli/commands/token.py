@@ -30,8 +30,8 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--site", "kind", flag_value="site", help="For a site's agents: opens sessions.")
-@click.option("--manager", "kind", flag_value="manager", help="For a manager of campaigns.")
+@click.option("--site", is_flag=True, help="For a site's agents: opens sessions.")
+@click.option("--manager", is_flag=True, help="For a manager of campaigns.")
 @click.option(
     "--campaign",
     "paths",
@@ -73,7 +73,8 @@ def create(
     invocation: Invocation,
     *,
     name: str,
-    kind: Kind | None,
+    site: bool,
+    manager: bool,
     paths: tuple[str, ...],
     days: float,
     uses: int | None,
@@ -87,8 +88,9 @@ def create(
     Example:
       taskq token create cluster-b --site --campaign /demo --days 7 --to cluster-b.token
     """
-    if kind is None:
+    if site == manager:
         raise UsageError("say whose token it is: --site or --manager")
+    kind: Kind = "site" if site else "manager"
     with invocation.client() as client, _new_file(to) as file:
         for path in paths:
             client.campaign(path)  # a wrong one is told with a right one, if there is one like it
