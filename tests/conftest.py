@@ -20,6 +20,7 @@ pytest_plugins = [
     "tests.fixtures.databases",
     "tests.fixtures.logins",
     "tests.fixtures.queues",
+    "tests.fixtures.histories",
     "tests.fixtures.redis_servers",
     "tests.fixtures.front",  # uses the one above
 ]

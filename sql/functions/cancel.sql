@@ -3,7 +3,8 @@
 --
 -- tasks: these; null: all. after: the last id that the call before returned, 0 at first.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
--- An attempt that runs ends as cancelled; its agent is told at the next heartbeat.
+-- An attempt that runs ends as cancelled; its agent is told at the next heartbeat. What is damaged does
+-- not get in the way: work that nobody can have had is no attempt, and what is recorded already stays.
 --
 -- Locks: the rows of the tasks, in the order of task_id; waits for them. For all tasks also the
 -- campaign's lock of seed_begin(): after set_status() no seed and no retry that did not see it is
@@ -49,12 +50,15 @@ begin
                clock_timestamp(), 'cancelled'
           from pick p
          where p.status = 'working'
-           and p.session_id <> 0
+           and num_nulls(p.lease_id, p.claimed_at, nullif(p.session_id, 0)) = 0
+            on conflict (campaign_id, task_id, attempt) do nothing
     ), changed as (
         update taskq.task t
            set status = 'cancelled',
                -- What was leased ahead and not named was no attempt.
-               attempt = t.attempt - (t.status = 'working' and t.session_id = 0)::integer
+               attempt = t.attempt - (
+                   t.status = 'working'
+                   and num_nulls(t.lease_id, t.claimed_at, nullif(t.session_id, 0)) > 0)::integer
          where t.campaign_id = p_campaign
            and t.task_id = any (array(select p.task_id from pick p))
     ), counted as (

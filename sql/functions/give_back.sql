@@ -19,7 +19,9 @@ declare
 begin
     with held as materialized (
         select t.campaign_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
-               t.losses
+               t.losses,
+               -- Such as damage leaves behind it: it must not stop all upkeep, and was no attempt.
+               num_nulls(t.lease_id, t.claimed_at) = 0 as attempted
           from taskq.task t
          where t.session_id = p_session
            and t.status = 'working'
@@ -29,7 +31,7 @@ begin
         select h.*, s.seen,
                s.nodes >= c.max_lost_nodes as poison,
                coalesce(s.nodes >= c.max_lost_nodes or h.losses + 1 >= c.max_losses, false)
-               and p_outcome = 'lost' as failed
+               and p_outcome = 'lost' and h.attempted as failed
           from held h
           join taskq.campaign c on c.campaign_id = h.campaign_id
           left join lateral (
@@ -44,7 +46,8 @@ begin
                    when j.failed then 'failed'
                    else taskq.status_after(t.campaign_id, 'waiting')
                end,
-               losses = t.losses + (p_outcome = 'lost')::integer
+               attempt = t.attempt - (not j.attempted)::integer,
+               losses = t.losses + (p_outcome = 'lost' and j.attempted)::integer
           from judged j
          where t.campaign_id = j.campaign_id
            and t.task_id = j.task_id
@@ -59,7 +62,8 @@ begin
                case when m.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
                case when m.failed then m.seen end
           from moved m
-            -- Such as a restore of some tables only leaves behind: it must not stop all upkeep.
+         where m.attempted
+            -- Such as a restore of some tables only leaves behind: that must not stop it either.
             on conflict (campaign_id, task_id, attempt) do nothing
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)
@@ -68,7 +72,7 @@ begin
                -count(*),
                count(*) filter (where m.status = 'failed'),
                count(*) filter (where m.status = 'cancelled'),
-               case when p_outcome = 'lost' then count(*) else 0 end
+               case when p_outcome = 'lost' then count(*) filter (where m.attempted) else 0 end
           from moved m
          group by m.campaign_id
     )

@@ -1,6 +1,8 @@
 -- remove_tasks(campaign, limit): deletes the tasks of a campaign with all that is known of them, at
 -- most `limit` in a call. Call it until it returns 0, then remove_campaign().
 --
+-- Damaged ones as well: a task without its spec, and attempts without a task.
+--
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --
 -- Locks: the rows of the tasks.
@@ -16,13 +18,30 @@ begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
     end if;
-    select array_agg(p.task_id) into v_tasks
-      from (
-          select s.task_id from taskq.spec s
-           where s.campaign_id = p_campaign
-           order by s.campaign_id, s.task_id
-           limit p_limit
-      ) p;
+    -- The second and the third find something where rows are missing, and are not run before the
+    -- first finds nothing.
+    v_tasks := coalesce(
+        (select array_agg(p.task_id)
+           from (
+               select s.task_id from taskq.spec s
+                where s.campaign_id = p_campaign
+                order by s.campaign_id, s.task_id
+                limit p_limit
+           ) p),
+        (select array_agg(p.task_id)
+           from (
+               select t.task_id from taskq.task t
+                where t.campaign_id = p_campaign
+                order by t.campaign_id, t.task_id
+                limit p_limit
+           ) p),
+        (select array_agg(distinct p.task_id)
+           from (
+               select a.task_id from taskq.attempt a
+                where a.campaign_id = p_campaign
+                order by a.campaign_id, a.task_id
+                limit p_limit
+           ) p));
     if v_tasks is null then
         return 0;
     end if;

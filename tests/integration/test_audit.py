@@ -5,185 +5,20 @@ from __future__ import annotations
 import importlib.resources
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
 
 import psycopg
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed, auditing
+from taskq import Campaign, Client, auditing
 from taskq.auditing import CHECKS
 from taskq.errors import NotFound
-from tests.backstage import Backstage, expire, promote, silence, value
+from tests.backstage import Backstage, expire, value
 from tests.command_line import CommandLine
+from tests.fixtures.histories import BREACHES, KEPT, LIVES, LONG_AGO, SESSION, History, in_task
 from tests.fixtures.queues import Hire
-from tests.pool_double import PoolDouble
 from tests.support import wait_until
-
-POLICY: Final = RetryPolicy(max_attempts=2, max_losses=2, backoff_s=86_400, backoff_max_s=86_400)
-#: How the attempts of each task end.
-LIVES: Final = {
-    "done": ("failed", "done"),
-    "failed": ("failed", "failed"),
-    "lost": ("lost", "lost"),
-    "cancelled": ("released", "cancelled"),
-    "working": ("released", "working"),
-    "retried": ("failed", "failed", "retried", "released", "unstarted"),
-    "delayed": ("released", "failed"),  # the last, as all others are promoted
-}
-
-
-@dataclass
-class History:
-    """A campaign whose tasks have each had a life of its own, told by its key."""
-
-    campaign: Campaign
-    backstage: Backstage
-
-    def breach(self, key: str, *changes: str) -> None:
-        """Change what the tables have about a task, in ways that no function would."""
-        (task,) = (one.task_id for one in self.campaign.tasks() if one.key == key)
-        for change in changes:
-            assert self.backstage.execute(change.encode(), {"task": task}).rowcount > 0
-
-    def count(self, change: str) -> None:
-        """Change what is counted."""
-        value(self.backstage, "select taskq.fold('0')")
-        self.backstage.execute(
-            f"update taskq.counter set {change} where campaign_id = %s".encode(),  # noqa: S608  # a word of this file
-            [self.campaign.campaign_id],
-        )
-
-
-@pytest.fixture
-def history(queue: Client, hire: Hire, backstage: Backstage) -> History:
-    """Give a campaign with tasks in each status, of which most have had attempts before."""
-    handler = Handler("command", argv=("true",))
-    campaign = queue.create_campaign(CampaignSpec("/c", retry=POLICY, handler=handler))
-    for priority, (key, life) in enumerate(LIVES.items()):
-        campaign.seed([Seed({}, key, priority)])
-        for end in life:
-            if end == "retried":
-                campaign.retry(keys=[key])
-                continue
-            agent = hire(lease_s=86_400)
-            (task,) = agent.claim(1)
-            assert task.key == key
-            if end == "done":
-                agent.done(task)
-            elif end == "failed":
-                agent.fail(task)
-            elif end in {"released", "unstarted"}:
-                agent.release(task, started=end == "released")
-            elif end == "cancelled":
-                campaign.cancel([key])
-            elif end == "lost":
-                silence(backstage, agent.session)
-                assert expire(backstage) == 1
-            if (key, end) != ("delayed", "failed"):
-                promote(backstage)
-    campaign.seed([Seed({}, "ahead", 100), Seed({}, "waiting")])
-    assert len(PoolDouble(queue.database, campaign.campaign_id).lease(1)) == 1
-    return History(campaign, backstage)
-
-
-def _attempt(number: int, **changes: str) -> str:
-    changed = ", ".join(f"{name} = {to}" for name, to in changes.items())
-    return f"update taskq.attempt set {changed} where task_id = %(task)s and attempt = {number}"  # noqa: S608
-
-
-def _task(**changes: str) -> str:
-    changed = ", ".join(f"{name} = {to}" for name, to in changes.items())
-    return f"update taskq.task set {changed} where task_id = %(task)s"  # noqa: S608  # as above
-
-
-_ONE_MORE = (
-    """
-    insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
-                               ended_at, outcome)
-    select campaign_id, task_id, 3, gen_random_uuid(), 1, clock_timestamp(), clock_timestamp(),
-           'released'
-      from taskq.task where task_id = %(task)s
-    """,
-    _task(attempt="3"),
-)
-_SESSION = (
-    "update taskq.session s set {} from taskq.task t"
-    " where t.task_id = %(task)s and s.session_id = t.session_id"
-)
-_LONG_AGO = "ended_at = clock_timestamp() - interval '2 hours'"
-_KEPT = (
-    "update taskq.keeper set until = clock_timestamp()"
-    " where (select true from taskq.task where task_id = %(task)s)"
-)
-
-#: The check that must find it, in which task, and what is done to that.
-BREACHES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "no lease": ("held", "working", (_task(lease_id="null"),)),
-    "nobody's": ("held", "working", (_task(session_id="null"),)),
-    "a lease twice": (
-        "leases",
-        "retried",
-        (
-            _attempt(
-                1,
-                lease_id="(select lease_id from taskq.attempt where task_id = %(task)s"
-                " and attempt = 2)",
-            ),
-        ),
-    ),
-    "the lease of an attempt that ended": (
-        "leases",
-        "working",
-        (
-            _task(
-                lease_id="(select lease_id from taskq.attempt where task_id = %(task)s"
-                " and attempt = 1)"
-            ),
-        ),
-    ),
-    "two at a time": (
-        "overlaps",
-        "done",
-        (_attempt(1, ended_at="ended_at + interval '1 h'"),),
-    ),
-    "work beside an attempt": (
-        "overlaps",
-        "working",
-        (_task(claimed_at="claimed_at - interval '1 h'"),),
-    ),
-    "a session that ended": ("stuck", "working", (_SESSION.format(_LONG_AGO), _KEPT)),
-    "no session": (
-        "stuck",
-        "working",
-        (_task(session_id="1000000"),),
-    ),
-    "done without an outcome": ("accepted", "done", (_attempt(2, outcome="'released'"),)),
-    "an outcome of a task that waits": (
-        "accepted",
-        "retried",
-        (_attempt(3, outcome="'done'"),),
-    ),
-    "two outcomes": (
-        "accepted",
-        "done",
-        (*_ONE_MORE, _attempt(3, outcome="'done'")),
-    ),
-    "a gap": ("numbers", "retried", (_attempt(3, attempt="4"), _task(attempt="4"))),
-    "a number that nothing has": ("numbers", "working", (_task(attempt="3"),)),
-    "a number too low": ("numbers", "waiting", (_task(attempt="-1"),)),
-    "an attempt after the accepted one": ("after_the_end", "done", _ONE_MORE),
-    "failed by an attempt that did not": ("failed", "failed", _ONE_MORE),
-    "failures that nobody has seen": ("tallies", "delayed", (_task(failures="2"),)),
-    "losses that nobody has seen": ("tallies", "waiting", (_task(losses="1"),)),
-    "a delay without end": ("delayed", "delayed", (_task(due_at="null"),)),
-    "a task without a spec": (
-        "halves",
-        "waiting",
-        ("delete from taskq.spec where task_id = %(task)s",),
-    ),
-}
 
 
 def found(queue: Client, path: str = "/") -> list[str]:
@@ -246,10 +81,10 @@ def test_session_that_the_keeper_still_looks_through_is_no_breach(
     queue: Client, history: History
 ) -> None:
     """What an ended session has left is not stuck while the next round of upkeep will find it."""
-    history.breach("working", _SESSION.format("ended_at = clock_timestamp()"), _KEPT)
+    history.breach("working", SESSION.format("ended_at = clock_timestamp()"), KEPT)
     assert found(queue) == []
     # Nor is what ended long ago, where there was no keeper.
-    history.breach("working", _SESSION.format(_LONG_AGO))
+    history.breach("working", SESSION.format(LONG_AGO))
     history.backstage.execute(
         "update taskq.keeper set until = clock_timestamp() - interval '3 hours'"
     )
@@ -322,7 +157,7 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     taskq = CommandLine(dsn)
     assert taskq.out("audit") == "9 tasks in 2 campaigns: nothing breaks a promise.\n"
     assert taskq.json("audit", "/c") == []
-    history.breach("delayed", _task(due_at="null"))
+    history.breach("delayed", in_task(due_at="null"))
     history.count("done = done + 1")
     result = taskq("audit", "--output", "jsonl")
     assert result.exit_code == 1

@@ -80,15 +80,15 @@ UPKEEP: Final = (
     Mutant(
         "expiry-records-what-it-leaves",
         "sql/functions/give_back.sql",
-        "          from moved m\n            -- Such as",
-        "          from held m\n            -- Such as",
+        "          from moved m\n         where m.attempted\n",
+        "          from judged m\n         where m.attempted\n",
         "A task whose campaign is gone is recorded as ended, and stays.",
         _SWEEPS,
     ),
     Mutant(
         "loss-is-not-counted",
         "sql/functions/give_back.sql",
-        "losses = t.losses + (p_outcome = 'lost')::integer",
+        "losses = t.losses + (p_outcome = 'lost' and j.attempted)::integer",
         "losses = t.losses",
         "A task that kills its agents is handed out for ever.",
         _LIFE,
