@@ -60,7 +60,7 @@ class DirectTransport:
         if front is not None:
             from taskq.front.beside import Beside  # noqa: PLC0415  # the extra may be missing
 
-            self._front = Beside(database, front)
+            self._front = Beside(database, front, self._exchanges.described)
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
@@ -165,7 +165,7 @@ class DirectTransport:
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
         if not tasks:
             return None
-        campaign = self._exchanges.campaign(tasks[0])
+        campaign = self._exchanges.described.of(tasks[0])
         if campaign is None:
             try:
                 with _connected(self._exchange_line) as statements:
@@ -174,7 +174,7 @@ class DirectTransport:
                 return None  # a repeated claim gets them again; else they go back by themselves
             if not rows:  # removed just now; nobody misses its tasks
                 return None
-            campaign = self._exchanges.describe(tasks[0], rows[0])
+            campaign = self._exchanges.described.put(rows[0])
         for task in tasks:  # leased before the campaign was changed, perhaps
             task.revision = campaign.revision
         return Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)

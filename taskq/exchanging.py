@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Row
+from taskq.described import Described
 from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
 from taskq.statements import array
 from taskq_agent import protocol
@@ -149,8 +150,8 @@ class Exchanges:
     """The exchanges of one process: which campaigns are tried, and what is known of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.described = Described()
         self._clock = clock
-        self._campaigns: dict[int, protocol.Campaign] = {}
         self._choices: dict[Serving, Choice] = {}
         # Tasks left at and below a path, and when that was asked.
         self._counts: dict[str, tuple[int, float]] = {}
@@ -201,30 +202,6 @@ class Exchanges:
     def forget(self, serving: Serving) -> None:
         """Draw anew what can be claimed: there is something, where there was nothing."""
         self._choices.pop(serving.rounded(), None)
-
-    def campaign(self, task: protocol.Task) -> protocol.Campaign | None:
-        """Return what the tasks of this one's campaign share, if that is known."""
-        known = self._campaigns.get(task.campaign)
-        return known if known is not None and known.revision >= task.revision else None
-
-    def describe(self, task: protocol.Task, row: Row) -> protocol.Campaign:
-        """Take in what they share, as `campaign_by_id` has just told it."""
-        if len(self._campaigns) >= _MOST_KEPT:
-            self._campaigns.clear()
-        known = self._campaigns[task.campaign] = protocol.Campaign(
-            campaign=task.campaign,
-            revision=task.revision,
-            path=row["path"],
-            handler=row["handler"] or {},
-            params=row["params"],
-            time_limit_s=row["time_limit_s"],
-            inputs={
-                name: protocol.Input(one["digest"], one["size"])
-                for name, one in row["inputs"].items()
-            },
-            on_disconnect=row["on_disconnect"],
-        )
-        return known
 
     def _chosen(
         self, exchanges: Sequence[Asked]
@@ -339,12 +316,12 @@ class Exchanges:
         self, task: protocol.Task
     ) -> Generator[Query, list[Row], tuple[protocol.Campaign, ...]]:
         """Return what the tasks of this one's campaign share, asking for it when it has changed."""
-        known = self.campaign(task)
+        known = self.described.of(task)
         if known is None:
             rows = yield Query("campaign_by_id", {"campaign": task.campaign})
             if not rows:  # removed just now; nobody misses its tasks
                 return ()
-            known = self.describe(task, rows[0])
+            known = self.described.put(rows[0])
         return (known,)
 
 

@@ -22,10 +22,11 @@ from typing import Final
 
 from taskq.choice import MOST_GATHERED, Serving
 from taskq.closing import Closing
-from taskq.database import AsyncLine, Database, Row
+from taskq.database import AsyncLine, Database
+from taskq.described import Described
 from taskq.exchanging import Asked, Exchanges, Verdicts, asked, told_as_transport
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign, Request, Task
+from taskq_agent.protocol import MAX_CLAIM, Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -116,13 +117,10 @@ class Gatherer(Closing):
         """Look anew what can be claimed in a serving, at the next claim."""
         self._exchanges.forget(serving)
 
-    def campaign(self, task: Task) -> Campaign | None:
-        """See `Exchanges.campaign`."""
-        return self._exchanges.campaign(task)
-
-    def describe(self, task: Task, row: Row) -> Campaign:
-        """See `Exchanges.describe`."""
-        return self._exchanges.describe(task, row)
+    @property
+    def described(self) -> Described:
+        """What is known of campaigns."""
+        return self._exchanges.described
 
     @property
     def waiting(self) -> int:

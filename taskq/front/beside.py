@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from taskq.choice import Serving
 from taskq.database import Database
+from taskq.described import Described
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
@@ -26,10 +27,11 @@ END_S: Final = 6.0
 class Beside:
     """A pool beside one other thread. Begun by the first claim, and by the first after `close`."""
 
-    def __init__(self, database: Database, address: FrontAddress) -> None:
-        """Open nothing yet."""
+    def __init__(self, database: Database, address: FrontAddress, described: Described) -> None:
+        """Open nothing yet. described: gets what is learnt of campaigns."""
         self._database = database
         self._address = address
+        self._described = described
         self._running: _Running | None = None
 
     def claim(self, session: int, lease: str, want: int, serving: Serving) -> list[Task]:
@@ -40,7 +42,7 @@ class Beside:
         """
         try:
             if self._running is None:
-                self._running = _Running(self._database, self._address)
+                self._running = _Running(self._database, self._address, self._described)
             tasks = self._running.claim(session, lease, want, serving)
             for task in tasks:
                 task.payload = _read(task.payload)
@@ -59,9 +61,9 @@ class Beside:
 class _Running:
     """A pool from its start to its end."""
 
-    def __init__(self, database: Database, address: FrontAddress) -> None:
+    def __init__(self, database: Database, address: FrontAddress, described: Described) -> None:
         self._loop = asyncio.new_event_loop()
-        self._pool = Pool(database, address)
+        self._pool = Pool(database, address, described)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="taskq-front", daemon=True)
         self._thread.start()

@@ -15,6 +15,7 @@ from typing import Final
 
 from taskq.choice import MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Database, Row
+from taskq.described import Described
 from taskq.errors import NotFound, TaskqError
 from taskq.front.entries import FrontState
 from taskq.front.returning import Returning
@@ -52,14 +53,18 @@ class _Known:
 class Outlook:
     """The state of the front, and the order of campaigns for each serving in use."""
 
-    def __init__(self, database: Database, renewed: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, renewed: Callable[[], None], described: Described
+    ) -> None:
         """Open nothing yet.
 
         renewed: is called when another epoch has begun, while `state` still is of the old one.
+        described: gets what is to be known of campaigns before anybody tries them.
         """
         self.state: FrontState | None = None
         self._line = database.async_line()
         self._renewed = renewed
+        self._described = described
         self._known: dict[Serving, _Known] = {}
         self._due = asyncio.Event()
         self._asked_at = float("-inf")
@@ -153,7 +158,15 @@ class Outlook:
             )
         except NotFound:
             rows = []
+        for row in rows:
+            if row["campaign_id"] not in self._described:
+                await self._describe(row["campaign_id"])
         choice.draw(rows, time.monotonic())
+
+    async def _describe(self, campaign: int) -> None:
+        """Learn what the tasks of a campaign share: later, PostgreSQL may be away."""
+        for row in await self._rows("campaign_by_id", campaign=campaign):
+            self._described.put(row)
 
     async def _rows(self, name: str, **values: object) -> list[Row]:
         return await asyncio.wait_for(self._line.rows(name, **values), _ANSWER_S)

@@ -17,6 +17,7 @@ from typing import Final
 from taskq.choice import Serving
 from taskq.closing import cancel
 from taskq.database import Database
+from taskq.described import Described
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
 from taskq.front.entries import POOL_S, Entry
@@ -40,13 +41,16 @@ LINES: Final = 2
 class Pool:
     """Claims of one asyncio loop from the front of one queue."""
 
-    def __init__(self, database: Database, address: FrontAddress) -> None:
-        """Open nothing yet."""
+    def __init__(self, database: Database, address: FrontAddress, described: Described) -> None:
+        """Open nothing yet.
+
+        described: gets what the tasks of a campaign share, before the first of them is popped.
+        """
         self.tally = Tally()
         free = [Link(address) for _ in range(LINES)]
         scout = Link(address)
         self._links = (*free, scout)
-        self._outlook = Outlook(database, self._renewed)
+        self._outlook = Outlook(database, self._renewed, described)
         self._watch = Watch(self._outlook, scout, free, self.tally, failed=self._failed)
         self._sieve = Sieve(self._outlook, self._watch, self.tally)
         self._opened = self._sieve.opened

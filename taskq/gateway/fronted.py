@@ -144,7 +144,7 @@ class Fronted:
         if not tasks:
             self._miss(submitted, reported)
             return
-        campaign = self._gatherer.campaign(tasks[0])
+        campaign = self._gatherer.described.of(tasks[0])
         if campaign is not None:
             self._answer(submitted, reported, tasks, campaign)
             return
@@ -178,7 +178,7 @@ class Fronted:
             return
         for submitted, reported, tasks in self._asking.pop(campaign):
             if rows:
-                known = self._gatherer.describe(tasks[0], rows[0])
+                known = self._gatherer.described.put(rows[0])
                 self._answer(submitted, reported, tasks, known)
             else:  # removed just now; nobody misses its tasks
                 self._miss(submitted, reported)

@@ -91,7 +91,8 @@ class Service:
             from taskq.front.pool import Pool  # noqa: PLC0415  # the extra may be missing
             from taskq.gateway.fronted import Fronted  # noqa: PLC0415
 
-            self._front = Fronted(self._gatherer, Pool(database, settings.front), self.lines)
+            pool = Pool(database, settings.front, self._gatherer.described)
+            self._front = Fronted(self._gatherer, pool, self.lines)
 
     async def start(self) -> None:
         """Begin what goes on in the background."""

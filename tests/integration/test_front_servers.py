@@ -19,6 +19,7 @@ import redis
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.choice import Serving
 from taskq.database import Database
+from taskq.described import Described
 from taskq.front.address import FrontAddress
 from taskq.front.errors import FrontDown
 from taskq.front.keys import Keys
@@ -61,7 +62,7 @@ async def front(database: Database, url: str) -> AsyncIterator[Pool]:
     """Run a refiller meanwhile; give a gateway's pool, once the front has been begun."""
     address = FrontAddress.parsed(url)
     refilling = asyncio.create_task(Refiller(database, address).run())
-    pool = Pool(database, address)
+    pool = Pool(database, address, Described())
     deadline = time.monotonic() + PATIENCE_S
     while not (database.row("front") or {})["epoch"]:
         assert time.monotonic() < deadline, "nobody has begun the front"

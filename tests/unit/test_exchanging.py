@@ -41,8 +41,9 @@ class Queue:
         if query.name == "counts":
             return [{"waiting": self.unfinished, "delayed": 0, "working": 0}]
         if query.name == "campaign_by_id":
-            row = {"path": "/c/x", "handler": {}, "params": {}, "time_limit_s": None}
-            return [row | {"inputs": {}, "on_disconnect": "continue"}]
+            row = {"campaign_id": query.values["campaign"], "revision": 1, "path": "/c/x"}
+            row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
+            return [row | {"on_disconnect": "continue"}]
         campaign = query.values["campaign"]
         leases = query.values["leases"].strip("{}").split(",")
         tasks = []

@@ -8,6 +8,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client
 from taskq.database import Database
+from taskq.described import Described
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
@@ -34,7 +35,7 @@ def play(database: Database, redis_server: RedisServer) -> Play:
 
     def run(scene: Scene) -> None:
         async def whole() -> None:
-            pool = Pool(database, FrontAddress.parsed(redis_server.url))
+            pool = Pool(database, FrontAddress.parsed(redis_server.url), Described())
             await pool.start()
             try:
                 await scene(Desk(pool))

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import psycopg
 import pytest
@@ -17,10 +18,16 @@ from psycopg.rows import dict_row
 from taskq import Campaign
 from taskq.choice import Serving
 from taskq.database import Database
+from taskq.exchanging import Asked
+from taskq.front.address import FrontAddress
 from taskq.front.hand import KEEP_S
 from taskq.front.link import ANSWER_S
 from taskq.front.outlook import STATE_S
-from taskq_agent.protocol import Task
+from taskq.front.pool import Pool
+from taskq.gateway.fronted import Fronted
+from taskq.gateway.lines import Lines
+from taskq.gathering import Gatherer, settle
+from taskq_agent.protocol import Answer, Task
 from tests.backstage import Backstage, value
 from tests.fixtures.redis_servers import RedisServer
 from tests.front_desk import ALL, Desk, Front, Play, leases, until
@@ -249,3 +256,31 @@ def test_queue_without_a_front_makes_no_claim_wait(
         assert database.value("front") is not None
 
     play(scene)
+
+
+def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql_is_away(
+    front: Front,
+    database: Database,
+    cut_off: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """What they share is known to a gateway before it pops the first of them."""
+    front.stock(10)
+
+    async def scene() -> None:
+        gatherer, lines = Gatherer(database), Lines(database, 1)
+        pool = Pool(database, FrontAddress.parsed(front.server.url), gatherer.described)
+        fronted = Fronted(gatherer, pool, lines)
+        await fronted.start()
+        try:
+            await until(lambda: pool.stocked(ALL))
+            told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            with cut_off():
+                fronted.submit(Asked(1, 1, next(leases), ALL, (), ()), partial(settle, told))
+                (task,) = (await told).tasks
+            assert task.campaign == front.campaign
+        finally:
+            await fronted.close()
+            await gatherer.close()
+            await lines.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
