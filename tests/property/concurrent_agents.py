@@ -18,12 +18,12 @@ from tests.property.concurrent_scene import (
     LINE,
     LONG_S,
     ConcurrentScene,
-    Fence,
     fetch,
     fetch_all,
     pick,
 )
 from tests.property.open_lines import Lock
+from tests.property.pooled_model import Fence
 
 _EXCHANGE = """
     select acks, tasks, refused
@@ -91,6 +91,7 @@ class ConcurrentAgents(ConcurrentScene):
 
     @rule(
         number=LINE,
+        who=INDEX,
         words=st.lists(
             st.tuples(INDEX, st.sampled_from([DONE, FAILED, RELEASED]), st.booleans()),
             min_size=1,
@@ -100,7 +101,7 @@ class ConcurrentAgents(ConcurrentScene):
         commit=COMMIT,
     )
     def report(
-        self, number: int, words: list[tuple[int, str, bool]], hold: bool, commit: bool
+        self, number: int, who: int, words: list[tuple[int, str, bool]], hold: bool, commit: bool
     ) -> None:
         """Report about attempts, in time, late or again."""
         if not self.fences:
@@ -108,23 +109,34 @@ class ConcurrentAgents(ConcurrentScene):
         said = {
             pick(self.fences, index): Word(outcome, flag, flag) for index, outcome, flag in words
         }
-        self._report(number, said, hold=hold, commit=commit)
+        self._report(number, who, said, hold=hold, commit=commit)
 
-    @rule(number=LINE, late=INDEX, others=st.lists(INDEX, max_size=2), hold=HOLD, commit=COMMIT)
+    @rule(
+        number=LINE,
+        who=INDEX,
+        late=INDEX,
+        others=st.lists(INDEX, max_size=2),
+        hold=HOLD,
+        commit=COMMIT,
+    )
     def finish_late(
-        self, number: int, late: int, others: list[int], hold: bool, commit: bool
+        self, number: int, who: int, late: int, others: list[int], hold: bool, commit: bool
     ) -> None:
         """Report success of an attempt that was given up, or is just being so, beside others."""
         given_up = self.lines.coming().lost()
         if not given_up:
             return
         fences = [*(pick(self.fences, index) for index in others), pick(given_up, late)]
-        self._report(number, dict.fromkeys(fences, Word(DONE)), hold=hold, commit=commit)
+        self._report(number, who, dict.fromkeys(fences, Word(DONE)), hold=hold, commit=commit)
 
-    def _report(self, number: int, said: dict[Fence, Word], *, hold: bool, commit: bool) -> None:
+    def _report(
+        self, number: int, who: int, said: dict[Fence, Word], *, hold: bool, commit: bool
+    ) -> None:
         line = self.lines.begin(number)
+        by = pick(self.agents, who).session
         reports = [
-            {"task": task, "lease": lease, **asdict(word)} for (task, lease), word in said.items()
+            {"task": task, "lease": lease, "by": by, **asdict(word)}
+            for (task, lease), word in said.items()
         ]
         values = {
             "campaign": self.campaign.campaign_id,
@@ -138,7 +150,7 @@ class ConcurrentAgents(ConcurrentScene):
         verdicts: dict[Fence, str] = {}
         for task, lease in sorted(said, key=lambda one: model.is_late(model.tasks[one[0]], one[1])):
             verdicts[task, lease] = model.report(
-                model.tasks[task], lease, error_class=None, **asdict(said[task, lease])
+                model.tasks[task], lease, error_class=None, by=by, **asdict(said[task, lease])
             )
         assert answer["acks"] == [verdicts[fence] for fence in said]
         self.done(line, model, hold=hold)
@@ -156,12 +168,34 @@ class ConcurrentAgents(ConcurrentScene):
             if all_of_them or not model.is_late(model.tasks[task], lease)
         }
 
-    @rule(number=LINE, which=INDEX, named=st.lists(INDEX, max_size=4), hold=HOLD, commit=COMMIT)
-    def beat(self, number: int, which: int, named: list[int], hold: bool, commit: bool) -> None:
-        """Name some attempts, own or not."""
+    @rule(
+        number=LINE,
+        which=INDEX,
+        named=st.lists(INDEX, max_size=3),
+        popped=st.lists(INDEX, max_size=2),
+        much_later=HOLD,
+        hold=HOLD,
+        commit=COMMIT,
+    )
+    def beat(
+        self,
+        number: int,
+        which: int,
+        named: list[int],
+        popped: list[int],
+        much_later: bool,
+        hold: bool,
+        commit: bool,
+    ) -> None:
+        """Name some attempts, own or not, and some that are leased ahead.
+
+        much_later: when all that was ever handed out must have been named by its agent.
+        """
         line = self.lines.begin(number)
         agent = pick(self.agents, which)
         fences = {pick(self.fences, index) for index in named} if self.fences else set()
+        if ahead := self.pooled():
+            fences |= {pick(ahead, index) for index in popped}
         drawn = agent.drawn or agent.draw_lease()
         held = [(agent.campaign, task, lease) for task, lease in fences]
         beat = {"session": agent.session, "held": held, "pending": [], "drawn": drawn}
@@ -169,14 +203,15 @@ class ConcurrentAgents(ConcurrentScene):
         if agent.session in self.lines.model.live:
             needs.add(("session", agent.session))
         act = fetch_all("select * from taskq.beat(%(beats)s)", {"beats": json.dumps([beat])})
-        rows = self.do(line, act, needs, commit=commit)
+        with self.at_the_deadline(is_over=much_later):
+            rows = self.do(line, act, needs, commit=commit)
         model = self.lines.free()
         if agent.session in model.live:
             # What somebody else has locked stays as it is, and is the session's until that commits.
             void = self.lines.copy().beat(agent.session, fences, [], drawn)
             assert {task for row in rows for _, task, _ in row["stop"] or ()} == void
             free = [fence for fence in fences if fence[0] in model.tasks]
-            model.beat(agent.session, free, [], drawn)
+            model.beat(agent.session, free, [], drawn, much_later=much_later)
         else:
             assert [row["ended"] for row in rows] == [True]
         self.done(line, model, hold=hold)

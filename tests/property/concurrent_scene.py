@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import psycopg
@@ -11,31 +12,35 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from psycopg.rows import dict_row
 
-from taskq import CampaignSpec, Client, RetryPolicy
+from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.database import Database
 from tests.agent_double import AgentDouble
 from tests.backstage import Backstage, assert_counts_are_true
+from tests.pool_double import PoolDouble
 from tests.property.open_lines import Line, Lock, OpenLines
-from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
+from tests.property.pooled_model import Fence, PooledModel
+from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
 
-#: Task and lease.
-Fence = tuple[int, str]
-
+HANDLER: Final = Handler("command", argv=("true",))
 # A delay is over when the test says so.
 POLICY: Final = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
 #: Of sessions that fall silent only when the test says so.
 LONG_S: Final = 86_400.0
+POOL_S: Final = 120.0
 LINES: Final = 3
 INDEX = st.integers(0, 10_000)
 LINE = st.integers(0, LINES - 1)
 HOLD = COMMIT = st.booleans()
 
+_WITH_DEADLINE = "update taskq.front set pool_s = %s"
 _TASKS = """
-    select task_id, status::text, attempt, failures, losses
+    select task_id, status::text, attempt, failures, losses,
+           case when status = 'working' then session_id end as session,
+           case when status = 'working' then lease_id::text end as lease
       from taskq.task where campaign_id = %s order by task_id
 """
 _ATTEMPTS = """
-    select task_id, attempt, lease_id::text, outcome::text, error_class
+    select task_id, attempt, lease_id::text, session_id, outcome::text, error_class
       from taskq.attempt where campaign_id = %s order by task_id, attempt
 """
 
@@ -61,6 +66,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         self.queue = Client(database)
         self.backstage = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         self.campaign = self.queue.create_campaign(f"/i{next(self.numbers)}")
+        self.pool = PoolDouble(database, self.campaign.campaign_id, POOL_S)
         self.agents: list[AgentDouble] = []
         self.fences: list[Fence] = []
         self.claims: list[tuple[AgentDouble, str]] = []
@@ -71,6 +77,8 @@ class ConcurrentScene(RuleBasedStateMachine):
         for agent in self.agents:
             agent.leave()
             agent.close()
+        with self.at_the_deadline():
+            self.backstage.execute("select taskq.expire_ahead()")
         self.backstage.close()
 
     @rule(which=INDEX, commit=COMMIT)
@@ -94,10 +102,28 @@ class ConcurrentScene(RuleBasedStateMachine):
 
     def choose(self, late: str) -> None:
         """Choose what late results are worth."""
-        self.campaign.change(CampaignSpec(self.campaign.path, retry=POLICY, late_results=late))
+        path = self.campaign.path
+        self.campaign.change(CampaignSpec(path, handler=HANDLER, retry=POLICY, late_results=late))
         self.lines.model.salvages = late == "salvage"
 
-    def done(self, line: Line, model: QueueModel, *, hold: bool) -> None:
+    def pooled(self) -> list[Fence]:
+        """Return what is leased ahead, or was so before what is open, or will be after it."""
+        return sorted({*self.lines.model.pooled(), *self.lines.coming().pooled()})
+
+    @contextmanager
+    def at_the_deadline(self, *, is_over: bool = True) -> Iterator[None]:
+        """Let all that is leased ahead be older than it may be, if the deadline is over."""
+        if not is_over:
+            yield
+            return
+        self.backstage.execute(_WITH_DEADLINE, [0.0])
+        try:
+            self.backstage.execute("select pg_sleep(0.002)")  # leases tell milliseconds
+            yield
+        finally:
+            self.backstage.execute(_WITH_DEADLINE, [POOL_S])
+
+    def done(self, line: Line, model: PooledModel, *, hold: bool) -> None:
         """Note what came of it; hold: leave the transaction open."""
         self.lines.changed(line, model)
         if not hold:
@@ -112,12 +138,15 @@ class ConcurrentScene(RuleBasedStateMachine):
         campaign = [self.campaign.campaign_id]
         rows = self.backstage.execute(_TASKS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, task.status, task.attempt, task.failures, task.losses)
+            (
+                *(task.task, task.status, task.attempt, task.failures, task.losses),
+                *((task.session, task.lease) if task.status == WORKING else (None, None)),
+            )
             for task in tasks.values()
         ]
         rows = self.backstage.execute(_ATTEMPTS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, one.attempt, one.lease, one.outcome, one.error_class)
+            (task.task, one.attempt, one.lease, one.session, one.outcome, one.error_class)
             for task in tasks.values()
             for one in task.ended
         ]

@@ -13,7 +13,8 @@ from psycopg.rows import dict_row
 
 from taskq.database import Database
 from tests.backstage import Backstage
-from tests.property.queue_model import QueueModel, Task
+from tests.property.pooled_model import PooledModel
+from tests.property.queue_model import Task
 from tests.support import wait_until
 
 Seen = TypeVar("Seen")
@@ -51,7 +52,7 @@ class OpenLines:
     """
 
     def __init__(self, database: Database, count: int) -> None:
-        self.model = QueueModel()
+        self.model = PooledModel()
         self.gone: dict[int, bool] = {}
         self._lines = [
             Line(psycopg.connect(database.dsn, row_factory=dict_row)) for _ in range(count)
@@ -84,7 +85,7 @@ class OpenLines:
         """Tell whether an open transaction holds a lock."""
         return any(lock in line.locks for line in self.open_lines())
 
-    def free(self) -> QueueModel:
+    def free(self) -> PooledModel:
         """Return a copy of the model with only those tasks that nobody has locked."""
         model = self.copy()
         model.tasks = {
@@ -94,11 +95,11 @@ class OpenLines:
         }
         return model
 
-    def copy(self) -> QueueModel:
+    def copy(self) -> PooledModel:
         """Return a copy of the model, with all tasks as they are committed."""
         return copy.deepcopy(self.model)
 
-    def coming(self) -> QueueModel:
+    def coming(self) -> PooledModel:
         """Return the model as it is when all that is open has committed."""
         model = self.copy()
         for line in self.open_lines():
@@ -134,7 +135,7 @@ class OpenLines:
             self.end(holder, commit=commit)
         return doing.result(timeout=30)
 
-    def changed(self, line: Line, model: QueueModel) -> None:
+    def changed(self, line: Line, model: PooledModel) -> None:
         """Note what a line has made of the tasks."""
         for number, task in model.tasks.items():
             if task != self.model.tasks[number]:

@@ -23,11 +23,12 @@ class Ended:
     outcome: str
     error_class: str | None
     host: str
+    session: int
 
 
 @dataclass
 class Task:
-    """Where a task stands."""
+    """Where a task stands; session: of the last lease, None if there was none."""
 
     task: int
     key: str
@@ -37,7 +38,7 @@ class Task:
     failures: int = 0
     losses: int = 0
     lease: str = ""
-    session: int = 0
+    session: int | None = None
     ended: list[Ended] = field(default_factory=list)
 
 
@@ -145,7 +146,7 @@ class QueueModel:
         named, pending = set(named), set(pending)
         for task in self.held(session):
             mentioned = (task.task, task.lease) in named or task.lease in pending
-            if not mentioned and task.lease <= drawn:
+            if not mentioned and self._is_known(task, drawn):
                 self._forget(task)
         return {
             number
@@ -206,9 +207,14 @@ class QueueModel:
         return CANCELLED if CANCELLED in self.states else wanted
 
     def _end(self, task: Task, outcome: str, status: str, error_class: str | None = None) -> None:
+        assert task.session is not None
         host = self.hosts[task.session]
-        task.ended.append(Ended(task.attempt, task.lease, outcome, error_class, host))
+        task.ended.append(Ended(task.attempt, task.lease, outcome, error_class, host, task.session))
         task.status = status
+
+    def _is_known(self, task: Task, drawn: str) -> bool:
+        """Tell whether an agent that had drawn a lease must have known of its task's."""
+        return task.lease <= drawn
 
     def _salvageable(self, task: Task, lease: str) -> Ended | None:
         """Return the lost attempt of which a success would still count."""
