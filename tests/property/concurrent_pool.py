@@ -29,7 +29,6 @@ _RETURN = """
     select taskq.return_ahead(
                %(campaigns)s::bigint[], %(tasks)s::bigint[], %(leases)s::uuid[]) as n
 """
-_SWEEP_ALL = "update taskq.front_sweep set below = '00000000-0000-0000-0000-000000000000'"
 
 
 class ConcurrentPool(ConcurrentScene):
@@ -87,7 +86,7 @@ class ConcurrentPool(ConcurrentScene):
             if sweep in other.locks:  # there is but one keeper
                 self.lines.end(other, commit=commit)
         line = self.lines.begin(number)
-        self.backstage.execute(_SWEEP_ALL)  # as it does now and then
+        self.sweep_all()
         with self.at_the_deadline():
             row = self.do(line, fetch("select taskq.expire_ahead() as n", {}))
         line.locks.add(sweep)

@@ -32,6 +32,7 @@ INDEX = st.integers(0, 10_000)
 LINE = st.integers(0, LINES - 1)
 HOLD = COMMIT = st.booleans()
 
+_SWEEP_ALL = "update taskq.front_sweep set below = '00000000-0000-0000-0000-000000000000'"
 _WITH_DEADLINE = "update taskq.front set pool_s = %s"
 _TASKS = """
     select task_id, status::text, attempt, failures, losses,
@@ -72,13 +73,17 @@ class ConcurrentScene(RuleBasedStateMachine):
         self.claims: list[tuple[AgentDouble, str]] = []
 
     def teardown(self) -> None:
-        """End what is open; leave no session that might fall silent."""
+        """End what is open; leave nothing that is silent, over its deadline or due."""
         self.lines.close()
         for agent in self.agents:
             agent.leave()
             agent.close()
+        self.sweep_all()
         with self.at_the_deadline():
             self.backstage.execute("select taskq.expire_ahead()")
+        self.backstage.execute(
+            "select taskq.promote()"
+        )  # what was due, and whose promotion is undone
         self.backstage.close()
 
     @rule(which=INDEX, commit=COMMIT)
@@ -109,6 +114,10 @@ class ConcurrentScene(RuleBasedStateMachine):
     def pooled(self) -> list[Fence]:
         """Return what is leased ahead, or was so before what is open, or will be after it."""
         return sorted({*self.lines.model.pooled(), *self.lines.coming().pooled()})
+
+    def sweep_all(self) -> None:
+        """Let the next look through what is leased ahead begin at the first, as some do."""
+        self.backstage.execute(_SWEEP_ALL)
 
     @contextmanager
     def at_the_deadline(self, *, is_over: bool = True) -> Iterator[None]:
