@@ -78,11 +78,11 @@ UPKEEP: Final = (
         _SWEEPS,
     ),
     Mutant(
-        "expiry-records-what-it-leaves",
+        "expiry-stops-at-what-is-recorded",
         "sql/functions/give_back.sql",
-        "          from moved m\n         where m.attempted\n",
-        "          from judged m\n         where m.attempted\n",
-        "A task whose campaign is gone is recorded as ended, and stays.",
+        "            on conflict (campaign_id, task_id, attempt) do nothing\n",
+        "",
+        "A task whose attempt is recorded already stops all upkeep.",
         _SWEEPS,
     ),
     Mutant(
