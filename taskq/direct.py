@@ -18,6 +18,7 @@ from taskq.choice import Serving
 from taskq.database import Database, Line, Statements
 from taskq.exchanging import Asked, Exchanges, asked, run, told_as_transport
 from taskq.front.address import FrontAddress
+from taskq.hellos import presented
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
 
@@ -77,20 +78,7 @@ class DirectTransport:
 
     def _presented(self, statements: Statements, hello: Hello) -> int:
         """Return the session that this hello has opened, or opens now."""
-        session: int = statements.value(
-            "open_session",
-            path=hello.campaign,
-            key=hello.key,
-            lease_s=self._lease_s,
-            agent=hello.name,
-            host=hello.host,
-            site=hello.site,
-            pid=hello.pid,
-            slots=hello.slots,
-            release=hello.release,
-            offers=list(hello.offers),
-        )
-        return session
+        return int(statements.value("open_session", **presented(hello, self._lease_s)))
 
     @contextmanager
     def _in_session(self, line: Line, session: int) -> Iterator[Statements]:

@@ -66,7 +66,7 @@ class App:
         """POST /v1/sessions."""
         token = _token(request)
         hello = messages.read_hello(await _body(request, messages.MAX_HELLO_BYTES))
-        return _json(await self._service.open(token, hello, _address(request)))
+        return _json(await self._service.open(token, hello.plain(), _address(request)))
 
     async def close(self, request: Request) -> Response:
         """DELETE /v1/session."""

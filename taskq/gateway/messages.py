@@ -58,6 +58,10 @@ class Hello(Struct):
     release: Annotated[str, Meta(max_length=50)] = ""
     offers: Annotated[tuple[Name, ...], Meta(max_length=_MAX_OFFERS)] = ()
 
+    def plain(self) -> protocol.Hello:
+        """Return it as agents beside the database write it."""
+        return protocol.Hello(**msgspec.structs.asdict(self))
+
 
 class Report(Struct, omit_defaults=True):
     """How an attempt ended; see `taskq_agent.protocol.Report`.

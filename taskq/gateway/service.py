@@ -24,10 +24,11 @@ from taskq.gateway.errors import Busy, Draining, retry_after_s
 from taskq.gateway.identities import Agent, Identities
 from taskq.gateway.lines import Lines
 from taskq.gathering import Gatherer, Submitted, settle
+from taskq.hellos import presented
 from taskq.tokens import hashed, session_token
 from taskq.waking import Waker
 from taskq_agent.errors import Refused, SessionLost
-from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Orders, Welcome
+from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Orders, Welcome
 
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
@@ -122,7 +123,7 @@ class Service:
         """Return for how long a client should stay away."""
         return retry_after_s(self._connections())
 
-    async def open(self, token: str, hello: messages.Hello, address: str) -> Welcome:
+    async def open(self, token: str, hello: Hello, address: str) -> Welcome:
         """Open a session for a site's token, or find the one that this hello has opened."""
         if self.draining:
             raise Draining
@@ -132,16 +133,7 @@ class Service:
             token_hash=hashed(token),
             session_hash=hashed(session),
             address=address,
-            path=hello.campaign,
-            key=hello.key,
-            lease_s=self.settings.lease_s,
-            agent=hello.name,
-            host=hello.host,
-            site=hello.site,
-            pid=hello.pid,
-            slots=hello.slots,
-            release=hello.release,
-            offers=list(hello.offers),
+            **presented(hello, self.settings.lease_s),
         )
         self.metrics.opened += 1
         lease_s = self.settings.lease_s
