@@ -159,7 +159,8 @@ class Request:
 
     lifetime_s: seconds that this agent will still live; no task is given whose time limit
     is longer. None: no limit. wait_s: for how long the answer may be kept back while there is
-    nothing to claim; a gateway does that, and takes it for a beat; a database does not.
+    nothing to claim, for a session that holds nothing else; a gateway does that, and takes it for
+    a beat that says so; a database does not.
     until_empty: not if nothing is left unfinished either. ahead: whether tasks may be given that
     were leased ahead, under leases of their own; and tasks without a verdict on the reports, where
     the database is away: the reports are sent again later.

@@ -44,11 +44,12 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_timeline constant bigint := taskq.timeline();
-    -- One element for each session; drawn is null where nothing is said about tasks.
+    -- One element for each session.
     v_sessions bigint[];
     v_drawn uuid[];
-    -- Sessions whose agents know another server than this one.
-    v_elsewhere bigint[];
+    -- Sessions of which nothing is said about tasks that are not named: their agents only live on, or know
+    -- another server than this one.
+    v_mute bigint[];
     -- One for each attempt in hand, and one for each claim that waits.
     v_holders bigint[];
     v_campaigns bigint[];
@@ -65,9 +66,10 @@ declare
 begin
     begin
         select array_agg((b ->> 'session')::bigint),
-               array_agg(case when b -> 'held' <> 'null' then (b ->> 'drawn')::uuid end),
+               array_agg((b ->> 'drawn')::uuid),
                array_agg((b ->> 'session')::bigint)
-                   filter (where (b ->> 'timeline')::bigint not in (0, v_timeline)),
+                   filter (where (b -> 'held' <> 'null') is not true
+                              or (b ->> 'timeline')::bigint not in (0, v_timeline)),
                jsonb_object_agg(
                    b ->> 'session',
                    jsonb_build_object(
@@ -75,7 +77,7 @@ begin
                        'error_class', left(b -> 'trouble' ->> 'error_class', 200),
                        'try_in_s', (b -> 'trouble' -> 'try_in_s')::double precision))
                    filter (where b -> 'trouble' <> 'null')
-          into v_sessions, v_drawn, v_elsewhere, v_troubles
+          into v_sessions, v_drawn, v_mute, v_troubles
           from jsonb_array_elements(p_beats) b;
         select array_agg((b ->> 'session')::bigint), array_agg((h ->> 0)::bigint),
                array_agg((h ->> 1)::bigint), array_agg((h ->> 2)::uuid)
@@ -151,7 +153,7 @@ begin
               order by t.campaign_id, t.task_id
                 for no key update skip locked
          ) t
-         where b.session_id <> all (v_ended || v_elsewhere)
+         where b.session_id <> all (v_ended || v_mute)
     ), moved as (
         update taskq.task t
            set status = taskq.status_after(t.campaign_id, 'waiting'),

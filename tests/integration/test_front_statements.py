@@ -222,6 +222,20 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
     assert campaign.status().waiting == 10
 
 
+def test_beat_that_says_nothing_of_tasks_leaves_those_that_were_leased_ahead(
+    pool: PoolDouble, database: Database, hire: Hire, campaign: Campaign, backstage: Backstage
+) -> None:
+    """However old they are: the agent may be at work on them."""
+    agent = hire()
+    (one,) = pool.lease(1)
+    name(database, agent, one)
+    backstage.execute("update taskq.task set claimed_at = claimed_at - interval '1 day'")
+    agent.beat(None)
+    assert campaign.status().working == 1
+    agent.beat([])
+    assert campaign.status().working == 0
+
+
 def test_task_is_not_named_for_a_session_that_may_not_have_it(
     pool: PoolDouble, database: Database, queue: Client, hire: Hire, backstage: Backstage
 ) -> None:
