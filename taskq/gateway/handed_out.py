@@ -85,13 +85,18 @@ class HandedOut:
             log.exception("looking after tasks that were handed out failed")
 
     async def _look_up(self) -> None:
-        claimants = self._claimants
-        if claimants:
+        # Who claims meanwhile is looked up the next time.
+        claimants, self._claimants = self._claimants, set()
+        if not claimants:
+            return
+        try:
             rows = await self._lines.rows("ended_sessions", sessions=array(claimants))
-            self._claimants = set()
-            if len(self._ended) >= _MOST_ENDED:
-                self._ended.clear()
-            self._ended.update(row["session_id"] for row in rows)
+        except (TaskqError, Busy):
+            self._claimants |= claimants
+            raise
+        if len(self._ended) >= _MOST_ENDED:
+            self._ended.clear()
+        self._ended.update(row["session_id"] for row in rows)
 
     async def _name(self, before: float) -> None:
         due = list(takewhile(lambda item: item[1][1] <= before, self._unnamed.items()))

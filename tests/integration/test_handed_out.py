@@ -1,0 +1,43 @@
+"""What a gateway finds out about those to whom it has handed out tasks from the front."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+
+from taskq.closing import cancel
+from taskq.database import Database
+from taskq.gateway.handed_out import HandedOut
+from taskq.gateway.lines import Lines
+from tests.backstage import Backstage, value
+from tests.fixtures.queues import Hire
+from tests.front_desk import until
+
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+
+
+@pytest.mark.usefixtures("campaign")
+def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up(
+    hire: Hire, database: Database, dsn: str, backstage: Backstage
+) -> None:
+    """None is passed over, whenever it claims."""
+    living, ended = hire(), hire()
+    ended.leave()
+
+    async def scene() -> None:
+        lines = Lines(database, 1)
+        handed_out = HandedOut(lines)
+        keeping = asyncio.create_task(handed_out.keep())
+        with psycopg.connect(dsn) as other:
+            other.execute("lock table taskq.session")
+            handed_out.note(living.session, ())
+            await until(lambda: value(backstage, WAITING))
+            handed_out.note(ended.session, ())
+        await until(lambda: handed_out.has_ended(ended.session))
+        assert not handed_out.has_ended(living.session)
+        await cancel([keeping])
+        await lines.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
