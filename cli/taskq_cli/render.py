@@ -22,6 +22,7 @@ Picture: TypeAlias = RenderableType
 
 BAR_WIDTH: Final = 60
 MIN_WIDTH: Final = 12  # of a column that has given way
+FIRST_WIDTH: Final = 28  # of the first column, where others would have no room beside it
 
 _GAP: Final = 2
 _BETWEEN: Final = "   "
@@ -62,7 +63,9 @@ def fit(
 ) -> Fitted:
     """Make a table fit a terminal: columns that give way get narrower, then the last ones go.
 
-    What room those leave is given back to the others. What is no terminal has room for everything.
+    Before these go, the first column is shortened as well: a long path leaves room for what is said
+    about it. What room those leave is given back to the others. What is no terminal has room for
+    everything.
     """
     room = _console(stream).width
     wished = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
@@ -71,6 +74,8 @@ def fit(
         excess = sum(widths) + _GAP * (len(widths) - 1) - room
         if title in gives_way and excess > 0:
             widths[place] = max(widths[place] - excess, min(widths[place], MIN_WIDTH))
+    if (excess := sum(widths) + _GAP * (len(widths) - 1) - room) > 0:
+        widths[0] = max(widths[0] - excess, min(widths[0], FIRST_WIDTH))
     while len(widths) > 1 and sum(widths) + _GAP * (len(widths) - 1) > room:
         widths.pop()
     kept = len(widths)
@@ -79,7 +84,7 @@ def fit(
         widths[place] += max(0, min(wished[place] - width, left))
     return Fitted(
         titles=list(titles[:kept]),
-        rows=[list(row[:kept]) for row in rows],
+        rows=[[_shortened(row[0], widths[0]), *row[1:kept]] for row in rows],
         widths=widths,
         dropped=list(titles[kept:]),
     )
@@ -144,6 +149,13 @@ def _console(stream: TextIO) -> Console:
         emoji=False,
         highlight=False,
     )
+
+
+def _shortened(text: str, width: int) -> str:
+    """Leave the middle out: paths and keys are told apart by both of their ends."""
+    if cell_len(text) <= width:
+        return text
+    return f"{text[: (width - 1) // 2]}…{text[len(text) - width // 2 :]}"
 
 
 def _is_number(cell: str) -> bool:

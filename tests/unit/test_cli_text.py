@@ -141,6 +141,23 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int
     assert [*fitted.titles, *fitted.dropped] == ["key", "payload", "host"]
 
 
+def test_a_long_path_leaves_room_for_what_is_said_about_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is shortened in its middle; where nothing else wants the room, it stays whole."""
+    monkeypatch.setenv("COLUMNS", "60")
+    path = f"/screens/{'x' * 60}/last"
+    fitted = render.fit(["campaign", "class", "tasks"], [[path, "exit-3", "7"]], Screen())
+    assert fitted.dropped == []
+    assert drawn(render.table(fitted))[1].split() == [fitted.rows[0][0], "exit-3", "7"]
+    first = fitted.rows[0][0]
+    assert first.startswith("/screens/x")
+    assert first.endswith("x/last")
+    monkeypatch.setenv("COLUMNS", "100")
+    fitted = render.fit(["campaign", "class", "tasks"], [[path, "exit-3", "7"]], Screen())
+    assert fitted.rows[0][0] == path
+
+
 def test_room_of_columns_that_are_left_out_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """What gave way in vain is as wide as there is room for in the end."""
     monkeypatch.setenv("COLUMNS", "60")
