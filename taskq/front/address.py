@@ -55,8 +55,9 @@ class FrontAddress:
                 and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
             )
         if not fits or cluster not in {"true", "false"}:
-            # Without `://` a password looks like a path.
-            what = "this is not" if "@" in text else f"{told!r:.200} is not"
+            # Without `://` a password looks like a path, and nothing like what was written is told.
+            known = parts.scheme == "unix" or host
+            what = f"{told!r:.200} is not" if known and "@" not in text else "this is not"
             raise UsageError(f"{what} the address of a Redis server; {_HOW}")
         unknown = options.keys() - (_TLS_OPTIONS if parts.scheme == "rediss" else set())
         if unknown:

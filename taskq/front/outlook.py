@@ -100,7 +100,8 @@ class Outlook:
                 await self._turn()
             except (TaskqError, asyncio.TimeoutError) as error:
                 if not self._failing:
-                    log.warning("cannot look after the front, trying on: %r", error)
+                    why = str(error) or "no answer in time"
+                    log.warning("cannot look after the front, trying on: %s", why)
                 self._failing = True
             except Exception:
                 log.exception("looking after the front failed")

@@ -58,4 +58,5 @@ def test_other_addresses_are_refused_without_showing_a_password(text: str) -> No
     with pytest.raises(UsageError) as refused:
         FrontAddress.parsed(text)
     assert "redis://HOST:PORT" in str(refused.value)
+    assert "None" not in str(refused.value)
     assert "s3cret" not in str(refused.value)
