@@ -88,6 +88,15 @@ def test_an_agent_gets_what_it_has_the_tags_for(taskq: CommandLine, queue: Clien
     assert queue.campaign("/c/128").status().waiting == 1
 
 
+def test_ctrl_c_while_the_program_is_loaded_is_one_line(taskq: CommandLine, tmp_path: Path) -> None:
+    """Whichever of its modules it hits; a shell sees it as ended by the signal."""
+    (tmp_path / "rich.py").write_text("raise KeyboardInterrupt")
+    environment = taskq.environment | {"PYTHONPATH": str(tmp_path)}
+    with taskq.process("ls", env=environment) as process:
+        out, error = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, out, error) == (-signal.SIGINT, "", "Interrupted.\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_agent_that_is_told_to_leave_loses_nothing(
     taskq: CommandLine, queue: Client, number: signal.Signals
