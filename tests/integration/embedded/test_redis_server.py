@@ -127,6 +127,28 @@ def test_missing_program_is_told(server: RedisServer, monkeypatch: pytest.Monkey
         server.up()
 
 
+def test_program_of_the_system_is_run_by_the_name_it_is_found_by(
+    place: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one program with several names looks at which of them it was called by."""
+    folder = place / "bin"
+    folder.mkdir()
+    folder.chmod(0o755)
+    program = folder / "redis-check-rdb"
+    real = shutil.copy(redis_program.locate_redis(), folder / "real")
+    real.chmod(0o755)
+    program.write_text(
+        f'#!/bin/sh\n[ "${{0##*/}}" = redis-server ] && exec {real} "$@"\necho I check\n'
+    )
+    program.chmod(0o755)
+    (folder / "redis-server").symlink_to(program)
+    monkeypatch.setattr(redis_program.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(redis_program, "_ON_PATH", ("redis-server",))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    with connected(server.up()) as client:
+        assert client.ping()
+
+
 @root_only
 def test_program_that_the_user_cannot_reach_is_copied(
     place: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
