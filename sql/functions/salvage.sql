@@ -30,6 +30,8 @@ declare
     v_now timestamptz;
     v_ords bigint[];
     v_tasks bigint[];
+    v_attempts integer[];
+    v_report jsonb;
 begin
     select array_agg(r.ord), array_agg(r.task)
       into v_ords, v_tasks
@@ -66,7 +68,7 @@ begin
         for no key update nowait;
 
     -- What counts is how the tasks stand now that nobody else can move them. The tasks are named twice
-    -- where rows are changed, so that no plan walks the campaign to find those few.
+    -- where they are changed, so that no plan walks the campaign to find those few.
     v_now := clock_timestamp();
     with late as materialized (
         select distinct on (r.task) r.*, a.attempt, t.status, t.session_id, t.lease_id,
@@ -91,19 +93,6 @@ begin
           ) t
          where a.attempt is not null
          order by r.task, r.ord
-    ), recorded as (
-        update taskq.attempt a
-           set outcome = 'done',
-               ended_at = v_now,
-               exit_code = (l.report ->> 'exit_code')::integer,
-               result = l.report -> 'result',
-               phases = l.report -> 'phases',
-               tail = l.report ->> 'tail'
-          from late l
-         where a.campaign_id = p_campaign
-           and a.task_id = any (v_tasks)
-           and a.task_id = l.task
-           and a.attempt = l.attempt
     ), overtaken as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
@@ -133,6 +122,24 @@ begin
           from late l
         having count(*) > 0
     )
-    select array_agg(l.ord) into salvaged from late l;
+    select array_agg(l.ord), array_agg(l.task), array_agg(l.attempt)
+      into salvaged, v_tasks, v_attempts
+      from late l;
+
+    -- One by one, each by its whole key: before PostgreSQL 17 an array of tasks may be no more than a
+    -- filter over all attempts of the campaign.
+    for i in 1 .. coalesce(cardinality(salvaged), 0) loop
+        v_report := p_reports -> (salvaged[i] - 1)::integer;
+        update taskq.attempt a
+           set outcome = 'done',
+               ended_at = v_now,
+               exit_code = (v_report ->> 'exit_code')::integer,
+               result = v_report -> 'result',
+               phases = v_report -> 'phases',
+               tail = v_report ->> 'tail'
+         where a.campaign_id = p_campaign
+           and a.task_id = v_tasks[i]
+           and a.attempt = v_attempts[i];
+    end loop;
 end
 $$;
