@@ -53,7 +53,8 @@ class DirectTransport:
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
-        self._hello: Hello | None = None
+        # By session: the beat of one that was replaced may come late.
+        self._hellos: dict[int, Hello] = {}
         # The timeline of the server that knows the session, by the line that has asked it.
         self._known_on: dict[Line, int] = {}
         self._exchanges = Exchanges()
@@ -65,9 +66,9 @@ class DirectTransport:
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
-        self._hello = hello
         with _connected(self._exchange_line) as statements:
             session = self._presented(statements, hello)
+            self._hellos[session] = hello
             self._known_on[self._exchange_line] = self._exchange_line.timeline
             heartbeat_s = self._lease_s / 4
             if self._front is not None:  # a task of the pool must be named well before its deadline
@@ -88,8 +89,9 @@ class DirectTransport:
         still knows the key of one that was not lost.
         """
         with _connected(line) as statements:
-            if self._known_on.get(line) != line.timeline and self._hello is not None:
-                found = self._presented(statements, self._hello)
+            hello = self._hellos.get(session)
+            if self._known_on.get(line) != line.timeline and hello is not None:
+                found = self._presented(statements, hello)
                 if found != session:
                     statements.value("end_session", session=found)
                     raise SessionLost(

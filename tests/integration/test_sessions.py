@@ -334,3 +334,18 @@ def test_transport_beside_the_database_keeps_these_promises(
     with pytest.raises(SessionLost):
         transport.exchange(Request(welcome.session, want=1, lease=new_lease()))
     transport.close(welcome.session)
+
+
+def test_late_beat_of_a_session_that_was_replaced_ends_no_other(
+    campaign: Campaign, database: Database
+) -> None:
+    """The beats have a connection of their own, which may first be there when all has changed."""
+    transport = DirectTransport(database)
+    hellos = [
+        Hello(str(uuid.uuid4()), campaign.path, "agent", "node1", 1, "here", 1, "0")
+        for _ in range(2)
+    ]
+    replaced, newest = [transport.open(hello).session for hello in hellos]
+    transport.beat(Beat(replaced))
+    transport.beat(Beat(newest))
+    transport.close(newest)
