@@ -194,8 +194,7 @@ class ConcurrentAgents(ConcurrentScene):
         line = self.lines.begin(number)
         agent = pick(self.agents, which)
         fences = {pick(self.fences, index) for index in named} if self.fences else set()
-        if ahead := self.pooled():
-            fences |= {pick(ahead, index) for index in popped}
+        fences.update(self.popped(popped))
         drawn = agent.drawn or agent.draw_lease()
         held = [(agent.campaign, task, lease) for task, lease in fences]
         beat = {"session": agent.session, "held": held, "pending": [], "drawn": drawn}

@@ -61,7 +61,7 @@ class ConcurrentPool(ConcurrentScene):
     def name(self, number: int, which: int, some: list[int], hold: bool) -> None:
         """Let a gateway tell who has got what it handed out."""
         line = self.lines.begin(number)
-        session, fences = pick(self.agents, which).session, self._popped(some)
+        session, fences = pick(self.agents, which).session, self.popped(some)
         values = {"sessions": [session] * len(fences), **self._columns(fences)}
         row = self.do(line, fetch(_NAME, values))
         model = self.lines.free()
@@ -72,7 +72,7 @@ class ConcurrentPool(ConcurrentScene):
     def return_ahead(self, number: int, some: list[int], hold: bool) -> None:
         """Let a gateway give back what it has in hand."""
         line = self.lines.begin(number)
-        fences = self._popped(some)
+        fences = self.popped(some)
         row = self.do(line, fetch(_RETURN, self._columns(fences)))
         model = self.lines.free()
         assert row["n"] == model.return_ahead(fences)
@@ -93,11 +93,6 @@ class ConcurrentPool(ConcurrentScene):
         model = self.lines.free()
         assert row["n"] == model.pass_deadline()
         self.done(line, model, hold=hold)
-
-    def _popped(self, some: list[int]) -> list[Fence]:
-        """Return some of what is leased ahead, or was; each once."""
-        fences = self.pooled() or self.fences
-        return sorted({pick(fences, index) for index in some}) if fences else []
 
     def _columns(self, fences: list[Fence]) -> dict[str, Any]:
         return {

@@ -111,9 +111,15 @@ class ConcurrentScene(RuleBasedStateMachine):
         self.campaign.change(CampaignSpec(path, handler=HANDLER, retry=POLICY, late_results=late))
         self.lines.model.salvages = late == "salvage"
 
-    def pooled(self) -> list[Fence]:
-        """Return what is leased ahead, or was so before what is open, or will be after it."""
-        return sorted({*self.lines.model.pooled(), *self.lines.coming().pooled()})
+    def popped(self, some: list[int]) -> list[Fence]:
+        """Return for some numbers a lease each of what is in the pool: the present one, or an old.
+
+        In it is what is leased ahead, was so before what is open, or will be after it.
+        """
+        pooled = sorted({*self.lines.model.pooled(), *self.lines.coming().pooled()})
+        tasks = {task for task, _ in pooled}
+        fences = [*pooled, *(fence for fence in self.fences if fence[0] in tasks)]
+        return sorted({pick(fences, index) for index in some}) if fences else []
 
     def sweep_all(self) -> None:
         """Let the next look through what is leased ahead begin at the first, as some do."""
