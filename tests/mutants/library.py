@@ -116,6 +116,6 @@ LIBRARY: Final = (
         "hmac.digest(_bytes(enrolment_token), key.encode(), ",
         "hmac.digest(b'taskq', key.encode(), ",
         "Who knows the key of a hello works out the token of its session.",
-        ("tests/integration/test_tokens.py",),
+        ("tests/integration/tokens/test_opening.py",),
     ),
 )

@@ -15,7 +15,6 @@ _LATE: Final = (
     "tests/interleavings/test_salvage.py",
     "tests/integration/test_late_results.py",
 )
-_FRONT: Final = ("tests/integration/test_front_statements.py",)
 
 STATEMENTS: Final = (
     Mutant(
@@ -129,7 +128,7 @@ STATEMENTS: Final = (
         "select s.campaign_id = any (c.lineage)",
         "select true",
         "A session may speak of pooled tasks of campaigns that it does not serve.",
-        _FRONT,
+        ("tests/integration/leasing_ahead/test_in_hand.py",),
     ),
     Mutant(
         "repeated-claim-takes-more",
@@ -212,7 +211,7 @@ STATEMENTS: Final = (
         "                and t.lease_id = r.lease_id\n",
         "",
         "An old entry of the front gives a task back that was leased ahead anew.",
-        _FRONT,
+        ("tests/integration/leasing_ahead/test_given_back.py",),
     ),
     Mutant(
         "revoked-token-opens-sessions",
@@ -220,7 +219,7 @@ STATEMENTS: Final = (
         "        and v_token.revoked_at is null\n",
         "",
         "A revoked token still opens sessions.",
-        ("tests/integration/test_tokens.py",),
+        ("tests/integration/tokens/test_opening.py",),
     ),
     Mutant(
         "revoked-token-keeps-its-sessions",
@@ -228,7 +227,7 @@ STATEMENTS: Final = (
         "           set ended_at = clock_timestamp()\n",
         "           set ended_at = null\n",
         "The sessions of a revoked token work on.",
-        ("tests/integration/test_tokens.py",),
+        ("tests/integration/tokens/test_ending.py",),
     ),
     Mutant(
         "key-of-another-token-opens-its-session",
@@ -236,7 +235,7 @@ STATEMENTS: Final = (
         "(v_found.token_id, v_found.token_hash) is distinct from (p_token, p_token_hash)",
         "false",
         "Whoever knows the key of a session gets it, with whatever token.",
-        ("tests/integration/test_tokens.py",),
+        ("tests/integration/tokens/test_opening.py",),
     ),
     Mutant(
         "seeding-without-lock",

@@ -1,54 +1,19 @@
-"""The agent's transport over HTTP, against a real server that speaks the protocol."""
+"""Requests of an agent over HTTP: connections, answers that are none, refusals, time."""
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 
-from taskq_agent.dialling import Dialer
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.gateways import Gateways
-from taskq_agent.http_transport import HttpTransport
-from taskq_agent.protocol import Beat, Hello, Orders, Request
+from taskq_agent.protocol import Beat, Hello, Request
 from tests.agent_shop import queue_of
-from tests.http_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
-from tests.memory_queue import MemoryQueue
+from tests.http_gateway import TOKEN, HttpGateway, Reply, error
+from tests.integration.agent_http.support import BLOB, DIGEST, HELLO, agent_of
 from tests.support import wait_until
-
-HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
-BLOB = bytes(range(256)) * 4_000
-DIGEST = hashlib.sha256(BLOB).hexdigest()
-
-
-@pytest.fixture
-def queue() -> MemoryQueue:
-    return queue_of(10)
-
-
-@pytest.fixture
-def gateway(queue: MemoryQueue) -> Iterator[HttpGateway]:
-    with gateway_of(queue) as gateway:
-        yield gateway
-
-
-@contextmanager
-def agent_of(*gateways: HttpGateway, token: str = TOKEN) -> Iterator[HttpTransport]:
-    """Provide a transport that likes the gateways in this order."""
-    places = itertools.count(1)
-    urls = [gateway.url for gateway in gateways]
-    known = Gateways(urls, uniform=lambda: next(places) / 100)
-    with HttpTransport(known, token, Dialer()) as transport:
-        yield transport
-
-
-# Connections
 
 
 def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:
@@ -139,9 +104,6 @@ def test_gateway_that_does_not_answer_is_a_failure(
     assert len(gateway.seen) == 2
 
 
-# Answers that are none
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -218,81 +180,6 @@ def test_what_a_gateway_says_cannot_upset_a_terminal(gateway: HttpGateway) -> No
         transport.open(HELLO)
 
 
-# When to come back, and to whom
-
-
-@pytest.mark.parametrize(
-    ("said", "seconds"),
-    [("2.5", 2.5), ("0", 0.0), ("-3", 0.0), ("1e9", 300.0), ("nan", None), ("soon", None)],
-)
-def test_time_to_come_back_is_passed_on(
-    gateway: HttpGateway, said: str, seconds: float | None
-) -> None:
-    gateway.misfortune = lambda _: error(503, "busy", Retry_After=said)
-    with agent_of(gateway) as transport:
-        with pytest.raises(TransportFailed) as failure:
-            transport.open(HELLO)
-        assert failure.value.retry_after_s == seconds
-    assert len(gateway.seen) == 1
-
-
-def test_next_gateway_serves_when_one_fails(gateway: HttpGateway, queue: MemoryQueue) -> None:
-    """Within the same call, so that nobody notices; then the failed one is left alone."""
-    with gateway_of(queue) as dead, agent_of(dead, gateway) as transport:
-        dead.close()
-        session = transport.open(HELLO).session
-        transport.beat(Beat(session))
-    assert len(gateway.seen) == 2
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        error(503, "draining"),
-        error(503, "unavailable", Retry_After="5"),
-        Reply(503, b"<h1>No server is available"),
-        Reply(502),
-        Reply(200, b"garbage"),
-        Reply(hang_up=True),
-    ],
-)
-def test_next_gateway_serves_when_one_talks_nonsense(
-    gateway: HttpGateway, queue: MemoryQueue, reply: Reply
-) -> None:
-    with gateway_of(queue) as other, agent_of(gateway, other) as transport:
-        gateway.misfortune = lambda _: reply
-        other.tokens = gateway.tokens  # both serve one queue
-        session = transport.open(HELLO).session
-        transport.beat(Beat(session))
-        assert (len(gateway.seen), len(other.seen)) == (1, 2)
-
-
-def test_busy_queue_is_not_asked_through_another_gateway(
-    gateway: HttpGateway, queue: MemoryQueue
-) -> None:
-    """That would double the load just when it is too much."""
-    with gateway_of(queue) as other, agent_of(gateway, other) as transport:
-        gateway.misfortune = lambda _: error(503, "busy", Retry_After="1")
-        with pytest.raises(TransportFailed):
-            transport.open(HELLO)
-        assert other.seen == []
-
-
-def test_agent_goes_elsewhere_when_told(gateway: HttpGateway, queue: MemoryQueue) -> None:
-    """To a gateway that it has just been told of, if need be."""
-    with gateway_of(queue) as other, agent_of(gateway) as transport:
-        other.tokens = gateway.tokens  # both serve one queue
-        session = transport.open(HELLO).session
-        gateway.orders = Orders(elsewhere=True, gateways=(gateway.url, other.url))
-        transport.exchange(Request(session))
-        transport.exchange(Request(session))
-        transport.beat(Beat(session))
-        assert (len(gateway.seen), len(other.seen)) == (2, 2)
-
-
-# Long polls
-
-
 def test_answer_comes_as_soon_as_there_is_a_task(gateway: HttpGateway) -> None:
     gateway.queue = queue_of(0)
     with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
@@ -330,69 +217,12 @@ def test_exchange_is_broken_off_before_it_begins(gateway: HttpGateway) -> None:
         assert transport.exchange(Request(session, (), 1, "next", wait_s=30)).tasks
 
 
-# Blobs
-
-
-def test_blob_goes_there_and_back(gateway: HttpGateway) -> None:
-    with agent_of(gateway) as transport:
-        transport.open(HELLO)
-        transport.write_blob(DIGEST, BLOB)
-        assert b"".join(transport.read_blob(DIGEST, 0)) == BLOB
-        assert b"".join(transport.read_blob(DIGEST, 1_000_000)) == BLOB[1_000_000:]
-    assert gateway.connections() == 1
-
-
-def test_blob_that_breaks_off_is_a_failure(gateway: HttpGateway) -> None:
-    """What had come is there, and the rest can be asked for."""
-    cut = Reply(200, BLOB[:300_000], (("Content-Length", str(len(BLOB))),), hang_up=True)
-    with agent_of(gateway) as transport:
-        transport.open(HELLO)
-        transport.write_blob(DIGEST, BLOB)
-        gateway.misfortune = lambda _: cut
-        got: list[bytes] = []
-        with pytest.raises(TransportFailed):
-            got.extend(transport.read_blob(DIGEST, 0))
-        assert sum(map(len, got)) == 300_000
-        gateway.misfortune = lambda _: None
-        got.extend(transport.read_blob(DIGEST, 300_000))
-    assert b"".join(got) == BLOB
-
-
-def test_server_that_knows_no_ranges_will_do(gateway: HttpGateway) -> None:
-    with agent_of(gateway) as transport:
-        transport.open(HELLO)
-        gateway.misfortune = lambda _: Reply(200, BLOB)
-        assert b"".join(transport.read_blob(DIGEST, 500_000)) == BLOB[500_000:]
-
-
 def test_nothing_is_left_after_the_end(gateway: HttpGateway) -> None:
     """A partial file that is complete already is found to be so."""
     with agent_of(gateway) as transport:
         transport.open(HELLO)
         gateway.misfortune = lambda _: Reply(416)
         assert list(transport.read_blob(DIGEST, len(BLOB))) == []
-
-
-def test_blobs_that_cannot_be_had_or_stored_are_refused(gateway: HttpGateway) -> None:
-    with agent_of(gateway) as transport:
-        transport.open(HELLO)
-        with pytest.raises(Refused):
-            list(transport.read_blob("0" * 64, 0))
-        with pytest.raises(Refused):
-            transport.write_blob("0" * 64, BLOB)
-
-
-def test_blobs_wait_for_the_next_session(gateway: HttpGateway) -> None:
-    """Whoever transfers them does not open sessions: it tries again later."""
-    with agent_of(gateway) as transport:
-        with pytest.raises(TransportFailed, match="no session"):
-            transport.write_blob(DIGEST, BLOB)
-        transport.open(HELLO)
-        gateway.misfortune = lambda _: error(410, "session_lost")
-        with pytest.raises(TransportFailed):
-            transport.write_blob(DIGEST, BLOB)
-        with pytest.raises(TransportFailed):
-            list(transport.read_blob(DIGEST, 0))
 
 
 def test_many_threads_share_a_transport(gateway: HttpGateway) -> None:

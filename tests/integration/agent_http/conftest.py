@@ -1,0 +1,22 @@
+"""A gateway over HTTP, before a queue in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.agent_shop import queue_of
+from tests.http_gateway import HttpGateway, gateway_of
+from tests.memory_queue import MemoryQueue
+
+
+@pytest.fixture
+def queue() -> MemoryQueue:
+    return queue_of(10)
+
+
+@pytest.fixture
+def gateway(queue: MemoryQueue) -> Iterator[HttpGateway]:
+    with gateway_of(queue) as gateway:
+        yield gateway

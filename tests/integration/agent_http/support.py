@@ -1,0 +1,28 @@
+"""An agent's transport over HTTP, and what it says first."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from taskq_agent.dialling import Dialer
+from taskq_agent.gateways import Gateways
+from taskq_agent.http_transport import HttpTransport
+from taskq_agent.protocol import Hello
+from tests.http_gateway import TOKEN, HttpGateway
+
+HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
+BLOB = bytes(range(256)) * 4_000
+DIGEST = hashlib.sha256(BLOB).hexdigest()
+
+
+@contextmanager
+def agent_of(*gateways: HttpGateway, token: str = TOKEN) -> Iterator[HttpTransport]:
+    """Provide a transport that likes the gateways in this order."""
+    places = itertools.count(1)
+    urls = [gateway.url for gateway in gateways]
+    known = Gateways(urls, uniform=lambda: next(places) / 100)
+    with HttpTransport(known, token, Dialer()) as transport:
+        yield transport

@@ -1,0 +1,80 @@
+"""Agents beside the database, and a front that is filled for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from taskq import Campaign, Client
+from taskq.database import Database
+from taskq.direct import DirectTransport
+from taskq.front.address import FrontAddress
+from taskq.front.demand import LEAST
+from taskq.front.keys import Keys
+from taskq.front.thread import refilling
+from tests.fixtures.front import Popper
+from tests.fixtures.redis_servers import RedisServer
+from tests.integration.beside_the_front.support import POOL_S, SPEC, Employ, Hired, Lease, stock
+from tests.pool_double import PoolDouble
+
+
+@pytest.fixture
+def front(redis_server: RedisServer) -> FrontAddress:
+    """Give the address of the front."""
+    return FrontAddress.parsed(redis_server.url)
+
+
+@pytest.fixture
+def employ(front: FrontAddress) -> Iterator[Employ]:
+    """Give a function that starts an agent of a queue with the front."""
+    hired: list[Hired] = []
+
+    def start(database: Database) -> Hired:
+        hired.append(Hired(DirectTransport(database, front=front)))
+        return hired[-1]
+
+    yield start
+    for one in hired:
+        one.dismiss()
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign all of whose tasks a refiller leases at once."""
+    campaign = queue.create_campaign(SPEC)
+    campaign.seed({"n": n} for n in range(LEAST))
+    return campaign
+
+
+@pytest.fixture
+def refilled(
+    database: Database, campaign: Campaign, popper: Popper, front: FrontAddress
+) -> Iterator[Campaign]:
+    """Give that campaign when a refiller has done so, which goes on with it."""
+    with refilling(database, front, POOL_S):
+        stock(database, popper, campaign)
+        yield campaign
+
+
+@pytest.fixture
+def lease_all(database: Database, redis_server: RedisServer) -> Lease:
+    """Give a function that leases a campaign's tasks: who gets one has it from the front."""
+
+    def lease(campaign: Campaign) -> None:
+        double = PoolDouble(database, campaign.campaign_id, POOL_S)
+        keys = Keys(double.state["name"])
+        entries = double.entries(1_000)
+        redis_server.admin.hset(keys.state, "epoch", double.state["epoch"])
+        redis_server.admin.rpush(keys.tasks(campaign.campaign_id), *entries)
+        assert campaign.status().waiting == 0
+        double.keep((campaign.campaign_id, len(entries), 0))  # else nobody would look there
+
+    return lease
+
+
+@pytest.fixture
+def leased(campaign: Campaign, lease_all: Lease) -> Campaign:
+    """Give the campaign with all of its tasks leased, and no refiller."""
+    lease_all(campaign)
+    return campaign

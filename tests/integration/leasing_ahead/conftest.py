@@ -1,0 +1,24 @@
+"""A campaign with tasks, and a pool to lease them to."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Seed
+from taskq.database import Database
+from tests.integration.leasing_ahead.support import HANDLER
+from tests.pool_double import PoolDouble
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give an open campaign, /c, with the tasks 0 to 9."""
+    made = queue.create_campaign(CampaignSpec("/c", handler=HANDLER))
+    made.seed(Seed({"n": n}, str(n)) for n in range(10))
+    return made
+
+
+@pytest.fixture
+def pool(database: Database, campaign: Campaign) -> PoolDouble:
+    """Give a pool for it."""
+    return PoolDouble(database, campaign.campaign_id)

@@ -1,0 +1,14 @@
+"""What agents do with tasks of the pool."""
+
+from __future__ import annotations
+
+from taskq import Handler
+from tests.agent_double import AgentDouble
+
+HANDLER = Handler("command", argv=("true",))
+
+
+def say(agent: AgentDouble, *reports: dict[str, object]) -> list[str]:
+    """Report through a gateway, which adds whose word it is; return the verdicts."""
+    acks: list[str] = agent.exchange([one | {"session": agent.session} for one in reports])["acks"]
+    return acks

@@ -1,0 +1,54 @@
+"""Tokens of a queue, and hellos with them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from taskq import Campaign, Client
+from taskq.database import Database
+from taskq.tokens import Tokens, hashed, session_token
+from tests.integration.tokens.support import Enrol
+
+
+@pytest.fixture
+def tokens(queue: Client, campaign: Campaign) -> Tokens:
+    """Give the tokens of a queue with the campaigns /c, /c/below and /d."""
+    queue.create_campaign(f"{campaign.path}/below")
+    queue.create_campaign("/d")
+    return queue.tokens
+
+
+@pytest.fixture
+def site(tokens: Tokens) -> str:
+    """Give a token for /c."""
+    return tokens.create("site", "site", ["/c"])[0]
+
+
+@pytest.fixture
+def enrol(database: Database) -> Enrol:
+    """Give a function that says hello with a token as a gateway does."""
+
+    def say_hello(token: str, path: str = "/c", **changed: object) -> dict[str, Any]:
+        key = changed.setdefault("key", str(uuid.uuid4()))
+        words: dict[str, object] = {
+            "token_hash": hashed(token),
+            "session_hash": hashed(session_token(token, str(key))),
+            "address": "192.0.2.7",
+            "path": path,
+            "lease_s": 120.0,
+            "agent": "",
+            "host": "",
+            "site": "",
+            "pid": 1,
+            "slots": 1,
+            "release": "",
+            "offers": ["gpu"],
+        }
+        row = database.row("enrol", **(words | changed))
+        assert row is not None
+        return row
+
+    return say_hello

@@ -1,0 +1,16 @@
+"""What is known of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from taskq.database import Database
+from taskq.tokens import hashed
+
+Enrol: TypeAlias = Callable[..., dict[str, Any]]
+
+
+def identify(database: Database, *found: str) -> list[dict[str, Any]]:
+    """Return what is known of some tokens."""
+    return database.rows("identify", hashes=[hashed(one) for one in found])
