@@ -12,15 +12,7 @@ from taskq.database import Database
 from taskq.direct import LEASE_S, DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
-from taskq_agent.protocol import (
-    ACCEPTED,
-    DONE,
-    FAILED,
-    RELEASED,
-    LeaseIds,
-    Report,
-    Request,
-)
+from taskq_agent.protocol import ACCEPTED, DONE, FAILED, RELEASED, LeaseIds, Report, Request
 from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.command_line import CommandLine
 from tests.fixtures.redis_servers import RedisServer

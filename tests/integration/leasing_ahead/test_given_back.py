@@ -10,12 +10,7 @@ from taskq import Campaign
 from taskq.database import Database
 from taskq_agent.protocol import DONE
 from tests.agent_double import Claimed, report_of
-from tests.backstage import (
-    Backstage,
-    expire,
-    task_row,
-    value,
-)
+from tests.backstage import Backstage, expire, task_row, value
 from tests.fixtures.queues import Hire
 from tests.integration.leasing_ahead.support import say
 from tests.pool_double import PoolDouble

@@ -8,12 +8,7 @@ from taskq import Campaign, CampaignSpec, Client
 from taskq.database import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import (
-    Backstage,
-    expire,
-    silence,
-    task_row,
-)
+from tests.backstage import Backstage, expire, silence, task_row
 from tests.fixtures.queues import Hire
 from tests.integration.leasing_ahead.support import HANDLER, say
 from tests.pool_double import PoolDouble

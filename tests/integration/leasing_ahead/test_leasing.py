@@ -10,12 +10,7 @@ from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.database import Database
 from taskq_agent.protocol import FAILED, RELEASED
 from tests.agent_double import report_of
-from tests.backstage import (
-    Backstage,
-    statuses,
-    task_row,
-    value,
-)
+from tests.backstage import Backstage, statuses, task_row, value
 from tests.fixtures.queues import Hire
 from tests.integration.leasing_ahead.support import HANDLER, say
 from tests.pool_double import PoolDouble

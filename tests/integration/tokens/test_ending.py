@@ -10,10 +10,7 @@ import pytest
 
 from taskq import Campaign, Seed
 from taskq.database import Database
-from taskq.errors import (
-    SessionEnded,
-    Unauthorized,
-)
+from taskq.errors import SessionEnded, Unauthorized
 from taskq.tokens import Tokens, hashed, session_token
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value
 from tests.integration.tokens.support import Enrol, identify

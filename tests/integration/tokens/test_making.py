@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.database import Database
-from taskq.errors import (
-    Conflict,
-    InvalidPath,
-    NotFound,
-    Unauthorized,
-    UsageError,
-)
+from taskq.errors import Conflict, InvalidPath, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed
 from tests.backstage import Backstage
 from tests.integration.tokens.support import Enrol, identify

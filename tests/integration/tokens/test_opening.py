@@ -14,12 +14,7 @@ import pytest
 
 from taskq import Client
 from taskq.database import Database
-from taskq.errors import (
-    Forbidden,
-    NotFound,
-    Unauthorized,
-    UsageError,
-)
+from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed, session_token
 from tests.backstage import Backstage, value
 from tests.integration.tokens.support import Enrol, identify

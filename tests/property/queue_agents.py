@@ -1,0 +1,177 @@
+"""What agents do in the model of the queue: claim, report, beat, fall silent, leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from taskq_agent.protocol import DONE, FAILED, RELEASED
+from tests.agent_double import AgentDouble, Claimed
+from tests.backstage import expire, silence
+from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
+
+
+class QueueAgents(QueueScene):
+    """Each step is done to the queue and to the model, whose answers must be the same."""
+
+    @precondition(lambda self: len(self.model.live) < 3)
+    @rule(host=HOSTS)
+    def come(self, host: str) -> None:
+        """Open a session, on a connection of its own."""
+        # Silent for longer than that is only who must be.
+        agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=86_400, host=host)
+        self.agents.append(agent)
+        self.model.open(agent.session, host)
+
+    @rule(which=INDEX, want=WANTS, from_the_start=st.booleans())
+    def claim(self, which: int, want: int, from_the_start: bool) -> None:
+        """Claim under a new lease."""
+        agent = self._agent(which)
+        self._claim(agent, agent.draw_lease(), want, from_the_start=from_the_start)
+
+    def _agent(self, which: int) -> AgentDouble:
+        """Return an agent, now and then one whose session has ended."""
+        live = [one for one in self.agents if one.session in self.model.live]
+        return pick(live if live and which % 8 else self.agents, which)
+
+    @precondition(lambda self: self.claims)
+    @rule(which=INDEX, want=WANTS)
+    def claim_again(self, which: int, want: int) -> None:
+        """Repeat a claim, be its answer lost or only late."""
+        agent, lease = pick(self.claims, which)
+        self._claim(agent, lease, want, from_the_start=False)
+
+    def _claim(self, agent: AgentDouble, lease: str, want: int, *, from_the_start: bool) -> None:
+        if from_the_start:
+            agent.forget_position()
+        answer = agent.exchange(want=want, lease=lease)
+        self._check_claim(agent, lease, want, answer, exact=from_the_start)
+
+    def _check_claim(
+        self, agent: AgentDouble, lease: str, want: int, answer: dict[str, Any], *, exact: bool
+    ) -> None:
+        self.claims.append((agent, lease))
+        got = [task.task for task in agent.claimed(answer)]
+        if agent.session not in self.model.live:
+            assert (answer["refused"], got) == ([agent.session], [])
+            return
+        assert answer["refused"] is None
+        before = self.model.held(agent.session, lease)
+        if before:
+            assert got == sorted(task.task for task in before)
+        elif self.model.states != {"open"}:
+            assert got == []
+        else:
+            waiting = [task.task for task in self.model.waiting()]
+            claimable = [task.task for task in self.model.claimable(lease)]
+            if exact:
+                assert got == sorted(waiting[:want])
+            assert set(got) <= set(claimable)
+            assert (claimable == waiting and min(1, len(waiting))) <= len(got) <= want
+            for number in got:
+                self.model.claim(self.model.tasks[number], agent.session, lease)
+                self.fences.append((number, lease))
+        for task in agent.claimed(answer):
+            assert task.attempt == self.model.tasks[task.task].attempt
+            assert task.key == self.model.tasks[task.task].key
+
+    @precondition(lambda self: self.fences)
+    @rule(
+        which=INDEX,
+        words=st.lists(
+            st.tuples(INDEX, st.sampled_from([DONE, FAILED, RELEASED]), st.booleans()),
+            min_size=1,
+            max_size=4,
+            unique_by=lambda word: word[0],
+        ),
+        error_class=ERROR_CLASSES,
+        want=st.integers(0, 2),
+    )
+    def report(
+        self, which: int, words: list[tuple[int, str, bool]], error_class: str, want: int
+    ) -> None:
+        """Report about attempts, in time, late or again; claim in the same breath."""
+        said = {
+            pick(self.fences, index): {
+                "outcome": outcome,
+                "error_class": error_class if outcome == FAILED else None,
+                "retry": flag,
+                "started": flag,
+            }
+            for index, outcome, flag in words
+        }
+        self._report(pick(self.agents, which), said, want)
+
+    @precondition(lambda self: self.model.lost())
+    @rule(which=INDEX, late=INDEX, others=st.lists(INDEX, max_size=2), want=st.integers(0, 2))
+    def finish_late(self, which: int, late: int, others: list[int], want: int) -> None:
+        """Report success of an attempt that was given up, beside others."""
+        fences = [pick(self.model.lost(), late), *(pick(self.fences, index) for index in others)]
+        word = {"outcome": DONE, "error_class": None, "retry": True, "started": True}
+        self._report(pick(self.agents, which), dict.fromkeys(fences, word), want)
+
+    def _report(self, agent: AgentDouble, said: dict[Fence, dict[str, Any]], want: int) -> None:
+        reports = [{"task": number, "lease": held, **word} for (number, held), word in said.items()]
+        lease = agent.draw_lease()
+        answer = agent.exchange(reports, want, lease=lease)
+        verdicts: dict[Fence, str] = {}
+        tasks = self.model.tasks
+        for number, held in sorted(said, key=lambda one: self.model.is_late(tasks[one[0]], one[1])):
+            verdicts[number, held] = self.model.report(tasks[number], held, **said[number, held])
+        assert answer["acks"] == [verdicts[fence] for fence in said]
+        if want:
+            self._check_claim(agent, lease, want, answer, exact=False)
+
+    @precondition(lambda self: self.model.live)
+    @rule(
+        which=INDEX,
+        named=st.lists(INDEX, max_size=5),
+        all_named=st.booleans(),
+        pending=st.lists(INDEX, max_size=1),
+        age=st.integers(0, 2),
+    )
+    def beat(
+        self, which: int, named: list[int], all_named: bool, pending: list[int], age: int
+    ) -> None:
+        """Name some attempts, own or not, in a beat that may be older than the last claims."""
+        agent = pick([one for one in self.agents if one.session in self.model.live], which)
+        fences = {pick(self.fences, index) for index in named} if self.fences else set()
+        if all_named:
+            fences |= {(task.task, task.lease) for task in self.model.held(agent.session)}
+        leases = [lease for one, lease in self.claims if one is agent]
+        drawn = sorted(leases)[-1 - age] if len(leases) > age else agent.draw_lease()
+        waited_for = [pick(leases, index) for index in pending] if leases else []
+        stop = self.model.beat(agent.session, fences, waited_for, drawn)
+        campaign = self.campaign.campaign_id
+        held = [Claimed(campaign, number, lease, 0, "", {}) for number, lease in fences]
+        assert agent.beat(held, pending=waited_for, drawn=drawn) == stop
+
+    @precondition(lambda self: self.model.live)
+    @rule(which=INDEX)
+    def fall_silent(self, which: int) -> None:
+        """Be gone for longer than a lease, and let the keeper look: rather who has tasks."""
+        live = sorted(self.model.live)
+        self._fall_silent(pick([one for one in live if self.model.held(one)] or live, which))
+
+    @precondition(lambda self: len(self.agents) < 12)
+    @rule(hosts=st.lists(HOSTS, min_size=1, max_size=3))
+    def lose(self, hosts: list[str]) -> None:
+        """Lose one agent after the other, each with the first task that waits."""
+        for host in hosts:
+            self.come(host)
+            agent = self.agents[-1]
+            self._claim(agent, agent.draw_lease(), 1, from_the_start=True)
+            self._fall_silent(agent.session)
+
+    def _fall_silent(self, session: int) -> None:
+        silence(self.backstage, session)
+        assert expire(self.backstage) == self.model.expire(session)
+
+    @precondition(lambda self: len(self.model.live) != 1)
+    @rule(which=INDEX)
+    def leave(self, which: int) -> None:
+        """End a session, perhaps again."""
+        agent = pick(self.agents, which)
+        assert agent.leave() == self.model.leave(agent.session)

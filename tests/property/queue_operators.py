@@ -1,0 +1,128 @@
+"""What operators, submitters and keepers do in the model of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import psycopg
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from taskq import CampaignSpec, Seed
+from taskq.campaign import LATE_RESULTS
+from taskq.errors import Conflict
+from tests.backstage import value
+from tests.property.queue_model import DELAYED, Task
+from tests.property.queue_scene import (
+    ERROR_CLASSES,
+    INDEX,
+    POLICY,
+    RETRIED_CLASSES,
+    QueueScene,
+    pick,
+)
+
+
+class QueueOperators(QueueScene):
+    """Each step is done to the queue and to the model."""
+
+    @rule(
+        late=st.sampled_from(LATE_RESULTS),
+        never=st.sets(ERROR_CLASSES, max_size=1),
+        nodes=st.integers(1, 3),
+    )
+    def change(self, late: str, never: set[str], nodes: int) -> None:
+        """Change what counts late, what is not tried again, and what is poison."""
+        policy = replace(POLICY, never_retry=tuple(never), max_lost_nodes=nodes)
+        self.campaign.change(CampaignSpec(self.campaign.path, retry=policy, late_results=late))
+        self.model.salvages = late == "salvage"
+        self.model.never_retry, self.model.max_lost_nodes = never, nodes
+
+    @rule(count=st.integers(1, 5), priorities=st.lists(st.integers(-1, 1), min_size=5, max_size=5))
+    def seed(self, count: int, priorities: list[int]) -> None:
+        """Add tasks, and the last one again."""
+        begin = max(0, self.seeded - 1)
+        seeds = [
+            Seed({"n": n}, f"k{n}", priorities[n - begin]) for n in range(begin, begin + count)
+        ]
+        if "cancelled" in self.model.states:
+            self._must_conflict(lambda: self.campaign.seed(seeds))
+            return
+        self.campaign.seed(seeds)
+        known = {task.key for task in self.model.tasks.values()}
+        for view in self.campaign.tasks():
+            if view.key not in known:
+                self.model.tasks[view.task_id] = Task(view.task_id, view.key, view.priority)
+        self.seeded = begin + count
+        assert len(self.model.tasks) == self.seeded
+
+    @precondition(lambda self: any(t.status == DELAYED for t in self.model.tasks.values()))
+    @rule(which=INDEX)
+    def promote(self, which: int) -> None:
+        """Let a delayed task come due."""
+        task = pick([one for one in self.model.tasks.values() if one.status == DELAYED], which)
+        self.backstage.execute(
+            "update taskq.task set due_at = clock_timestamp() where task_id = %s", [task.task]
+        )
+        assert value(self.backstage, "select taskq.promote()") == 1
+        self.model.promote(task)
+
+    @rule(status=st.sampled_from(["open", "open", "paused", "cancelled"]), above=st.booleans())
+    def set_status(self, status: str, above: bool) -> None:
+        """Open, pause or cancel the campaign or the one above it; no task is moved yet."""
+        path = self.above.path if above else self.campaign.path
+        if status == "paused" and (self.model.above if above else self.model.state) == "cancelled":
+            with pytest.raises(psycopg.DatabaseError, match="is cancelled"):
+                self.backstage.execute("select taskq.set_status(%s, %s)", [path, status])
+            return
+        changed = value(self.backstage, "select taskq.set_status(%s, %s)", path, status)
+        if above:
+            assert changed == (self.model.above != status)
+            self.model.above = status
+        else:
+            assert changed == (self.model.state != status)
+            self.model.state = status
+
+    @precondition(lambda self: "cancelled" in self.model.states)
+    @rule()
+    def cancel_all(self) -> None:
+        """Do the rest of cancelling a campaign."""
+        moved = value(
+            self.backstage,
+            "select moved from taskq.cancel(%s, null, 0, 1000)",
+            self.campaign.campaign_id,
+        )
+        assert moved == self.model.cancel(self.model.tasks.values())
+
+    @rule(which=st.lists(INDEX, max_size=3))
+    def cancel_some(self, which: list[int]) -> None:
+        """Cancel single tasks."""
+        if not self.model.tasks:
+            return
+        tasks = {
+            (task := pick(list(self.model.tasks.values()), index)).key: task for index in which
+        }
+        assert self.campaign.cancel(tasks) == self.model.cancel(tasks.values())
+
+    @rule(status=st.sampled_from(["failed", "cancelled"]), error_class=st.none() | RETRIED_CLASSES)
+    def retry(self, status: str, error_class: str | None) -> None:
+        """Give tasks another chance."""
+        if "cancelled" in self.model.states:
+            self._must_conflict(lambda: self.campaign.retry(status=status))
+            return
+        moved = self.campaign.retry(status=status, error_class=error_class)
+        assert moved == self.model.retry(status, error_class)
+
+    @rule()
+    def fold(self) -> None:
+        """Fold counts, which nobody can see."""
+        self.backstage.execute("select taskq.fold()")
+
+    def _must_conflict(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except Conflict:
+            return
+        raise AssertionError("the campaign is cancelled, and yet this was done")

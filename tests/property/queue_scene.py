@@ -1,0 +1,106 @@
+"""A stage for the model of the queue: who is there, and what must hold after every step."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any, ClassVar
+
+import psycopg
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+from psycopg.rows import dict_row
+
+from taskq import CampaignSpec, Client, RetryPolicy
+from taskq.database import Database
+from tests.agent_double import AgentDouble
+from tests.audited import assert_audit_is_clean
+from tests.backstage import assert_counts_are_true
+from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
+
+Fence = tuple[int, str]
+
+# A delay is over when the test says so.
+POLICY = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
+ERROR_CLASSES = st.sampled_from(["Disk", "Memory"])
+RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison"])
+HOSTS = st.sampled_from(["node1", "node2"])
+WANTS = st.integers(1, 4)
+INDEX = st.integers(0, 10_000)
+
+_TASKS = """
+    select task_id, status::text, attempt, failures, losses
+      from taskq.task where campaign_id = %s order by task_id
+"""
+_ATTEMPTS = """
+    select task_id, attempt, lease_id::text, outcome::text, error_class
+      from taskq.attempt where campaign_id = %s order by task_id, attempt
+"""
+
+
+class QueueScene(RuleBasedStateMachine):
+    """A campaign below another one, its agents, and the model of it all."""
+
+    numbers = itertools.count()
+
+    database: ClassVar[Database]
+
+    def __init__(self) -> None:
+        super().__init__()
+        database = self.database
+        self.model = QueueModel()
+        self.queue = Client(database)
+        self.backstage = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
+        top = f"/m{next(self.numbers)}"
+        self.campaign = self.queue.create_campaign(CampaignSpec(f"{top}/c", retry=POLICY))
+        self.above = self.queue.campaign(top)
+        self.agents: list[AgentDouble] = []
+        self.fences: list[Fence] = []  # of every attempt that ever was
+        self.claims: list[tuple[AgentDouble, str]] = []
+        self.seeded = 0
+
+    def teardown(self) -> None:
+        """Let the audit see what is left, if all went well so far; close the connections."""
+        try:
+            if sys.exc_info()[0] is None:
+                assert_audit_is_clean(self.queue, self.above.path)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        for agent in self.agents:
+            agent.close()
+        self.backstage.close()
+
+    @invariant()
+    def tasks_stand_where_the_model_says(self) -> None:
+        """Compare status, attempt number and what counts against a task."""
+        rows = self.backstage.execute(_TASKS, [self.campaign.campaign_id]).fetchall()
+        assert [tuple(row.values()) for row in rows] == [
+            (task.task, task.status, task.attempt, task.failures, task.losses)
+            for task in self.model.tasks.values()
+        ]
+
+    @invariant()
+    def attempts_ended_as_the_model_says(self) -> None:
+        """Compare all attempts: none is forgotten, none ends twice, none is made up."""
+        rows = self.backstage.execute(_ATTEMPTS, [self.campaign.campaign_id]).fetchall()
+        assert [tuple(row.values()) for row in rows] == [
+            (task.task, one.attempt, one.lease, one.outcome, one.error_class)
+            for task in self.model.tasks.values()
+            for one in task.ended
+        ]
+
+    @invariant()
+    def counts_are_true(self) -> None:
+        """Compare with the model, and with a recount."""
+        status = self.campaign.status()
+        expected = self.model.counts()
+        for name in ("waiting", "delayed", "working", "done", "failed", "cancelled"):
+            assert getattr(status, name) == expected[name], name
+        assert_counts_are_true(self.backstage, self.above.path)
+
+
+def pick(some: list[Any], index: int) -> Any:
+    """Return an element; the index may be any number, so that it keeps its meaning in a list."""
+    return some[index % len(some)]
