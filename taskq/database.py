@@ -28,6 +28,7 @@ from taskq.logins import refusal
 from taskq.passwords import check_delimited
 from taskq.statements import statement
 
+#: For all hosts of a DSN together, so that a few dead ones do not outlast POOL_TIMEOUT_S.
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
 #: Runs of a statement on a connection before it is prepared there: what runs twice runs often.
@@ -274,8 +275,12 @@ class Database:
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else described(dsn)
         unprepared = os.environ.get("TASKQ_PREPARE") == "off"
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+        hosts = 1 + str(parts.get("hostaddr") or parts.get("host")).count(",")
+        # Two seconds are the least that libpq knows.
+        patience = {"connect_timeout": max(2, CONNECT_TIMEOUT_S // hosts)}
         self._address = _Address(
-            psycopg.conninfo.make_conninfo(**_DEFAULTS | psycopg.conninfo.conninfo_to_dict(dsn)),
+            psycopg.conninfo.make_conninfo(**_DEFAULTS | patience | parts),
             self.server,
             {
                 "autocommit": True,
@@ -398,7 +403,6 @@ def described(dsn: str) -> str:
 
 
 _DEFAULTS: Final[dict[str, Any]] = {
-    "connect_timeout": CONNECT_TIMEOUT_S,
     "application_name": "taskq",
     # Of several hosts the one that takes writes.
     "target_session_attrs": "read-write",

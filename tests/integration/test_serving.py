@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.database import AsyncLine, Database, Line
@@ -102,6 +105,35 @@ def test_connection_to_a_server_that_takes_no_writes_is_given_up(database: Datab
     with pytest.raises(Unavailable, match="takes no writes now"):
         database.value("begin_blob", digest=b"0" * 32, size=1)
     assert database.value("begin_blob", digest=b"0" * 32, size=1) is not None
+
+
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """Give a port of this machine that answers nobody, as an address without a machine does.
+
+    Its queue is full, and nobody takes anything out of it.
+    """
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def test_hosts_that_are_dead_are_passed_by(dsn: str, dead_port: int) -> None:
+    """Though two of three are, and stand first, a call does not give up before the third."""
+    at = conninfo_to_dict(dsn)
+    several = make_conninfo(
+        dsn,
+        host=f"127.0.0.1,127.0.0.1,{at['host']}",
+        port=f"{dead_port},{dead_port},{at['port']}",
+    )
+    with closing(Database(several).open()) as database:
+        assert database.row("installation")
 
 
 async def told(line: Line | AsyncLine) -> int:
