@@ -76,7 +76,8 @@ begin
                    n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
                    n.losses
               from taskq.subtree(p_path) c
-              join taskq.counter n on n.campaign_id = c.campaign_id
+              -- One whose counter is lost must be seen, if it is to be audited and removed.
+              left join taskq.counter n on n.campaign_id = c.campaign_id
              union all
             select case when p_depth is null then c.campaign_id else c.lineage[v_level] end,
                    null, null, null, null, null,

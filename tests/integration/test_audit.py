@@ -61,6 +61,16 @@ def test_counter_that_is_not_a_recount_is_found(queue: Client, history: History,
     assert violation.rows["counted"][name] == violation.rows["found"][name] + 1
 
 
+def test_counter_that_is_gone_is_found(queue: Client, history: History) -> None:
+    """Its campaign is still told by its path, with what has not been counted up yet."""
+    value(history.backstage, "select taskq.fold('0')")
+    history.backstage.execute(
+        "delete from taskq.counter where campaign_id = %s", [history.campaign.campaign_id]
+    )
+    (violation,) = queue.audit()
+    assert (violation.campaign, violation.check) == ("/c", "counts")
+
+
 def test_task_that_is_gone_is_found(queue: Client, history: History) -> None:
     """A spec and attempts without a task, though the counts agree."""
     history.breach("done", "delete from taskq.task where task_id = %(task)s")

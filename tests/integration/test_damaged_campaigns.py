@@ -19,6 +19,10 @@ RECORDED: Final = """
            clock_timestamp(), 'released'
       from taskq.task where task_id = %(task)s
 """
+UNCOUNTED: Final = """
+    delete from taskq.counter c using taskq.task t
+     where t.task_id = %(task)s and c.campaign_id = t.campaign_id
+"""
 #: The task, and what is done to it.
 DAMAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     **{name: (key, changes) for name, (_, key, changes) in BREACHES.items()},
@@ -27,6 +31,10 @@ DAMAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "a spec and attempts without a task": (
         "done",
         ("delete from taskq.task where task_id = %(task)s",),
+    ),
+    "no counter": (
+        "waiting",
+        (UNCOUNTED,),
     ),
     "attempts of nothing": (
         "retried",
