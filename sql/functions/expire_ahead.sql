@@ -7,13 +7,15 @@
 --
 -- Lease ids of the pool lead with the time at which they were made, by this clock. So those that are
 -- due are a range of the index, and `front_sweep` says where it begins: below it nothing is left. It
--- stays where somebody else has a row locked at this moment. Now and then, and when the clock was set
+-- stays where somebody else has a row locked at this moment, and while something is being leased: what
+-- commits only after its deadline would come to lie below. Now and then, and when the clock was set
 -- back, the range begins at the very first one.
 --
 -- What comes back so stays marked as the pool's (session 0), and is not leased ahead again: a front
 -- that loses what it is given must not have the same tasks a second time.
 --
--- Locks: the rows of the tasks, none that somebody else has locked; the row of the sweep. Index:
+-- Locks: the rows of the tasks, none that somebody else has locked; the row of the sweep; for an
+-- instant, and without waiting, the lock that lease_ahead() shares. Index:
 -- task_working, task_pkey.
 create or replace function taskq.expire_ahead()
 returns integer
@@ -32,6 +34,7 @@ declare
     v_due timestamptz;
     v_below uuid;
     v_from uuid;
+    v_leasing boolean;
     v_to uuid;
     v_campaigns bigint[];
     v_tasks bigint[];
@@ -49,6 +52,11 @@ begin
     v_to := rpad(lpad(to_hex((extract(epoch from v_due) * 1000)::bigint), 12, '0'), 32, '0')::uuid;
     v_from := case when v_below > v_to or random() < 0.002
                    then '00000000-0000-0000-0000-000000000000' else v_below end;
+    -- Before the tasks are looked for: whatever is leased from now on is younger than v_due.
+    v_leasing := not pg_try_advisory_lock(hashtextextended('taskq.lease_ahead', 0));
+    if not v_leasing then
+        perform pg_advisory_unlock(hashtextextended('taskq.lease_ahead', 0));
+    end if;
     select array_agg(t.campaign_id), array_agg(t.task_id), array_agg(t.lease_id)
       into v_campaigns, v_tasks, v_leases
       from (
@@ -64,7 +72,7 @@ begin
     if v_leases is not null then
         v_returned := taskq.return_ahead(v_campaigns, v_tasks, v_leases, true);
     end if;
-    if v_returned = coalesce(cardinality(v_leases), 0) then
+    if v_returned = coalesce(cardinality(v_leases), 0) and not v_leasing then
         if v_returned = v_most then
             v_to := v_leases[v_most];
         end if;

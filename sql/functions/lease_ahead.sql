@@ -19,7 +19,8 @@
 -- What is not named by an agent's beat within the front's pool_s goes back to waiting, see
 -- expire_ahead(); a report may come before that.
 --
--- Locks: the rows of the tasks, none that somebody else has locked. Index: task_waiting, task_pkey.
+-- Locks: the rows of the tasks, none that somebody else has locked; shared, the lock by which
+-- expire_ahead() tells that something is being leased. Index: task_waiting, task_pkey.
 create or replace function taskq.lease_ahead(
     p_epoch bigint,
     p_campaign bigint,
@@ -60,6 +61,8 @@ begin
     if not found or not taskq.is_frontable(p_campaign) then
         return;
     end if;
+    -- Before the clock is read.
+    perform pg_advisory_xact_lock_shared(hashtextextended('taskq.lease_ahead', 0));
     select c.revision into v_revision from taskq.campaign c where c.campaign_id = p_campaign;
     v_picked := taskq.pick(p_campaign, p_most, p_before, true);
     if v_picked.tasks is null then

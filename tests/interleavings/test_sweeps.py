@@ -10,11 +10,14 @@ import json
 
 import pytest
 
-from taskq import Campaign
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.database import Database
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import Backstage, assert_counts_are_true, expire, promote, silence, value
 from tests.fixtures.queues import Hire
 from tests.interleavings.meeting import EXPIRE, calling, locking, meet
+from tests.pool_double import PoolDouble
+from tests.support import wait_until
 
 KEEP = "select lost, promoted from taskq.keep(gen_random_uuid(), 0)"
 
@@ -157,3 +160,25 @@ def test_attempt_that_is_recorded_already_stops_no_sweep(
         [crew[0].campaign],
     )
     assert_counts_are_true(backstage)
+
+
+def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
+    queue: Client, database: Database, backstage: Backstage, dsn: str
+) -> None:
+    """A commit may wait for a standby for that long, and younger leases be swept meanwhile."""
+    spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
+    campaign = queue.create_campaign(spec)
+    campaign.seed({"n": n} for n in range(2))
+    pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
+    sweep = calling("select taskq.expire_ahead()")
+
+    def sweep_a_younger_one(connection: Backstage) -> None:
+        assert len(pool.lease(1)) == 1
+        wait_until(lambda: sweep(connection) == 1)
+
+    query = "select cardinality(entries) from taskq.lease_ahead(%s, %s, 1)"
+    lease = calling(query, pool.state["epoch"], campaign.campaign_id)
+    met = meet(dsn, lease, sweep_a_younger_one)
+    assert (met.waited, met.first) == (False, 1)
+    assert sweep(backstage) == 1
+    assert campaign.status().waiting == 2

@@ -205,4 +205,12 @@ UPKEEP: Final = (
         "Time in which the server was down counts against what was leased ahead.",
         ("tests/integration/test_serving.py",),
     ),
+    Mutant(
+        "sweep-leaves-behind",
+        "sql/functions/expire_ahead.sql",
+        " and not v_leasing then\n",
+        " then\n",
+        "What was leased in a transaction that outlives the deadline lies below where sweeps begin.",
+        ("tests/interleavings/test_sweeps.py",),
+    ),
 )

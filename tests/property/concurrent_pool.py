@@ -86,7 +86,6 @@ class ConcurrentPool(ConcurrentScene):
             if sweep in other.locks:  # there is but one keeper
                 self.lines.end(other, commit=commit)
         line = self.lines.begin(number)
-        self.sweep_all()
         with self.at_the_deadline():
             row = self.do(line, fetch("select taskq.expire_ahead() as n", {}))
         line.locks.add(sweep)

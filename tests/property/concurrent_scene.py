@@ -32,7 +32,6 @@ INDEX = st.integers(0, 10_000)
 LINE = st.integers(0, LINES - 1)
 HOLD = COMMIT = st.booleans()
 
-_SWEEP_ALL = "update taskq.front_sweep set below = '00000000-0000-0000-0000-000000000000'"
 _WITH_DEADLINE = "update taskq.front set pool_s = %s"
 _TASKS = """
     select task_id, status::text, attempt, failures, losses,
@@ -78,7 +77,6 @@ class ConcurrentScene(RuleBasedStateMachine):
         for agent in self.agents:
             agent.leave()
             agent.close()
-        self.sweep_all()
         with self.at_the_deadline():
             self.backstage.execute("select taskq.expire_ahead()")
         self.backstage.execute(
@@ -120,10 +118,6 @@ class ConcurrentScene(RuleBasedStateMachine):
         tasks = {task for task, _ in pooled}
         fences = [*pooled, *(fence for fence in self.fences if fence[0] in tasks)]
         return sorted({pick(fences, index) for index in some}) if fences else []
-
-    def sweep_all(self) -> None:
-        """Let the next look through what is leased ahead begin at the first, as some do."""
-        self.backstage.execute(_SWEEP_ALL)
 
     @contextmanager
     def at_the_deadline(self, *, is_over: bool = True) -> Iterator[None]:
