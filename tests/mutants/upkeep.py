@@ -210,7 +210,7 @@ UPKEEP: Final = (
         "sql/functions/expire_ahead.sql",
         " and not v_leasing then\n",
         " then\n",
-        "What was leased in a transaction that outlives the deadline lies below where sweeps begin.",
+        "What is leased in a transaction that outlives the deadline is not found by sweeps.",
         ("tests/interleavings/test_sweeps.py",),
     ),
 )
