@@ -210,6 +210,8 @@ class FrontMachine(FrontScene):
             for task, lease in fences
         ]
         assert agent.beat(held, drawn=drawn) == {task for task, _ in stop}
+        # What goes on began after the attempt before it had ended.
+        self.backstage.execute(aged, [timedelta(0), self.ids])
 
     def leave(self, which: int) -> None:
         """End a session, perhaps again."""
