@@ -26,7 +26,10 @@ class Sieve:
         self._in_a_row = 0
 
     def opened(self, raw: bytes, campaign: int, now: float) -> Entry | None:
-        """Return an entry that may be handed out; None if it is not genuine, or too old."""
+        """Return an entry that may be handed out; None if it is not genuine, or too old.
+
+        One that is too old is given back: no refiller has taken it out in time.
+        """
         state = self._outlook.state
         entry = None if state is None else open_entry(raw, state)
         # One from another list may be for a campaign that the agent must not serve.
@@ -39,6 +42,7 @@ class Sieve:
         self._in_a_row = 0
         if entry.until <= now:
             self._tally.stale += 1
+            self._outlook.give_back([entry.task])
             return None
         return entry
 

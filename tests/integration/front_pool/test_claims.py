@@ -11,6 +11,7 @@ from taskq import CampaignSpec, Client
 from taskq.choice import Serving
 from taskq.front.sieve import MOST_FORGED
 from tests.backstage import Backstage, task_row, value
+from tests.fixtures.front import in_pool
 from tests.front_desk import ALL, NEVER_RUN, Desk, Front, Play, leases, plain, until
 
 #: For so long a busy machine may leave a test alone.
@@ -185,7 +186,9 @@ def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
     play(scene)
 
 
-def test_old_entries_are_not_handed_out(front: Front, play: Play, backstage: Backstage) -> None:
+def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
+    front: Front, play: Play, backstage: Backstage
+) -> None:
     """In the second half of the pool's time the agent could not make the lease its own in time."""
     front.double.begin(pool_s=2 * STALL_S)
     front.begin()
@@ -199,6 +202,7 @@ def test_old_entries_are_not_handed_out(front: Front, play: Play, backstage: Bac
         assert await desk.claim(want=2) == []
         assert desk.pool.tally.stale == 2
         assert desk.pool.breaker.closed, "they are genuine: nobody has done wrong"
+        await until(lambda: in_pool(backstage) == 1)
 
     play(scene)
 
