@@ -89,8 +89,9 @@ def test_server_without_tls_is_a_failure(certificates: Certificates) -> None:
 
 
 def test_file_that_holds_no_certificate_is_an_error(tmp_path: Path) -> None:
+    """It names the option and the file."""
     (tmp_path / "ca.pem").write_text("nothing")
-    with pytest.raises(OSError, match="ertificate"):
+    with pytest.raises(ValueError, match=r"--ca .*ca\.pem: .*ertificate"):
         tls_context(tmp_path / "ca.pem")
 
 
