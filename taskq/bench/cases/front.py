@@ -15,6 +15,7 @@ from taskq.bench.herd.work import Work
 from taskq.bench.redis import Redis, running_redis
 from taskq.bench.scale import Scale
 from taskq.bench.stage import CAMPAIGN, Bench, Stage
+from taskq.database import Row
 
 WARM_S: Final = 2.0
 """In which the refiller learns what is asked for."""
@@ -74,9 +75,17 @@ def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Findin
     """
     campaign = stage.client.campaign(CAMPAIGN)
     deadline = time.monotonic() + bench.scale.pool_s + SLACK_S
-    while (counted := campaign.status()).working and time.monotonic() < deadline:
+
+    def recount() -> Row:
+        (table,) = stage.database.rows("bench_recount", campaign=campaign.campaign_id)
+        return table
+
+    table = recount()
+    while table["working"] and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    (table,) = stage.database.rows("bench_recount", campaign=counted.campaign_id)
+        # What was taken out of a list may be leased ahead once more, after a status without any.
+        if not campaign.status().working or time.monotonic() >= deadline:
+            table = recount()
     return Finding(
         f"tasks lost or accepted twice, {what}",
         table["working"] + table["failed"] + abs(crowd.told_done - table["done"]),
