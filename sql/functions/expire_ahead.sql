@@ -53,10 +53,14 @@ begin
     v_from := case when v_below > v_to or random() < 0.002
                    then '00000000-0000-0000-0000-000000000000' else v_below end;
     -- Before the tasks are looked for: whatever is leased from now on is younger than v_due.
-    v_leasing := not pg_try_advisory_lock(hashtextextended('taskq.lease_ahead', 0));
-    if not v_leasing then
-        perform pg_advisory_unlock(hashtextextended('taskq.lease_ahead', 0));
-    end if;
+    -- What is undone lets go of the lock at once, whatever becomes of this call.
+    begin
+        v_leasing := not pg_try_advisory_xact_lock(hashtextextended('taskq.lease_ahead', 0));
+        raise exception 'undone' using errcode = 'TQ001';
+    exception
+        when sqlstate 'TQ001' then
+            null;
+    end;
     select array_agg(t.campaign_id), array_agg(t.task_id), array_agg(t.lease_id)
       into v_campaigns, v_tasks, v_leases
       from (

@@ -182,3 +182,19 @@ def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
     assert (met.waited, met.first) == (False, 1)
     assert sweep(backstage) == 1
     assert campaign.status().waiting == 2
+
+
+def test_sweep_under_way_keeps_nothing_from_being_leased(
+    queue: Client, database: Database, backstage: Backstage, dsn: str
+) -> None:
+    """It is a part of the upkeep's transaction, which may fold for long, and claims would wait."""
+    spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
+    campaign = queue.create_campaign(spec)
+    campaign.seed([{}])
+    pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
+    query = "select cardinality(entries) from taskq.lease_ahead(%s, %s, 1)"
+    lease = calling(query, pool.state["epoch"], campaign.campaign_id)
+    deadline_passed = "select taskq.serving_since() < clock_timestamp() - interval '1 s'"
+    wait_until(lambda: value(backstage, deadline_passed))  # before, there is nothing to sweep
+    met = meet(dsn, calling("select taskq.expire_ahead()"), lease)
+    assert (met.waited, met.second) == (False, 1)
