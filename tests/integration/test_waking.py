@@ -97,9 +97,10 @@ def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Data
         await turns(statements, 2)
         assert waker.parked == 9
         campaign.seed({"n": n} for n in range(1, 5))
-        await until(lambda: waker.parked < 9)
-        everybody = first + second + third
-        assert [one.result() if one.done() else None for one in everybody[:4]] == [True] * 4
+        woken, others = [*first, second[0]], [*second[1:], *third]
+        await until(lambda: all(one.done() for one in woken))
+        assert [one.result() for one in woken] == [True] * 4
+        assert not any(one.done() for one in others)
         assert waker.parked == 5
 
     play(database, scene, poll_s=0.5)
