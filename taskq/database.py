@@ -1,82 +1,42 @@
-"""Connections to PostgreSQL; the one module that imports psycopg.
+"""Connections to PostgreSQL: pooled, or a line of one's own, for threads and for asyncio.
 
-Statements are the files of `sql/queries`, called by name. What psycopg raises is translated
-here, once: a lost server becomes `Unavailable`, a login that it refuses `LoginRefused`, the private
-error codes of the server-side functions (`TQ...`) become what they stand for, everything else that
-the server refuses is a defect of the caller and becomes `UsageError`.
+Statements are the files of `sql/queries`, called by name. Errors come out as `connecting`
+translates them.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
 import psycopg_pool
 from psycopg import sql
-from psycopg.rows import dict_row
 from typing_extensions import Self
 
-from taskq.errors import BY_SQLSTATE, LoginRefused, ServerUnsuitable, Unavailable, UsageError
-from taskq.logins import refusal
-from taskq.passwords import check_delimited
+from taskq.connecting import (
+    POOL_TIMEOUT_S,
+    Address,
+    Row,
+    described,
+    note_backend,
+    translated,
+)
 from taskq.statements import statement
 
-#: For all hosts of a DSN together, so that a few dead ones do not outlast POOL_TIMEOUT_S.
-CONNECT_TIMEOUT_S: Final = 10
-POOL_TIMEOUT_S: Final = 15.0
-#: Runs of a statement on a connection before it is prepared there: what runs twice runs often.
-PREPARE_THRESHOLD: Final = 1
+__all__ = ["AsyncLine", "Database", "Line", "Row", "Statements"]
+
 #: For how long a server's timeline is believed: a pooler may lead to another one at any moment.
 TIMELINE_FRESH_S: Final = 10.0
-
-Row = dict[str, Any]
-_Connection = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
 
 #: What a standby says. The next connection looks for the server that takes writes.
 _STANDBY: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.ObjectNotInPrerequisiteState,
 )
-
-
-@contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Turn psycopg's errors into taskq's; `what` is the server, as the user knows it."""
-    try:
-        yield
-    except psycopg_pool.PoolTimeout as error:
-        raise Unavailable(
-            f"cannot get a connection to {what} in {POOL_TIMEOUT_S:g} s: "
-            f"{_first_line(error)}; is the server running?"
-        ) from error
-    except psycopg.errors.InsufficientPrivilege as error:
-        told = _first_line(error)
-        # Of a thing in the schema, not of a database to be made, say.
-        ours = told.startswith("permission denied for ")
-        hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
-        raise ServerUnsuitable(f"{what} refuses: {told}{hint}") from error
-    except psycopg.errors.ReadOnlySqlTransaction as error:
-        raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
-    except psycopg.errors.DiskFull as error:
-        raise Unavailable(f"{what}: {_first_line(error)}; free some space") from error
-    except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
-        raise UsageError(f"{what} refuses a value: {_first_line(error)}") from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        if error.sqlstate is None and (refused := refusal(_first_line(error))) is not None:
-            raise LoginRefused(f"{what} refuses the login: {refused}") from error
-        lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
-        told = f"cannot reach {what}" if lost else f"{what} cannot do this now"
-        raise Unavailable(f"{told}: {_first_line(error)}") from error
-    except psycopg.Error as error:
-        kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
-        raise kind(_first_line(error)) from error
 
 
 class Statements:
@@ -134,34 +94,9 @@ class Statements:
             copy.write(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """How to connect; `conninfo` may hold a password."""
-
-    conninfo: str
-    server: str
-    options: dict[str, Any]
-
-    def connect(self) -> psycopg.Connection[Row]:
-        return psycopg.Connection[Row].connect(self.conninfo, **self.options)
-
-    async def connect_async(self) -> psycopg.AsyncConnection[Row]:
-        return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
-
-
-def _note_backend(connection: _Connection, pid: int) -> None:
-    """Prepare nothing where another process answers than the one that the connection was told of.
-
-    There is a pooler in between. The next transaction may be on another connection of the server,
-    where the name of what was prepared may stand for another client's statement.
-    """
-    if pid != connection.info.backend_pid and os.environ.get("TASKQ_PREPARE") != "on":
-        connection.prepare_threshold = None
-
-
 def _look(connection: psycopg.Connection[Row]) -> None:
     """Find out where a new connection of a pool leads to."""
-    _note_backend(connection, Statements(connection).value("backend"))
+    note_backend(connection, Statements(connection).value("backend"))
 
 
 class Line:
@@ -171,7 +106,7 @@ class Line:
     which rises when a standby takes over; up to date while `connected`.
     """
 
-    def __init__(self, address: _Address) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
         self._server = address.server
         self._connection: psycopg.Connection[Row] | None = None
@@ -192,7 +127,7 @@ class Line:
                 if time.monotonic() >= self._stale_at:
                     (row,) = self._statements.rows("timeline")
                     self.timeline = row["timeline"]
-                    _note_backend(connection, row["pid"])
+                    note_backend(connection, row["pid"])
                     self._stale_at = time.monotonic() + TIMELINE_FRESH_S
                 yield self._statements
             except _STANDBY:
@@ -212,7 +147,7 @@ class Line:
 class AsyncLine:
     """The same for asyncio. Not for two tasks at a time. timeline: of who answered last."""
 
-    def __init__(self, address: _Address) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
         self._server = address.server
         self._connection: psycopg.AsyncConnection[Row] | None = None
@@ -245,7 +180,7 @@ class AsyncLine:
                 await self._cursor.execute(statement("timeline"))
                 (row,) = await self._cursor.fetchall()
                 self.timeline = row["timeline"]
-                _note_backend(self._connection, row["pid"])
+                note_backend(self._connection, row["pid"])
                 self._stale_at = time.monotonic() + TIMELINE_FRESH_S
             await self._cursor.execute(statement(name), values)
             return await self._cursor.fetchall()
@@ -274,20 +209,7 @@ class Database:
         """
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else described(dsn)
-        unprepared = os.environ.get("TASKQ_PREPARE") == "off"
-        parts = psycopg.conninfo.conninfo_to_dict(dsn)
-        hosts = 1 + str(parts.get("hostaddr") or parts.get("host")).count(",")
-        # Two seconds are the least that libpq knows.
-        patience = {"connect_timeout": max(2, CONNECT_TIMEOUT_S // hosts)}
-        self._address = _Address(
-            psycopg.conninfo.make_conninfo(**_DEFAULTS | patience | parts),
-            self.server,
-            {
-                "autocommit": True,
-                "row_factory": dict_row,
-                "prepare_threshold": None if unprepared else PREPARE_THRESHOLD,
-            },
-        )
+        self._address = Address.of(dsn, self.server)
         self._pool = psycopg_pool.ConnectionPool(
             self._address.conninfo,
             connection_class=psycopg.Connection[Row],
@@ -382,39 +304,3 @@ class Database:
         """Return the first column of the first row, None if there is none."""
         with self.connection() as statements:
             return statements.value(name, **values)
-
-
-def described(dsn: str) -> str:
-    """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
-    check_delimited(dsn, "@/?")
-    try:
-        parts = psycopg.conninfo.conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        # What libpq quotes may be a piece of a password.
-        secret = "@" in dsn or "password" in dsn
-        told = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
-        raise UsageError(
-            f"not a PostgreSQL address: {told}; write "
-            "postgresql://user@host:5432/database or host=... dbname=..."
-        ) from None
-    host = parts.get("host") or parts.get("hostaddr") or "the local socket"
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"the database {parts.get('dbname') or '(default)'} at {host}{port}"
-
-
-_DEFAULTS: Final[dict[str, Any]] = {
-    "application_name": "taskq",
-    # Of several hosts the one that takes writes.
-    "target_session_attrs": "read-write",
-    # A peer that vanished is noticed well within a lease, not after the kernel's two hours.
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
-}
-
-
-def _first_line(error: BaseException) -> str:
-    diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
-    lines = str(diagnosis or error).strip().splitlines()
-    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
