@@ -28,16 +28,24 @@ GATHER_S: Final = 3.0
 MOST_BEATS: Final = 2_000
 #: ... and characters, unless a single one has more.
 MOST_CHARS: Final = 4_000_000
+#: A beat that names more than this goes by itself, after those of all others; the next such one
+#: after so many times what that has taken.
+LARGE_NAMED: Final = 1_000
+REST: Final = 3.0
 #: Seconds that a statement may take. What hangs for longer is told to agents, who try again.
 ANSWER_S: Final = 20.0
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The newest beat of a session, and all who wait for an answer."""
+    """The newest beat of a session, and all who wait for an answer.
+
+    large: whether it names so much that it is dear.
+    """
 
     session: int
     text: str
+    large: bool
     answers: list[asyncio.Future[BeatAnswer]]
 
     def settle(self, outcome: BeatAnswer | Exception) -> None:
@@ -76,6 +84,8 @@ class Beats(Closing):
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
+        # For how long large ones still wait when one has been sent.
+        self._rest_s = 0.0
 
     @property
     def timeline(self) -> int:
@@ -106,10 +116,11 @@ class Beats(Closing):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[BeatAnswer] = loop.create_future()
         waiting = self._waiting.get(beat.session)
+        large = len(beat.held) > LARGE_NAMED
         if waiting is None:
-            self._waiting[beat.session] = _Waiting(beat.session, text, [answer])
+            self._waiting[beat.session] = _Waiting(beat.session, text, large, [answer])
         else:
-            waiting.text = text
+            waiting.text, waiting.large = text, large
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
@@ -134,13 +145,18 @@ class Beats(Closing):
         if len(self._waiting) >= self._most:
             self._go()
         elif self._waiting and self._due is None:
-            self._due = asyncio.get_running_loop().call_later(self._gather_s, self._go)
+            delay_s = self._gather_s
+            if all(one.large for one in self._waiting.values()):
+                delay_s = min(delay_s, self._rest_s)
+            self._due = asyncio.get_running_loop().call_later(delay_s, self._go)
 
     def _taken(self) -> list[_Waiting]:
         """Take what goes into one statement; what nobody waits for any more need not be said."""
         some: list[_Waiting] = []
         size = 0
-        for one in itertools.islice(self._waiting.values(), self._most):
+        common = (one for one in self._waiting.values() if not one.large)
+        # If there is nothing but large ones, one of them.
+        for one in list(itertools.islice(common, self._most)) or [*self._waiting.values()][:1]:
             size += len(one.text)
             if some and size > MOST_CHARS:
                 break
@@ -151,9 +167,13 @@ class Beats(Closing):
 
     async def _send(self) -> None:
         some = self._taken()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             if some:
                 await self._answer(some)
+            is_large = any(one.large for one in some)
+            self._rest_s = REST * (loop.time() - began) if is_large else 0.0
         except BaseException as error:
             # Whatever it is, nobody waits for an answer that will not come.
             for one in some:

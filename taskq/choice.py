@@ -24,6 +24,9 @@ MOST_CAMPAIGNS: Final = MOST_GATHERED // GROUP
 #: Lifetimes are told apart by the fourth part of an octave, so that few agents need a draw of
 #: their own: a campaign whose time limit is within a fifth of the lifetime may be left out.
 _STEPS_PER_OCTAVE: Final = 4
+#: ... and below a sixteenth of a second and beyond a year not at all: a client that tells another
+#: lifetime each time has some hundred draws made, not one each time.
+_OCTAVES: Final = (-4, 26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,11 @@ class Serving:
         """Return the same with a lifetime that others have too, never a longer one."""
         if self.lifetime_s is None:
             return self
-        if self.lifetime_s <= 0:
+        least, most = _OCTAVES
+        if self.lifetime_s < 2.0**least:
             return Serving(self.path, self.offers, 0.0)
-        steps = math.floor(math.log2(self.lifetime_s) * _STEPS_PER_OCTAVE)
+        octaves = min(math.log2(self.lifetime_s), most)
+        steps = math.floor(octaves * _STEPS_PER_OCTAVE)
         return Serving(self.path, self.offers, 2.0 ** (steps / _STEPS_PER_OCTAVE))
 
 
@@ -61,9 +66,9 @@ class Choice:
     _current: int = 0
     _left: int = 0
 
-    def fresh(self, now: float) -> bool:
-        """Say whether the draw still holds."""
-        return now - self.drawn_at < FRESH_S
+    def fresh(self, now: float, fresh_s: float = FRESH_S) -> bool:
+        """Say whether the draw still holds, for one that holds for so many seconds."""
+        return now - self.drawn_at < fresh_s
 
     def draw(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
         """Take a new order, as `servable` has told it."""

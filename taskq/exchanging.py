@@ -21,17 +21,24 @@ from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
 from taskq.database import Row
 from taskq.described import Described
 from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
+from taskq.reports import encoded
 from taskq.statements import array
 from taskq_agent import protocol
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Ack, Answer, Report, Request
+from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders, Request
 
 #: Campaigns that one exchange tries before it goes away empty-handed.
 TRIES: Final = 3
 #: Choices and claims kept. A choice that is forgotten costs a statement; a claim, should its answer
 #: get lost just then, another claim, until the next beat gives the first one's tasks back.
 _MOST_KEPT: Final = 50_000
+_MOST_CHOICES: Final = 5_000
+#: Choices drawn before what is gathered gets on; the others serve on for so long as they are.
+MOST_DRAWS: Final = 8
+_USABLE_S: Final = 5.0
 _NEVER: Final = float("-inf")
+#: Who claims under a lease id that its task has had before is told to claim under another.
+_SPENT: Final = Orders(claim_after_s=1.0)
 
 _encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
@@ -99,8 +106,10 @@ def asked(request: Request, serving: Serving, *, fenced: bool = False) -> Asked:
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-#: By session too: two may report on one attempt, with unlike rights.
-Verdicts: TypeAlias = dict[tuple[int, Fence], str]
+#: A report's place: whose it is, and where it stands among the session's. Not what it is about: two
+#: may report on one attempt, with unlike rights, and one session may do so twice.
+Place: TypeAlias = tuple[int, int]
+Verdicts: TypeAlias = dict[Place, str]
 Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
 
 
@@ -109,7 +118,7 @@ class _Call:
     """What one `exchange` statement is about: one campaign, reports on it, claims in it."""
 
     campaign: int
-    fences: list[tuple[int, Fence]] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     reports: list[str] = field(default_factory=list)
     claims: list[_Pending] = field(default_factory=list)
 
@@ -137,13 +146,23 @@ def _call(calls: dict[int, _Call], campaign: int) -> _Call:
 
 @dataclass(slots=True)
 class _Pending:
-    """An exchange on its way: what it has got so far."""
+    """An exchange on its way: what it has got so far.
+
+    lost: its session has ended. spent: its lease id was used up before. In both cases there is no
+    point in trying elsewhere, and nothing is learned of what waits.
+    """
 
     asked: Asked
     choice: Choice | None
     tasks: list[protocol.Task] = field(default_factory=list)
     aimed: bool = False
     lost: bool = False
+    spent: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be claimed for it."""
+        return bool(self.tasks) or self.lost or self.spent
 
 
 class Exchanges:
@@ -171,9 +190,10 @@ class Exchanges:
         pending: list[_Pending] = []
         choices = yield from self._chosen(exchanges)
         for one_asked in exchanges:
-            for fence, report in zip(one_asked.fences, one_asked.reports, strict=True):
+            told = zip(one_asked.fences, one_asked.reports, strict=True)
+            for place, (fence, report) in enumerate(told):
                 call = _call(reports, fence.campaign)
-                call.fences.append((one_asked.session, fence))
+                call.places.append((one_asked.session, place))
                 call.reports.append(report)
             choice = choices[one_asked.serving] if one_asked.want else None
             pending.append(_Pending(one_asked, choice))
@@ -183,13 +203,12 @@ class Exchanges:
             calls = self._aimed(claiming)
             for call in calls:
                 reported = reports.pop(call.campaign, call)
-                call.fences, call.reports = reported.fences, reported.reports
+                call.places, call.reports = reported.places, reported.reports
                 yield from self._run(call, verdicts)
-            claiming = [one for one in claiming if not (one.tasks or one.lost)]
+            claiming = [one for one in claiming if not one.is_over]
             if not calls or not claiming:
                 break
-        for rest in reports.values():
-            yield from self._run(rest, verdicts)
+        yield from _settle(list(reports.values()), verdicts)
 
         answers: list[Answer | SessionLost] = []
         for one in pending:
@@ -208,21 +227,24 @@ class Exchanges:
     ) -> Generator[Query, list[Row], dict[Serving, Choice]]:
         """Return the choice of each serving that something is claimed in."""
         choices: dict[Serving, Choice] = {}
+        began, drawn = self._clock(), 0
         for one in exchanges:
             if one.want and one.serving not in choices:
-                choices[one.serving] = yield from self._choice(one.serving)
+                fresh_s = FRESH_S if drawn < MOST_DRAWS else _USABLE_S
+                choice = choices[one.serving] = yield from self._choice(one.serving, fresh_s)
+                drawn += choice.drawn_at >= began
         return choices
 
-    def _choice(self, serving: Serving) -> Generator[Query, list[Row], Choice]:
-        """Return the campaigns to claim in, as they were within the last second."""
+    def _choice(self, serving: Serving, fresh_s: float) -> Generator[Query, list[Row], Choice]:
+        """Return the campaigns to claim in, as they were within so many seconds."""
         serving = serving.rounded()
         choice = self._choices.get(serving)
         if choice is None:
-            if len(self._choices) >= _MOST_KEPT:
+            if len(self._choices) >= _MOST_CHOICES:
                 self._choices.clear()
             choice = self._choices[serving] = Choice()
         now = self._clock()
-        if not choice.fresh(now):
+        if not choice.fresh(now, fresh_s):
             rows = yield Query(
                 "servable",
                 {
@@ -262,12 +284,11 @@ class Exchanges:
 
     def _run(self, call: _Call, verdicts: Verdicts) -> Generator[Query, list[Row], None]:
         (row,) = yield call.query()
-        for fence, verdict in zip(call.fences, row["acks"] or (), strict=True):
-            # Of two reports on one attempt the first counts.
-            verdicts.setdefault(fence, verdict)
-        by_lease = {one.asked.lease: one for one in call.claims}
-        for lease, task, attempt, key, payload in row["tasks"] or ():
-            by_lease[lease].tasks.append(
+        _tell(verdicts, call.places, row["acks"])
+        # Two sessions may claim under one lease id, which agents draw; a session claims once.
+        by_session = {one.asked.session: one for one in call.claims}
+        for lease, task, attempt, key, payload, session in row["tasks"] or ():
+            by_session[session].tasks.append(
                 protocol.Task(
                     campaign=call.campaign,
                     revision=row["revision"],
@@ -278,10 +299,11 @@ class Exchanges:
                     payload=payload,
                 )
             )
-        refused = set(row["refused"] or ())
+        refused, spent = set(row["refused"] or ()), set(row["spent"] or ())
         for one in call.claims:
             one.lost = one.asked.session in refused
-            if one.choice is not None and not one.tasks and not one.lost:
+            one.spent = one.asked.session in spent
+            if one.choice is not None and not one.is_over:
                 one.choice.strike(call.campaign)
 
     def _answer(
@@ -289,13 +311,18 @@ class Exchanges:
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.Campaign, ...] = ()
         unfinished = None
+        orders = NO_ORDERS
         if one.tasks:
             campaigns = yield from self._described(one.tasks[0])
+        elif one.spent:
+            orders = _SPENT
         elif one.choice is not None:
             unfinished = yield from self._unfinished(one.asked.serving.path, began)
         session = one.asked.session
-        acks = [Ack(*fence, verdicts[session, fence]) for fence in one.asked.fences]
-        return Answer(tuple(acks), tuple(one.tasks), campaigns, unfinished)
+        acks = [
+            Ack(*fence, verdicts[session, place]) for place, fence in enumerate(one.asked.fences)
+        ]
+        return Answer(tuple(acks), tuple(one.tasks), campaigns, unfinished, orders)
 
     def _unfinished(self, path: str, began: float) -> Generator[Query, list[Row], int]:
         """Return how many tasks are left. A zero is never older than the question.
@@ -325,6 +352,25 @@ class Exchanges:
         return (known,)
 
 
+def _settle(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list[Row], None]:
+    """Report in campaigns in which nothing is claimed: one statement, however many there are."""
+    if not calls:
+        return
+    if len(calls) == 1:
+        query = calls[0].query()
+    else:
+        reports = ",".join(report for call in calls for report in call.reports)
+        campaigns = array(call.campaign for call in calls for _ in call.reports)
+        query = Query("settle_many", {"campaigns": campaigns, "reports": f"[{reports}]"})
+    (row,) = yield query
+    _tell(verdicts, [place for call in calls for place in call.places], row["acks"])
+
+
+def _tell(verdicts: Verdicts, places: Sequence[Place], acks: Sequence[str] | None) -> None:
+    for place, verdict in zip(places, acks or (), strict=True):
+        verdicts.setdefault(place, verdict)  # one that was given before stands
+
+
 @contextmanager
 def told_as_transport() -> Iterator[None]:
     """Turn the errors of the queue into those of a transport."""
@@ -349,25 +395,3 @@ def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | Sessio
     except StopIteration as end:
         answers: list[Answer | SessionLost] = end.value
         return answers
-
-
-def encoded(report: Report, session: int, *, fenced: bool) -> dict[str, Any]:
-    """Return a report as the server-side functions take it, without what goes without saying.
-
-    session: who reports; fenced: whether it is measured by that session's rights.
-    """
-    body = {
-        "task": report.task,
-        "lease": report.lease,
-        "outcome": report.outcome,
-        "result": report.result,
-        "error_class": report.error_class,
-        "error": report.error,
-        "exit_code": report.exit_code,
-        "tail": report.tail,
-        "phases": report.phases or None,
-        "retry": report.retry if report.outcome == protocol.FAILED else None,
-        "started": report.started if report.outcome == protocol.RELEASED else None,
-        "session" if fenced else "by": session,
-    }
-    return {name: value for name, value in body.items() if value is not None}

@@ -4,7 +4,8 @@ A statement of the queue costs far more to set up than one task more or less cos
 commit waits for the disk once, for however many tasks. So exchanges that arrive while a statement
 is under way are gathered, and go together when it has been answered; one that finds none under way
 goes at once. Where there are many, several statements are under way, on connections of their own;
-and nobody waits for longer than 10 ms while a connection is free.
+and nobody waits for longer than 10 ms while a connection is free. What is dear by itself goes apart
+from all others, see `batching`, and takes a part of one connection's time while others ask.
 
 The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
 memory database systems, 1984).
@@ -14,19 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from taskq.batching import Batcher
 from taskq.choice import MOST_GATHERED, Serving
 from taskq.closing import Closing
 from taskq.database import AsyncLine, Database
 from taskq.described import Described
 from taskq.exchanging import Asked, Exchanges, Verdicts, asked, told_as_transport
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import MAX_CLAIM, Answer, Request
+from taskq_agent.protocol import Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,9 @@ LINES: Final = 4
 WORTH_A_LINE: Final = 32
 #: ... or when the statements on their way take longer than this: one of them may hang.
 PATIENCE_S: Final = 0.01
+#: After a large exchange the next one waits for so many times what that has taken, unless nobody
+#: else asks for anything.
+REST: Final = 3.0
 
 
 @dataclass(slots=True)
@@ -82,8 +86,11 @@ class Gatherer(Closing):
         self._lines = lines
         self._most = most
         self._exchanges = Exchanges()
-        self._waiting: deque[Submitted] = deque()
-        self._speaking: set[int] = set()
+        self._batches: Batcher[Submitted] = Batcher()
+        self._speaking = 0
+        # A large exchange is under way; the next one goes then at the earliest.
+        self._is_apart = False
+        self._apart_at = 0.0
         self._rounds: set[asyncio.Task[None]] = set()
         self._late: asyncio.TimerHandle | None = None
         #: The highest of the servers that have answered; see `Line`.
@@ -91,7 +98,7 @@ class Gatherer(Closing):
 
     async def close(self) -> None:
         """Finish what was asked and close the connections."""
-        while self._rounds or self._waiting:
+        while self._rounds or self._batches:
             self._go(True)
             if self._rounds:
                 await asyncio.wait(self._rounds)  # which does not cancel them if it is cancelled
@@ -125,12 +132,17 @@ class Gatherer(Closing):
     @property
     def waiting(self) -> int:
         """How many exchanges wait for a statement."""
-        return len(self._waiting)
+        return len(self._batches)
+
+    @property
+    def waiting_apart(self) -> int:
+        """How many of them are large."""
+        return self._batches.large
 
     @property
     def under_way(self) -> int:
         """How many exchanges wait for a statement or are in one."""
-        return len(self._waiting) + len(self._speaking)
+        return len(self._batches) + self._speaking
 
     def submit(self, exchange: Asked, tell: Callable[[Answer | Exception], None]) -> Submitted:
         """Report and claim; `tell` gets what `exchange` returns or raises.
@@ -144,73 +156,72 @@ class Gatherer(Closing):
 
     def put(self, submitted: Submitted) -> None:
         """Report and claim; see `submit`."""
-        self._waiting.append(submitted)
-        if len(self._waiting) == 1:
+        loop = asyncio.get_running_loop()
+        if self._batches.put(submitted, loop.time()):
             # After all that is ready to run now: exchanges that arrive together go together.
-            asyncio.get_running_loop().call_soon(self._go, False)
+            loop.call_soon(self._go, False)
 
     def _go(self, late: bool) -> None:
         """Put what waits on free connections, as many of them as are worth it."""
         if late:
             self._late = None
         loop = asyncio.get_running_loop()
-        busy = self._lines - len(self._free)
-        while self._waiting and self._free:
-            total = len(self._waiting) + len(self._speaking)
-            worth = min(self._lines, max(1, total // WORTH_A_LINE))
+        self._go_apart(loop.time())
+        lines = self._lines - self._is_apart
+        busy = lines - len(self._free)
+        while self._batches.common and self._free:
+            total = self.under_way
+            worth = min(lines, max(1, total // WORTH_A_LINE))
             if busy >= worth and not late:
                 break
-            gathered = self._gathered(min(self._most, -(-total // worth)))
-            if not gathered:
+            taken = self._batches.take(min(self._most, -(-total // max(1, worth))), loop.time())
+            if not taken:
                 break
-            round_ = loop.create_task(self._round(self._free.pop(), gathered))
-            self._rounds.add(round_)
-            round_.add_done_callback(self._rounds.discard)
+            self._begin(taken)
             busy += 1
             late = False
-        if self._waiting and self._free and self._late is None:
+        waits = self._batches.common or self._batches.large
+        if waits and self._free and self._late is None:
             self._late = loop.call_later(PATIENCE_S, self._go, True)
 
-    def _gathered(self, most: int) -> list[Submitted]:
-        """Take what goes into one statement: not too many tasks, and each session once.
+    def _go_apart(self, now: float) -> None:
+        """Put the next large exchange on a connection, if it is its turn."""
+        others = self._batches.common or self._speaking
+        if self._is_apart or not self._free or (others and now < self._apart_at):
+            return
+        one = self._batches.take_large(now)
+        if one is not None:
+            self._is_apart = True
+            self._begin([one], apart=True)
 
-        Nor a session that is on its way already: of two copies of a claim under way at the same
-        time, neither would find what the other takes.
-        """
-        gathered: list[Submitted] = []
-        later: list[Submitted] = []
-        want = 0
-        while self._waiting and len(gathered) < most:
-            first = self._waiting.popleft()
-            session = first.asked.session
-            if first.tell is None:  # given up meanwhile; what it claims would be nobody's
-                continue
-            if session in self._speaking:
-                later.append(first)
-                continue
-            want += first.asked.want
-            if gathered and want > MAX_CLAIM:
-                later.append(first)
-                break
-            self._speaking.add(session)
-            gathered.append(first)
-        self._waiting.extendleft(reversed(later))
-        return gathered
+    def _begin(self, taken: list[Submitted], *, apart: bool = False) -> None:
+        self._speaking += len(taken)
+        steps = self._round(self._free.pop(), taken, apart=apart)
+        round_ = asyncio.get_running_loop().create_task(steps)
+        self._rounds.add(round_)
+        round_.add_done_callback(self._rounds.discard)
 
-    async def _round(self, line: AsyncLine, gathered: list[Submitted]) -> None:
+    async def _round(self, line: AsyncLine, taken: list[Submitted], *, apart: bool) -> None:
         """Exchange for some on a connection, and go on with what waits."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
-            await self._answer(line, gathered, {}, set())
+            await self._answer(line, taken, {}, set())
         except BaseException as error:
             # Whatever it is, nobody waits for an answer that will not come.
-            _fail(gathered, TransportFailed(f"the exchange was broken off: {error!r}"))
+            _fail(taken, TransportFailed(f"the exchange was broken off: {error!r}"))
             raise
         finally:
-            self._speaking.difference_update(one.asked.session for one in gathered)
+            now = loop.time()
+            if apart:
+                self._is_apart = False
+                self._apart_at = now + REST * (now - began)
+            self._speaking -= len(taken)
+            self._batches.done(taken, now)
             self._free.append(line)
-            if self._waiting:
+            if self._batches:
                 # After those who have just been answered have said what they want next.
-                asyncio.get_running_loop().call_soon(self._go, False)
+                loop.call_soon(self._go, False)
 
     async def _answer(
         self,
@@ -228,6 +239,9 @@ class Gatherer(Closing):
             return
         except Exception as error:
             if len(gathered) == 1:
+                # A statement of many that fails is dear: the next one shall be this one's alone.
+                now = asyncio.get_running_loop().time()
+                self._batches.set_apart(gathered[0].asked.session, now)
                 known = isinstance(error, (Refused, SessionLost))
                 _fail(gathered, error if known else Refused(f"a defect of the queue: {error!r}"))
                 if not known:

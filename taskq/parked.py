@@ -87,11 +87,21 @@ class Parked:
             del self._queues[place.serving]
 
     def servings(self, most: int) -> list[Serving]:
-        """Return those to ask for next, of which somebody waits; the ones asked last come last."""
+        """Return those to ask for next, of which somebody waits; the ones asked last come last.
+
+        Where there are more than that, half of them are those in which most wait: whoever waits in
+        many keeps nobody else from being asked for.
+        """
         servings = list(itertools.islice(self._queues, most))
+        if len(self._queues) > most:
+            crowded = heapq.nlargest(most // 2, self._queues, key=self._crowd)
+            servings = list(dict.fromkeys([*crowded, *servings]))[:most]
         for serving in servings:
             self._queues.move_to_end(serving)
         return servings
+
+    def _crowd(self, serving: Serving) -> int:
+        return len(self._queues[serving].waiting)
 
     def take(
         self, servings: Sequence[Serving], pots: Iterable[Pot], unfinished: Sequence[int]

@@ -94,7 +94,7 @@ class AgentDouble:
         """Return the tasks of an answer in the order of their ids."""
         tasks = [
             Claimed(self.campaign, task, held_under, attempt, key, payload)
-            for held_under, task, attempt, key, payload in answer["tasks"] or ()
+            for held_under, task, attempt, key, payload, _ in answer["tasks"] or ()
         ]
         return sorted(tasks, key=lambda one: one.task)
 

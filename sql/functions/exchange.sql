@@ -5,6 +5,8 @@
 -- All of it happens, or nothing. It may be repeated with the same arguments and then changes
 -- nothing more. Error TQ400: arrays of unlike length, or with a null in them.
 --
+-- Locks, beside those of settle() and take(): an advisory lock for each claim, until the commit.
+--
 -- The settings leave one plan for each statement, whatever the statistics say of a table whose
 -- rows change status all the time, and plan it once for each connection.
 --
@@ -19,7 +21,8 @@ create or replace function taskq.exchange(
     out acks text[],
     out tasks json,
     out refused bigint[],
-    out revision integer
+    out revision integer,
+    out spent bigint[]
 )
 language plpgsql
 security definer
@@ -77,11 +80,18 @@ begin
         end if;
         -- A claim that is asked again while its first asking is under way elsewhere waits for that to
         -- end, and then is answered alike. Several are locked in one order, against waits in a circle.
+        -- A claim is known by its session too: who draws the lease id of another's, be it on purpose,
+        -- makes nobody wait.
         if cardinality(p_leases) > 1
-           or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], 0))
+           or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], p_sessions[1]))
         then
-            perform pg_advisory_xact_lock(uuid_hash_extended(l.lease_id, 0))
-               from (select c.lease_id from unnest(p_leases) as c (lease_id) order by 1) l;
+            perform pg_advisory_xact_lock(l.claim)
+               from (
+                   select uuid_hash_extended(c.lease_id, c.session_id) as claim
+                     from unnest(p_sessions, p_leases) as c (session_id, lease_id)
+                    order by 1
+                   offset 0
+               ) l;
         end if;
         if p_wants = '{1}' then
             v_taken := taskq.take_one(p_campaign, p_sessions[1], p_leases[1]);
@@ -94,6 +104,7 @@ begin
             tasks := v_taken.tasks;
             revision := v_taken.revision;
             refused := v_taken.refused;
+            spent := v_taken.spent;
             v_claimed := v_taken.taken;
         end if;
     end if;

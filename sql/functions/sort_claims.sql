@@ -49,7 +49,8 @@ begin
            array_agg(c.lease_id order by c.ord) filter (where c.live and c.fit and not c.answered),
            array_agg(c.want order by c.ord) filter (where c.live and c.fit and not c.answered),
            (select json_agg(
-                       json_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload))
+                       json_build_array(
+                           t.lease_id, t.task_id, t.attempt, s.key, s.payload, a.session_id))
               from claim a
               cross join lateral (
                   select t.lease_id, t.task_id, t.attempt

@@ -4,12 +4,15 @@
 -- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
 --     many tasks (0 to 1000). Each session once.
 -- freed: how many tasks this transaction has ended without having recorded it.
--- tasks: JSON array of [lease, task, attempt, key, payload], or null where there is none. Each
---     claim gets the highest priority and first seeded of what the claims before it left. A claim
---     that was answered before (its lease is known) gets the same tasks again.
+-- tasks: JSON array of [lease, task, attempt, key, payload, session], or null where there is none.
+--     Each claim gets the highest priority and first seeded of what the claims before it left. A
+--     claim that was answered before (its lease is known) gets the same tasks again. Two sessions
+--     may claim under one lease id: the session tells whose a task is.
 -- taken: how many tasks moved from waiting to working.
 -- refused: the sessions that have ended, or null; they get nothing.
 -- revision: the campaign's.
+-- spent: the sessions that were to get a task which had had their lease before, see below; or null.
+--     That they got none does not mean that nothing waits.
 -- Error TQ400: a claim wants too much.
 --
 -- Nothing taken means that nothing was waiting but what others held locked at this moment, that as
@@ -39,7 +42,8 @@ create or replace function taskq.take(
     out tasks json,
     out taken integer,
     out refused bigint[],
-    out revision integer
+    out revision integer,
+    out spent bigint[]
 )
 language plpgsql
 as $$
@@ -144,9 +148,11 @@ begin
                            when v_alone then p_leases[1]
                            else v_leases[array_position(v_tasks, t.task_id)]
                        end) = 0)
-     returning t.task_id, t.lease_id, t.attempt
+     returning t.task_id, t.lease_id, t.attempt, t.session_id
     )
-    select json_agg(json_build_array(m.lease_id, m.task_id, m.attempt, s.key, s.payload)),
+    select json_agg(
+               json_build_array(
+                   m.lease_id, m.task_id, m.attempt, s.key, s.payload, m.session_id)),
            count(*)
       into tasks, taken
       from moved m
@@ -158,6 +164,14 @@ begin
           offset 0
       ) s;
 
+    if taken < cardinality(v_tasks) then
+        select array_agg(distinct case when v_alone then p_sessions[1] else v_sessions[p.ord] end)
+          into spent
+          from unnest(v_tasks) with ordinality as p (task_id, ord)
+         where p.task_id not in (
+                   select (m.task ->> 1)::bigint
+                     from json_array_elements(tasks) as m (task));
+    end if;
     if v_again is not null then
         select json_agg(a.task)
           into tasks

@@ -74,7 +74,8 @@ begin
                    and a.task_id = t.task_id
                    and a.lease_id = p_lease) = 0)
  returning json_build_array(
-               json_build_array(t.lease_id, t.task_id, t.attempt, s.key, s.payload)),
+               json_build_array(
+                   t.lease_id, t.task_id, t.attempt, s.key, s.payload, t.session_id)),
            c.revision, -t.priority, t.task_id
       into tasks, revision, v_rank, v_task;
     if found then

@@ -77,9 +77,10 @@ class Outlook:
         serving = serving.rounded()
         known = self._known.get(serving)
         if known is None:
-            if len(self._known) < _MOST_KEPT:
-                self._known[serving] = _Known(now)
-                self._due.set()
+            if len(self._known) >= _MOST_KEPT:  # whoever else is served is used all the time
+                del self._known[min(self._known, key=lambda one: self._known[one].used_at)]
+            self._known[serving] = _Known(now)
+            self._due.set()
             return None
         known.used_at = now
         if now - known.choice.drawn_at > _OLD_S and not self._failing:

@@ -58,7 +58,9 @@ class HandedOut:
         now = time.monotonic()
         for task in tasks:
             if len(self._unnamed) < _MOST_UNNAMED:
-                self._unnamed[Fence(task.campaign, task.task, task.lease)] = (session, now)
+                # Of two sessions that were handed one task it is the first's.
+                fence = Fence(task.campaign, task.task, task.lease)
+                self._unnamed.setdefault(fence, (session, now))
 
     def reported(self, fences: Iterable[Fence]) -> None:
         """Take in what has ended."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from taskq.batching import is_large
 from taskq.beating import GATHER_S, Beats
 from taskq.database import Database
 from taskq.errors import Forbidden, TaskqError, Unauthorized
@@ -39,8 +40,12 @@ MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
 #: Connections for exchanges; a fourth one made a gateway slower on two cores.
 LINES: Final = 3
-#: ... and for all else, such as opening sessions.
-OTHER_LINES: Final = 4
+#: ... for opening sessions, so that however many come keep nobody who is known from being served;
+ENROLMENT_LINES: Final = 2
+#: ... and for all else.
+OTHER_LINES: Final = 3
+#: Large exchanges that may wait, each with up to 8 MiB.
+MOST_LARGE: Final = 64
 MOST_UPLOADS: Final = 4
 #: For how long metrics wait for the database.
 TROUBLES_S: Final = 2.0
@@ -77,6 +82,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics.Metrics()
         self.lines = Lines(database, OTHER_LINES)
+        self._enrolments = Lines(database, ENROLMENT_LINES)
         self.identities = Identities(self.lines, self.timeline)
         self.draining = False
         #: Large bodies that are in memory at the same time.
@@ -108,6 +114,7 @@ class Service:
         await self._gatherer.close()
         await self._beats.close()
         await self._waker.close()
+        await self._enrolments.close()
         await self.lines.close()
 
     def drain(self) -> None:
@@ -117,7 +124,12 @@ class Service:
 
     def timeline(self) -> int:
         """Return the highest timeline of the servers that have answered; see `Line`."""
-        return max(self._gatherer.timeline, self._beats.timeline, self.lines.timeline)
+        return max(
+            self._gatherer.timeline,
+            self._beats.timeline,
+            self._enrolments.timeline,
+            self.lines.timeline,
+        )
 
     def retry_after_s(self) -> float:
         """Return for how long a client should stay away."""
@@ -128,7 +140,7 @@ class Service:
         if self.draining:
             raise Draining
         session = session_token(token, hello.key)
-        (row,) = await self.lines.rows(
+        (row,) = await self._enrolments.rows(
             "enrol",
             token_hash=hashed(token),
             session_hash=hashed(session),
@@ -194,6 +206,8 @@ class Service:
             [Fence(report.campaign, report.task, report.lease) for report in reports],
             [messages.report_text(report, agent.session) for report in reports],
         )
+        if self._gatherer.waiting_apart >= MOST_LARGE and is_large(asked):
+            raise Busy
         self.metrics.exchanges += 1
         self.metrics.reports += len(reports)
         if message.ahead and self._front is not None:
@@ -239,6 +253,8 @@ class Service:
             and message.wait_s > 0
             and message.want > 0
             and not (message.until_empty and answer.unfinished == 0)
+            # Or who claims under a spent lease id would make others believe that nothing waits.
+            and answer.orders.claim_after_s is None
             and not self.draining
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -23,13 +22,11 @@ from taskq_agent.protocol import (
     DUPLICATE,
     UNKNOWN,
     Answer,
-    Hello,
-    LeaseIds,
     Report,
     Request,
-    Task,
 )
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+from tests.members import Members, done
 
 Scene = Callable[[Gatherer], Coroutine[Any, Any, None]]
 Run = Callable[[Scene], None]
@@ -46,23 +43,6 @@ def campaign(queue: Client) -> Campaign:
     return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
 
 
-class Members:
-    """Agents that share a gatherer."""
-
-    def __init__(self, database: Database, count: int) -> None:
-        transport = DirectTransport(database)
-        self.sessions = [
-            transport.open(Hello(str(uuid.uuid4()), "/c", "a", "h", 1, "s", 1, "0")).session
-            for _ in range(count)
-        ]
-        self.lease_ids = LeaseIds()
-        transport.close(0)
-
-    def claim(self, number: int, want: int = 1) -> Request:
-        """Return the request of a claim."""
-        return Request(self.sessions[number], want=want, lease=self.lease_ids())
-
-
 @pytest.fixture
 def gathered(
     database: Database,
@@ -77,11 +57,6 @@ def gathered(
         asyncio.run(asyncio.wait_for(play(), 60))
 
     return run
-
-
-def done(task: Task) -> Report:
-    """Return the report that a task succeeded."""
-    return Report(task.campaign, task.task, task.lease, DONE, result={"n": task.payload["n"]})
 
 
 def test_each_task_of_many_agents_is_done_once(

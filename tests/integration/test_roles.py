@@ -90,6 +90,7 @@ MAY = {
     "seed_known": OWNER,
     "servable": SERVING,
     "server": ALL,
+    "settle_many": SERVING,
     "set_status": "gateway operator",
     "submit": "submitter gateway",
     "task_ids": READING,

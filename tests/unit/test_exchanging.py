@@ -47,10 +47,13 @@ class Queue:
         campaign = query.values["campaign"]
         leases = query.values["leases"].strip("{}").split(",")
         tasks = []
-        for lease in leases[: self.waiting.get(campaign, 0)]:
+        sessions = query.values["sessions"].strip("{}").split(",")
+        claims = zip(sessions, leases, strict=True)
+        for session, lease in list(claims)[: self.waiting.get(campaign, 0)]:
             self.waiting[campaign] -= 1
-            tasks.append([lease, len(self.asked), 1, "k", {}])
-        return [{"acks": None, "tasks": tasks, "refused": None, "revision": 1}]
+            tasks.append([lease, len(self.asked), 1, "k", {}, int(session)])
+        row = {"acks": None, "tasks": tasks, "refused": None, "revision": 1, "spent": None}
+        return [row]
 
     def named(self, name: str) -> list[Query]:
         """Return the statements of a name."""

@@ -11,6 +11,7 @@ wal        bytes of log and disk
 touched    rows and pages, whatever the machine
 crowds     gateway-...: agents of gateways, as fast as they can
 multitudes gateway-...: thousands of agents, connected, arriving, waiting
+hostile    gateway-hostile: agents beside a client that would cost them something
 distance   gateway-...: a wide-area network between agents, gateway and database
 inputs     what the cache of a node saves
 doors      gateway-...: the ways that the study of AMGA compares
@@ -35,6 +36,7 @@ from taskq.bench.cases import (
     front_claims,
     front_latency,
     front_outages,
+    hostile,
     inputs,
     multitudes,
     reading,
@@ -73,6 +75,7 @@ CASES: Final[Mapping[str, Case]] = {
     "gateway-tls": crowds.encrypted,
     "gateway-batches": crowds.batches,
     "gateway-several": crowds.several,
+    "gateway-hostile": hostile.beside,
     "gateway-connected": multitudes.connected,
     "gateway-arriving": multitudes.arriving,
     "gateway-idle": multitudes.idle,

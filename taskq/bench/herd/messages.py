@@ -90,8 +90,13 @@ def enrolment(work: Work, host: str, number: int) -> bytes:
     hello = Hello(
         str(uuid.uuid4()), work.campaign, f"agent-{number}", "bench", number, "bench", 1, ""
     )
-    body = dumps(hello).encode()
-    return _head("sessions", host, work.enrol) + b"%d\r\n\r\n%b" % (len(body), body)
+    return post("sessions", host, work.enrol, hello)
+
+
+def post(path: str, host: str, token: str, message: object) -> bytes:
+    """Return the request that says something at a path."""
+    body = dumps(message).encode()
+    return _head(path, host, token) + b"%d\r\n\r\n%b" % (len(body), body)
 
 
 class Phrases:
@@ -119,8 +124,8 @@ class Phrases:
 def beat(credentials: Credentials, host: str, tasks: Sequence[Task], drawn: str) -> bytes:
     """Return the request of a heartbeat that names tasks in hand."""
     held = tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
-    body = dumps(Beat(credentials.session, held, (drawn,), drawn)).encode()
-    return _head("beat", host, credentials.token) + b"%d\r\n\r\n%b" % (len(body), body)
+    said = Beat(credentials.session, held, (drawn,), drawn)
+    return post("beat", host, credentials.token, said)
 
 
 def _head(path: str, host: str, token: str) -> bytes:

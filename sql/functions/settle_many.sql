@@ -1,0 +1,78 @@
+-- settle_many(campaigns, reports): takes in how attempts of several campaigns ended, in one transaction.
+--
+-- campaigns: one for each report, in their order. reports, acks: see settle().
+-- Error TQ400: not one campaign for each report.
+--
+-- Only campaigns in which there is something that is not `unknown` cost more than a look-up by key for
+-- each report, so that made-up ones and those of others cost next to nothing. They are taken in
+-- one after another, in the order of their ids, so that two calls never wait in a circle.
+--
+-- Locks: those of settle(). Index: task_pkey, attempt_pkey, session_pkey; the settings are those of
+-- exchange(), which says why.
+create or replace function taskq.settle_many(p_campaigns bigint[], p_reports jsonb)
+returns text[]
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_one record;
+    v_settled text[];
+    v_acks text[];
+begin
+    if (cardinality(p_campaigns) = jsonb_array_length(p_reports)
+        and array_position(p_campaigns, null) is null) is not true
+    then
+        raise exception 'each report needs its campaign' using errcode = 'TQ400';
+    end if;
+    v_acks := array_fill('unknown'::text, array[cardinality(p_campaigns)]);
+    for v_one in
+        select r.campaign_id, jsonb_agg(r.report order by r.ord) as reports,
+               array_agg(r.ord order by r.ord) as ords
+          from (
+              -- As settle() finds out who may report: single values, which are looked up by key.
+              select s.campaign_id, s.report, s.ord,
+                     coalesce((
+                         select taskq.may_report(
+                                    s.session_id,
+                                    coalesce(
+                                        (select a.session_id
+                                           from taskq.attempt a
+                                          where a.campaign_id = s.campaign_id
+                                            and a.task_id = s.task_id
+                                            and a.lease_id = s.lease_id
+                                          limit 1),
+                                        t.session_id),
+                                    s.campaign_id)
+                           from taskq.task t
+                          where t.campaign_id = s.campaign_id
+                            and t.task_id = s.task_id), false) as known
+                from (
+                    select p_campaigns[e.ord] as campaign_id, e.report, e.ord::integer as ord,
+                           (e.report ->> 'task')::bigint as task_id,
+                           (e.report ->> 'lease')::uuid as lease_id,
+                           (e.report ->> 'session')::bigint as session_id
+                      from jsonb_array_elements(p_reports) with ordinality as e (report, ord)
+                    offset 0
+                ) s
+              offset 0
+          ) r
+         group by r.campaign_id
+        having bool_or(r.known)
+         order by r.campaign_id
+    loop
+        select e.acks into v_settled
+          from taskq.exchange(v_one.campaign_id, v_one.reports, null, null, null) e;
+        for i in 1 .. cardinality(v_settled) loop
+            v_acks[v_one.ords[i]] := v_settled[i];
+        end loop;
+    end loop;
+    return v_acks;
+end
+$$;

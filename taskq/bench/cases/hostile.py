@@ -1,0 +1,92 @@
+"""Agents of a gateway beside a client that would make it dear for them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Final
+
+from taskq.bench.cases.claims import needs
+from taskq.bench.findings import Finding, Goal
+from taskq.bench.gateways import Gateways, running_gateways
+from taskq.bench.herd import sessions
+from taskq.bench.herd.herd import Herd, Seen
+from taskq.bench.herd.work import Credentials, Work
+from taskq.bench.hostile import ATTACKS, MANY, Hostile
+from taskq.bench.stage import CAMPAIGN, Bench, Stage
+from taskq.bench.turns import ratio
+
+WARM_S: Final = 0.3
+MS: Final = 1e3
+
+
+def beside(bench: Bench) -> Iterator[Finding]:
+    """Let agents work at an even rate, beside one hostile client after another, and without."""
+    scale = bench.scale
+    work = Work(scale.agents_beside, rate=scale.beside_a_second)
+    need, _ = needs(round(2 * scale.beside_a_second), scale.seconds + 2 * WARM_S)
+    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
+        healthy = sessions.opened(stage.database, CAMPAIGN, work.agents)
+        for what, attack in ATTACKS.items():
+            count = attack.sessions * attack.times
+            strangers = sessions.opened(stage.database, CAMPAIGN, count)
+            pairs: list[tuple[Seen, Seen]] = []
+            for _ in range(scale.rounds):
+                stage.top_up(need + 4 * MANY)
+                stage.settle()
+                alone = _seen(scale.seconds, gateways, work, healthy)
+                stage.top_up(need + 4 * MANY)
+                hostile = Hostile(gateways.addresses[0], attack, strangers)
+                pairs.append((alone, _seen(scale.seconds, gateways, work, healthy, hostile)))
+            yield from _findings(what, work, pairs)
+        yield _lost(stage)
+
+
+def _seen(
+    seconds: float,
+    gateways: Gateways,
+    work: Work,
+    healthy: tuple[Credentials, ...],
+    hostile: Hostile | None = None,
+) -> Seen:
+    """Return what the healthy agents have seen."""
+    with Herd(work, gateways.addresses, healthy) as herd:
+        herd.warm(WARM_S)
+        with hostile or nullcontext():
+            herd.warm(WARM_S)
+            seen = herd.watch(seconds)
+        herd.deliver()
+    return seen
+
+
+def _findings(what: str, work: Work, pairs: list[tuple[Seen, Seen]]) -> Iterator[Finding]:
+    rates = [(beside.rate, alone.rate) for alone, beside in pairs]
+    p99s = [(MS * beside.p99_s, MS * alone.p99_s) for alone, beside in pairs]
+    who = f"{work.agents} agents beside {what}"
+    for figures, name, unit, goal in (
+        (rates, who, "tasks/s", Goal(0.9)),
+        (p99s, f"{who}: 99 of 100 within", "ms", Goal(2.0, "most")),
+    ):
+        yield Finding(
+            name,
+            statistics.median(own for own, _ in figures),
+            unit,
+            "without it",
+            statistics.median(bound for _, bound in figures),
+            ratio([own / bound for own, bound in figures]),
+            goal,
+        )
+    empty = sum(beside.tally.empty for _, beside in pairs)
+    yield Finding(f"{who}: claims without a task", empty, "", goal=Goal(0, "most", timed=False))
+
+
+def _lost(stage: Stage) -> Finding:
+    """Say whether the tasks are as they must be, after all that."""
+    counts = stage.client.campaign(CAMPAIGN).status()
+    return Finding(
+        "tasks that failed or were given up beside them",
+        counts.failed + counts.cancelled,
+        "",
+        goal=Goal(0, "most", timed=False),
+    )

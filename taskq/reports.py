@@ -1,0 +1,29 @@
+"""Reports as the server-side functions take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskq_agent.protocol import FAILED, RELEASED, Report
+
+
+def encoded(report: Report, session: int, *, fenced: bool) -> dict[str, Any]:
+    """Return a report as the server-side functions take it, without what goes without saying.
+
+    session: who reports; fenced: whether it is measured by that session's rights.
+    """
+    body = {
+        "task": report.task,
+        "lease": report.lease,
+        "outcome": report.outcome,
+        "result": report.result,
+        "error_class": report.error_class,
+        "error": report.error,
+        "exit_code": report.exit_code,
+        "tail": report.tail,
+        "phases": report.phases or None,
+        "retry": report.retry if report.outcome == FAILED else None,
+        "started": report.started if report.outcome == RELEASED else None,
+        "session" if fenced else "by": session,
+    }
+    return {name: value for name, value in body.items() if value is not None}

@@ -1,0 +1,266 @@
+"""Gathered exchanges of which some are hostile: nobody who shares a statement pays for them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.choice import Serving
+from taskq.database import AsyncLine, Database, Row
+from taskq.gathering import Gatherer
+from taskq_agent.protocol import (
+    ACCEPTED,
+    DONE,
+    DUPLICATE,
+    FAILED,
+    RELEASED,
+    SUPERSEDED,
+    UNKNOWN,
+    Answer,
+    Report,
+    Request,
+    Task,
+)
+from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.members import Members, done
+
+Scene = Callable[[Gatherer], Coroutine[Any, Any, None]]
+NEVER_RUN = Handler("command", argv=("true",))
+SERVING = Serving("/c")
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that agents may choose, without tasks."""
+    return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the statements that are sent on connections of asyncio, by name."""
+    counted: Counter[str] = Counter()
+    rows = AsyncLine.rows
+
+    async def counting(line: AsyncLine, name: str, **values: object) -> list[Row]:
+        counted[name] += 1
+        return await rows(line, name, **values)
+
+    monkeypatch.setattr(AsyncLine, "rows", counting)
+    return counted
+
+
+def play(database: Database, scene: Scene) -> None:
+    """Run a scene with a gatherer in a loop of its own."""
+
+    async def played() -> None:
+        async with Gatherer(database) as gatherer:
+            await scene(gatherer)
+
+    asyncio.run(asyncio.wait_for(played(), 60))
+
+
+async def together(
+    gatherer: Gatherer, *requests: Request, serving: Serving = SERVING
+) -> list[Answer]:
+    """Return the answers to requests that arrive together."""
+    return await asyncio.gather(*(gatherer.exchange(one, serving) for one in requests))
+
+
+async def claimed(gatherer: Gatherer, members: Members, count: int) -> list[Task]:
+    """Let so many members claim a task each."""
+    answers = await together(gatherer, *(members.claim(number) for number in range(count)))
+    return [task for answer in answers for task in answer.tasks]
+
+
+def verdicts(answer: Answer) -> list[str]:
+    """Return the verdicts of an answer, in order."""
+    return [ack.verdict for ack in answer.acks]
+
+
+def said(task: Task, outcome: str, **details: Any) -> Report:
+    """Return a report on a task."""
+    return Report(task.campaign, task.task, task.lease, outcome, **details)
+
+
+def made_up(campaign: int, task: int = 1) -> Report:
+    """Return a report on an attempt that never was."""
+    return Report(campaign, task, str(uuid.uuid4()), DONE)
+
+
+def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
+    campaign: Campaign, database: Database, statements: Counter[str], backstage: Backstage
+) -> None:
+    """And the campaign stays open to all others of the same serving."""
+    campaign.seed({"n": n} for n in range(8))
+    members = Members(database, 4)
+
+    async def scene(gatherer: Gatherer) -> None:
+        lease = members.lease_ids()
+        hostile = [Request(members.sessions[number], want=1, lease=lease) for number in (0, 1)]
+        answers = await together(gatherer, *hostile, members.claim(2))
+        assert [len(answer.tasks) for answer in answers] == [1, 1, 1]
+        assert len({answer.tasks[0].task for answer in answers}) == 3
+        again = await together(gatherer, *hostile, members.claim(3))
+        assert [answer.tasks for answer in again[:2]] == [answer.tasks for answer in answers[:2]]
+        assert len(again[2].tasks) == 1
+        assert statements["servable"] == 1
+        own = await together(
+            gatherer,
+            *(
+                Request(members.sessions[number], reports=(done(answers[number].tasks[0]),))
+                for number in (0, 1)
+            ),
+        )
+        assert [verdicts(answer) for answer in own] == [[ACCEPTED], [ACCEPTED]]
+
+    play(database, scene)
+    owners = value(backstage, "select count(distinct session_id) from taskq.task where attempt > 0")
+    assert owners == 4
+
+
+async def handed_back(gatherer: Gatherer, members: Members, want: int) -> Request:
+    """Let the first member claim tasks and hand them back; return its claim."""
+    claim = members.claim(0, want)
+    tasks = (await gatherer.exchange(claim, SERVING)).tasks
+    assert len(tasks) == want
+    back = Request(members.sessions[0], reports=tuple(said(task, RELEASED) for task in tasks))
+    assert set(verdicts(await gatherer.exchange(back, SERVING))) == {ACCEPTED}
+    return claim
+
+
+def test_spent_lease_id_strikes_no_campaign_off(
+    campaign: Campaign, database: Database, statements: Counter[str]
+) -> None:
+    """Who claims under one that its task has had gets nothing; all others get their tasks."""
+    campaign.seed([{"n": 1}])
+    members = Members(database, 2)
+
+    async def scene(gatherer: Gatherer) -> None:
+        claim = await handed_back(gatherer, members, 1)
+        statements.clear()
+        spent = await gatherer.exchange(claim, SERVING)
+        assert spent.tasks == ()
+        assert spent.orders.claim_after_s, "it is told to wait with another"
+        assert statements.total() == statements["exchange"] == 1, "it was tried again"
+        assert len((await gatherer.exchange(members.claim(1), SERVING)).tasks) == 1
+        assert not statements["servable"]
+
+    play(database, scene)
+
+
+def test_spent_lease_id_keeps_no_task_from_those_beside_it(
+    campaign: Campaign, database: Database
+) -> None:
+    """In the same statement."""
+    campaign.seed({"n": n} for n in range(3))
+    members = Members(database, 3)
+
+    async def scene(gatherer: Gatherer) -> None:
+        claim = await handed_back(gatherer, members, 3)
+        answers = await together(
+            gatherer, replace(claim, want=1), members.claim(1), members.claim(2)
+        )
+        assert [len(answer.tasks) for answer in answers] == [0, 1, 1]
+
+    play(database, scene)
+
+
+def test_of_two_reports_on_one_attempt_one_is_accepted(
+    campaign: Campaign, database: Database, backstage: Backstage
+) -> None:
+    """The other gets the verdict of any second report: in one exchange, and in two."""
+    campaign.seed({"n": n} for n in range(4))
+    members = Members(database, 4)
+
+    async def scene(gatherer: Gatherer) -> None:
+        tasks = await claimed(gatherer, members, 4)
+        reports = [
+            report
+            for task, second in zip(tasks, (FAILED, DONE, RELEASED), strict=False)
+            for report in (said(task, DONE, result={"n": 1}), said(task, second))
+        ]
+        unlike = [
+            await gatherer.exchange(
+                Request(members.sessions[number], reports=tuple(reports[2 * number :][:2])), SERVING
+            )
+            for number in range(3)
+        ]
+        assert [verdicts(answer) for answer in unlike] == [
+            [ACCEPTED, SUPERSEDED],
+            [ACCEPTED, DUPLICATE],
+            [ACCEPTED, SUPERSEDED],
+        ]
+        answers = await together(
+            gatherer,
+            *(
+                Request(members.sessions[number], reports=(said(tasks[3], outcome),))
+                for number, outcome in ((3, FAILED), (0, DONE))
+            ),
+        )
+        assert sorted(map(verdicts, answers)) == [[ACCEPTED], [SUPERSEDED]]
+
+    play(database, scene)
+    assert value(backstage, "select count(*) from taskq.attempt") == 4
+    assert_counts_are_true(backstage)
+
+
+def test_reports_on_campaigns_that_are_none_cost_one_statement(
+    campaign: Campaign, database: Database, statements: Counter[str]
+) -> None:
+    """All are unknown, and who claims beside them waits for none of it."""
+    campaign.seed({"n": n} for n in range(8))
+    members = Members(database, 2)
+
+    async def scene(gatherer: Gatherer) -> None:
+        await gatherer.exchange(members.claim(1), SERVING)
+        statements.clear()
+        hostile = Request(
+            members.sessions[0], reports=tuple(made_up(10**12 + n) for n in range(1_000))
+        )
+        answers = await together(gatherer, hostile, members.claim(1))
+        assert set(verdicts(answers[0])) == {UNKNOWN}
+        assert len(answers[0].acks) == 1_000
+        assert len(answers[1].tasks) == 1
+        assert statements.total() <= 2, statements
+
+    play(database, scene)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_reports_on_many_campaigns_are_one_statement(
+    queue: Client,
+    database: Database,
+    statements: Counter[str],
+    backstage: Backstage,
+) -> None:
+    """Each gets the verdict that it gets alone: its own, another's, what is not there."""
+    paths = [f"/c/{n}" for n in range(6)]
+    for path in paths:
+        queue.create_campaign(CampaignSpec(path, handler=NEVER_RUN)).seed([{"n": 1}, {"n": 2}])
+    members = Members(database, 2)
+
+    async def scene(gatherer: Gatherer) -> None:
+        tasks = []
+        for path in paths:
+            answer = await gatherer.exchange(members.claim(0), Serving(path))
+            tasks += answer.tasks
+        statements.clear()
+        reports = [said(task, DONE, result={"n": 1}) for task in tasks[:5]]
+        reports += [said(tasks[5], FAILED, error_class="Boom"), made_up(tasks[0].campaign, 999_999)]
+        reports += [said(tasks[1], FAILED), made_up(10**12)]
+        answer = await gatherer.exchange(
+            Request(members.sessions[0], reports=tuple(reports)), SERVING
+        )
+        assert verdicts(answer) == [ACCEPTED] * 6 + [UNKNOWN, SUPERSEDED, UNKNOWN]
+        assert [ack.campaign for ack in answer.acks] == [one.campaign for one in reports]
+        assert statements.total() == 1, statements
+
+    play(database, scene)
+    assert_counts_are_true(backstage)

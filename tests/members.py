@@ -1,0 +1,31 @@
+"""Agents that share a gatherer, as those of a gateway do."""
+
+from __future__ import annotations
+
+import uuid
+
+from taskq.database import Database
+from taskq.direct import DirectTransport
+from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
+
+
+class Members:
+    """Agents that share a gatherer."""
+
+    def __init__(self, database: Database, count: int) -> None:
+        transport = DirectTransport(database)
+        self.sessions = [
+            transport.open(Hello(str(uuid.uuid4()), "/c", "a", "h", 1, "s", 1, "0")).session
+            for _ in range(count)
+        ]
+        self.lease_ids = LeaseIds()
+        transport.close(0)
+
+    def claim(self, number: int, want: int = 1) -> Request:
+        """Return the request of a claim."""
+        return Request(self.sessions[number], want=want, lease=self.lease_ids())
+
+
+def done(task: Task) -> Report:
+    """Return the report that a task succeeded."""
+    return Report(task.campaign, task.task, task.lease, DONE, result={"n": task.payload["n"]})

@@ -1,0 +1,158 @@
+"""Which exchanges share a statement: what one client sends makes it dear for nobody else."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from taskq.batching import (
+    APART_S,
+    LARGE_CAMPAIGNS,
+    LARGE_TASKS,
+    MOST_CHARS,
+    MOST_KINDS,
+    MOST_TASKS,
+    Batcher,
+)
+from taskq.choice import Serving
+from taskq.exchanging import Asked, Fence
+
+NOW = 100.0
+
+
+@dataclass
+class One:
+    """An exchange that waits."""
+
+    asked: Asked
+    tell: Any = print
+
+
+def one(
+    session: int,
+    path: str = "/c",
+    *,
+    want: int = 1,
+    reports: int = 0,
+    chars: int = 2,
+    **options: Any,
+) -> One:
+    """Return an exchange. campaigns: on how many of them it reports."""
+    campaigns = itertools.cycle(range(options.pop("campaigns", 1)))
+    fences = [Fence(next(campaigns), number, "lease") for number in range(reports)]
+    serving = Serving(path, **options)
+    return One(Asked(session, want, "lease", serving, fences, ["r" * chars] * reports))
+
+
+def batcher(*some: One) -> Batcher[One]:
+    """Return a batcher with these."""
+    made: Batcher[One] = Batcher()
+    for each in some:
+        made.put(each, NOW)
+    return made
+
+
+def sessions(taken: list[One]) -> list[int]:
+    """Return whose exchanges were taken."""
+    return [each.asked.session for each in taken]
+
+
+def test_a_session_stands_in_line_once() -> None:
+    """A thousand requests of one are no more than one beside those of others."""
+    batches = batcher(*(one(1) for _ in range(1_000)), one(2), one(3))
+    for _ in range(3):
+        taken = batches.take(256, NOW)
+        assert sorted(sessions(taken)) == [1, 2, 3]
+        assert batches.take(256, NOW) == []
+        batches.done(taken, NOW)
+        for other in (2, 3):
+            batches.put(one(other), NOW)
+    assert len(batches) == 997 + 2
+
+
+def test_the_most_numerous_go_with_every_statement() -> None:
+    """However many others there are, each of whom serves something else."""
+    strange = [one(1_000 + number, f"/strange/{number}") for number in range(200)]
+    batches = batcher(*strange, *(one(number) for number in range(100)))
+    seen: Counter[int] = Counter()
+    for turn in range(200 // (MOST_KINDS - 1) + 1):
+        taken = batches.take(256, NOW)
+        paths = Counter(each.asked.serving.path for each in taken)
+        assert len(paths) <= MOST_KINDS
+        if turn == 0:
+            assert paths["/c"] == 100
+        seen.update(sessions(taken))
+        batches.done(taken, NOW)
+        for each in taken:
+            if each.asked.session < 1_000:
+                batches.put(one(each.asked.session), NOW)
+    assert all(seen[each.asked.session] == 1 for each in strange), "one waits for ever"
+    assert min(seen[number] for number in range(100)) > 20
+
+
+def test_two_kinds_get_equal_shares() -> None:
+    """When there are more than go into a statement."""
+    batches = batcher(
+        *(one(number) for number in range(300)),
+        *(one(1_000 + number, "/d") for number in range(30)),
+    )
+    taken = batches.take(64, NOW)
+    assert Counter(each.asked.serving.path for each in taken) == {"/c": 34, "/d": 30}
+
+
+def test_lifetimes_are_no_kinds() -> None:
+    """Agents of one farm, each with some time left, share what they claim."""
+    batches = batcher(*(one(number, lifetime_s=float(number)) for number in range(100)))
+    assert len(batches.take(256, NOW)) == 100
+
+
+def test_a_statement_takes_so_many_tasks_reports_and_characters() -> None:
+    """But at least one exchange, and nothing is lost."""
+    wanting = batcher(*(one(number, want=LARGE_TASKS) for number in range(9)))
+    assert len(wanting.take(256, NOW)) == MOST_TASKS // LARGE_TASKS
+    telling = batcher(*(one(number, want=0, reports=LARGE_TASKS) for number in range(9)))
+    assert len(telling.take(256, NOW)) == MOST_TASKS // LARGE_TASKS
+    long = batcher(*(one(number, reports=1, chars=MOST_CHARS // 3) for number in range(9)))
+    taken = long.take(256, NOW)
+    assert len(taken) == 3
+    assert (len(long), long.common) == (6, 6)
+
+
+def test_what_is_large_goes_apart() -> None:
+    """Many tasks, many campaigns, many characters."""
+    large = [
+        one(1, want=LARGE_TASKS + 1),
+        one(2, want=0, reports=LARGE_TASKS + 1),
+        one(3, reports=LARGE_CAMPAIGNS + 1, campaigns=LARGE_CAMPAIGNS + 1),
+        one(4, reports=1, chars=MOST_CHARS),
+    ]
+    batches = batcher(*large, one(5))
+    assert sessions(batches.take(256, NOW)) == [5]
+    assert [batches.take_large(NOW) for _ in range(5)] == [*large, None]
+
+
+def test_who_has_made_a_statement_fail_goes_apart_for_a_while() -> None:
+    """Then with the others again."""
+    batches = batcher()
+    batches.set_apart(1, NOW)
+    batches.put(one(1), NOW)
+    assert batches.take(256, NOW) == []
+    taken = batches.take_large(NOW)
+    assert taken is not None
+    batches.done([taken], NOW)
+    later = NOW + APART_S
+    batches.put(one(1), later)
+    assert sessions(batches.take(256, later)) == [1]
+
+
+def test_what_nobody_waits_for_is_left_out() -> None:
+    """And keeps nobody behind it from standing in line."""
+    some = [one(1), one(1), one(1), one(2, want=LARGE_TASKS + 1), one(2)]
+    batches = batcher(*some)
+    for number in (0, 1, 3):
+        some[number].tell = None
+    assert batches.take_large(NOW) is None
+    assert sessions(batches.take(256, NOW)) == [2, 1]
+    assert (len(batches), batches.common, batches.large) == (0, 0, 0)
