@@ -227,35 +227,38 @@ class Exchanges:
     ) -> Generator[Query, list[Row], dict[Serving, Choice]]:
         """Return the choice of each serving that something is claimed in."""
         choices: dict[Serving, Choice] = {}
-        began, drawn = self._clock(), 0
+        drawn = 0
         for one in exchanges:
             if one.want and one.serving not in choices:
-                fresh_s = FRESH_S if drawn < MOST_DRAWS else _USABLE_S
-                choice = choices[one.serving] = yield from self._choice(one.serving, fresh_s)
-                drawn += choice.drawn_at >= began
+                choice = choices[one.serving] = self._kept(one.serving)
+                if not choice.fresh(self._clock(), FRESH_S if drawn < MOST_DRAWS else _USABLE_S):
+                    yield from self._draw(one.serving.rounded(), choice)
+                    drawn += 1
         return choices
 
-    def _choice(self, serving: Serving, fresh_s: float) -> Generator[Query, list[Row], Choice]:
-        """Return the campaigns to claim in, as they were within so many seconds."""
+    def _kept(self, serving: Serving) -> Choice:
+        """Return what is known of the campaigns to claim in, however old it is."""
         serving = serving.rounded()
         choice = self._choices.get(serving)
         if choice is None:
             if len(self._choices) >= _MOST_CHOICES:
                 self._choices.clear()
             choice = self._choices[serving] = Choice()
-        now = self._clock()
-        if not choice.fresh(now, fresh_s):
-            rows = yield Query(
-                "servable",
-                {
-                    "path": serving.path,
-                    "lifetime_s": serving.lifetime_s,
-                    "offers": list(serving.offers),
-                    "most": MOST_CAMPAIGNS,
-                },
-            )
-            choice.draw(rows, now)
         return choice
+
+    def _draw(self, serving: Serving, choice: Choice) -> Generator[Query, list[Row], None]:
+        """Take in which campaigns there are to claim in now."""
+        now = self._clock()
+        rows = yield Query(
+            "servable",
+            {
+                "path": serving.path,
+                "lifetime_s": serving.lifetime_s,
+                "offers": list(serving.offers),
+                "most": MOST_CAMPAIGNS,
+            },
+        )
+        choice.draw(rows, now)
 
     def _aimed(self, claiming: Sequence[_Pending]) -> list[_Call]:
         """Group claims by the campaign that each tries next."""
@@ -318,11 +321,9 @@ class Exchanges:
             orders = _SPENT
         elif one.choice is not None:
             unfinished = yield from self._unfinished(one.asked.serving.path, began)
-        session = one.asked.session
-        acks = [
-            Ack(*fence, verdicts[session, place]) for place, fence in enumerate(one.asked.fences)
-        ]
-        return Answer(tuple(acks), tuple(one.tasks), campaigns, unfinished, orders)
+        places = enumerate(one.asked.fences)
+        acks = tuple(Ack(*fence, verdicts[one.asked.session, place]) for place, fence in places)
+        return Answer(acks, tuple(one.tasks), campaigns, unfinished, orders)
 
     def _unfinished(self, path: str, began: float) -> Generator[Query, list[Row], int]:
         """Return how many tasks are left. A zero is never older than the question.

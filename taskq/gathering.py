@@ -38,7 +38,7 @@ WORTH_A_LINE: Final = 32
 PATIENCE_S: Final = 0.01
 #: After a large exchange the next one waits for so many times what that has taken, unless nobody
 #: else asks for anything.
-REST: Final = 3.0
+REST: Final = 5.0
 
 
 @dataclass(slots=True)

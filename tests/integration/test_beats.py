@@ -245,6 +245,19 @@ def test_no_statement_grows_beyond_its_bounds(
     assert statements(database, [beat_of(agent) for agent in agents], most=most) == sizes
 
 
+def test_beat_that_names_much_goes_after_all_others(
+    agents: list[AgentDouble], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself, so that what a client makes up costs the others nothing; all are answered."""
+    monkeypatch.setattr("taskq.beating.LARGE_NAMED", 20)
+    made_up = tuple(Held(10**12 + n, n, new_lease()) for n in range(21))
+    said = [Beat(agents[0].session, made_up), *map(beat_of, agents[1:])]
+    assert statements(database, said) == [3, 1]
+    answers = answered(database, said)
+    assert isinstance(answers[0], BeatAnswer)
+    assert len(answers[0].stop) == 21
+
+
 def test_database_that_does_not_answer_is_told_to_all(
     agents: list[AgentDouble], database: Database, dsn: str
 ) -> None:

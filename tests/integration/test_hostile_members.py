@@ -15,6 +15,7 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.choice import Serving
 from taskq.database import AsyncLine, Database, Row
 from taskq.gathering import Gatherer
+from taskq_agent.errors import Refused
 from taskq_agent.protocol import (
     ACCEPTED,
     DONE,
@@ -264,3 +265,50 @@ def test_reports_on_many_campaigns_are_one_statement(
 
     play(database, scene)
     assert_counts_are_true(backstage)
+
+
+def test_exchange_that_makes_statements_fail_does_so_for_others_once(
+    campaign: Campaign, database: Database, statements: Counter[str]
+) -> None:
+    """What fails is done again in halves; what the same session sends then goes apart."""
+    campaign.seed({"n": n} for n in range(100))
+    members = Members(database, 9)
+
+    async def scene(gatherer: Gatherer) -> None:
+        (task,) = (await gatherer.exchange(members.claim(0), SERVING)).tasks
+        wrong = Report(task.campaign, task.task, "no uuid", DONE)
+        sent = []
+        for _ in range(3):
+            statements.clear()
+            answers = await asyncio.gather(
+                gatherer.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),
+                *(gatherer.exchange(members.claim(number), SERVING) for number in range(1, 9)),
+                return_exceptions=True,
+            )
+            assert isinstance(answers[0], Refused)
+            assert all(isinstance(one, Answer) and len(one.tasks) == 1 for one in answers[1:])
+            sent.append(statements["exchange"])
+        assert sent[0] > 4
+        assert sent[1:] == [2, 2]
+
+    play(database, scene)
+
+
+def test_large_exchanges_take_turns_and_keep_nobody_waiting(
+    campaign: Campaign, database: Database, statements: Counter[str]
+) -> None:
+    """Each has a statement of its own; what comes with them shares one."""
+    campaign.seed({"n": n} for n in range(1_000))
+    members = Members(database, 8)
+
+    async def scene(gatherer: Gatherer) -> None:
+        await gatherer.exchange(members.claim(0), SERVING)
+        statements.clear()
+        large = [members.claim(number, 300) for number in range(3)]
+        answers = await together(
+            gatherer, *large, *(members.claim(number) for number in range(3, 8))
+        )
+        assert [len(answer.tasks) for answer in answers] == [300] * 3 + [1] * 5
+        assert statements["exchange"] == 4
+
+    play(database, scene)

@@ -95,6 +95,17 @@ class Load:
         assert hashes is not None
         self._say("identify", **hashes)
 
+    def settle_many(self) -> None:
+        """Report on one's own, on tasks that are none, and on campaigns that are none."""
+        own = [report_of(next(self._tasks), "done") for _ in range(2)]
+        none = [report | {"task": 10**9 + n} for n, report in enumerate(own)]
+        (answer,) = self._say(
+            "settle_many",
+            campaigns=[self._campaign, self._campaign, 10**9, 10**9 + 1, self._campaign],
+            reports=json.dumps([*own, *none, none[0]]),
+        )
+        assert answer["acks"] == ["accepted"] * 2 + ["unknown"] * 3
+
     def repeat_claim(self) -> None:
         """Ask again for a claim."""
         agent = self._hire()
@@ -248,6 +259,9 @@ VERBS = {
     "report again": Verb(Load.repeat_report, CLAIM | {"attempt by attempt_pkey"}),
     "report for another": Verb(
         Load.report_for_another, CLAIM | {"attempt by attempt_pkey"}, pages=200
+    ),
+    "report on several campaigns": Verb(
+        Load.settle_many, CLAIM | {"attempt by attempt_pkey"}, pages=250
     ),
     "identify": Verb(Load.identify, set(), pages=20),
     "claim again": Verb(Load.repeat_claim, CLAIM),

@@ -94,6 +94,21 @@ def test_claim_that_is_asked_again_before_it_commits_gets_the_same_tasks(
     assert value(backstage, WORKING) == want
 
 
+@pytest.mark.parametrize("want", [1, 3])
+def test_claim_under_the_lease_id_of_another_session_waits_for_nobody(
+    want: int, campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Agents draw lease ids: one that draws another's must not hold up who shares its statement."""
+    campaign.seed({"n": n} for n in range(10))
+    first, second = hire(), hire()
+    lease = first.draw_lease()
+    met = meet(dsn, claiming(first, want, lease), claiming(second, want, lease))
+    assert not met.waited
+    assert len(met.first) == len(met.second) == want
+    assert {task.task for task in met.first}.isdisjoint(task.task for task in met.second)
+    assert value(backstage, WORKING) == 2 * want
+
+
 def test_claim_that_is_asked_again_gets_others_if_the_first_was_undone(
     campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.choice import GROUP, Choice, Serving
-from taskq.exchanging import TRIES, Asked, Exchanges, Query, run
+from taskq.exchanging import MOST_DRAWS, TRIES, Asked, Exchanges, Query, run
 from taskq_agent.protocol import Answer
 
 SERVING = Serving("/c")
@@ -169,3 +169,32 @@ def test_spread_uses_no_more_campaigns_than_there_are() -> None:
     choice.strike(4)
     choice.strike(5)
     assert choice.spread(3) == []
+
+
+def test_few_choices_are_drawn_before_gathered_claims_get_on() -> None:
+    """The others serve on as they are; none is used for long."""
+    clock, queue = Clock(), Queue({7: 10_000})
+    exchanges = Exchanges(clock)
+    kinds = [Serving("/c", (f"tag{number}",)) for number in range(4 * MOST_DRAWS)]
+    some = [Asked(number, 1, f"l{number}", kind, (), ()) for number, kind in enumerate(kinds, 1)]
+    assert all(answer.tasks for answer in map(_answer, run(exchanges.steps(some), queue)))
+    drawn = len(queue.named("servable"))
+    assert drawn == len(kinds), "one that was never drawn is"
+    clock.now += 1.1
+    for batch in range(1, 5):
+        assert all(answer.tasks for answer in map(_answer, run(exchanges.steps(some), queue)))
+        assert len(queue.named("servable")) == drawn + batch * MOST_DRAWS
+    clock.now += 10
+    run(exchanges.steps(some), queue)
+    assert len(queue.named("servable")) == drawn + 2 * len(kinds)
+
+
+def test_lifetimes_that_a_client_makes_up_are_few_choices() -> None:
+    """However long or short they are."""
+    lifetimes = [2.0 ** (exponent / 7) for exponent in range(-7_000, 7_000)]
+    assert len({Serving("/c", (), lifetime_s).rounded() for lifetime_s in lifetimes}) < 130
+
+
+def _answer(answer: object) -> Answer:
+    assert isinstance(answer, Answer)
+    return answer

@@ -107,6 +107,17 @@ def test_leaving_leaves_nothing_behind(row: Row) -> None:
     assert ALL in row.parked
 
 
+def test_the_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
+    """However many others somebody waits in, who are asked for in turn."""
+    for number in range(40):
+        row.join(f"s{number}", Serving(f"/strange/{number}"))
+    for name in "abc":
+        row.join(name, ALL)
+    asked = [row.parked.servings(4) for _ in range(40)]
+    assert all(ALL in servings and len(servings) == 4 for servings in asked)
+    assert len({serving for servings in asked for serving in servings}) == 41
+
+
 def test_many_servings_take_turns(row: Row) -> None:
     """No statement asks for more than so many; none is left out for ever."""
     for name, serving in zip("abc", [LEFT, ALL, RIGHT], strict=True):
