@@ -20,29 +20,48 @@ LIBRARY: Final = (
     Mutant(
         "answer-before-commit",
         "taskq/gathering.py",
-        "        self._waiting.append(submitted)\n",
-        "        self._waiting.append(submitted)\n"
+        "        loop = asyncio.get_running_loop()\n        if self._batches.put(",
         "        if submitted.asked.fences and not submitted.asked.want:\n"
         "            from taskq_agent.protocol import Ack\n"
         "            acks = tuple(Ack(*one, 'accepted') for one in submitted.asked.fences)\n"
         "            submitted.tell, tell = lambda _: None, submitted.tell\n"
-        "            tell(Answer(acks))\n",
+        "            tell(Answer(acks))\n"
+        "        loop = asyncio.get_running_loop()\n"
+        "        if self._batches.put(",
         "Reports are acknowledged before they are in the database.",
         ("tests/gateway/test_database_gone.py", *_GATHERING),
     ),
     Mutant(
+        "tasks-are-their-leases",
+        "taskq/exchanging.py",
+        "by_session = {one.asked.session: one for one in call.claims}",
+        "by_lease = {one.asked.lease: one for one in call.claims}\n"
+        "        by_session = {"
+        "one.asked.session: by_lease[one.asked.lease] for one in call.claims}",
+        "Of two sessions that claim under one lease id one is told the tasks of both.",
+        ("tests/integration/test_hostile_members.py",),
+    ),
+    Mutant(
+        "spent-lease-strikes-off",
+        "taskq/exchanging.py",
+        "            if one.choice is not None and not one.is_over:\n",
+        "            if one.choice is not None and not one.tasks:\n",
+        "A claim under a lease id that its task has had makes the campaign look empty.",
+        ("tests/integration/test_hostile_members.py",),
+    ),
+    Mutant(
         "one-bad-exchange-fails-all",
         "taskq/gathering.py",
-        "            if len(gathered) == 1:\n                known =",
-        "            if gathered:\n                known =",
+        "            if len(gathered) == 1:\n                # A statement",
+        "            if gathered:\n                # A statement",
         "What one exchange does wrong is told to all that share its statement.",
         _GATHERING,
     ),
     Mutant(
         "exchange-that-nobody-awaits",
-        "taskq/gathering.py",
-        "if first.tell is None:",
-        "if False:",
+        "taskq/batching.py",
+        "while line and line[0].tell is None:",
+        "while False:",
         "A claim that was given up takes tasks for nobody.",
         _GATHERING,
     ),

@@ -149,10 +149,27 @@ STATEMENTS: Final = (
     Mutant(
         "claim-does-not-await-its-first-asking",
         "sql/functions/exchange.sql",
-        "           or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], 0))\n",
+        "           or not pg_try_advisory_xact_lock("
+        "uuid_hash_extended(p_leases[1], p_sessions[1]))\n",
         "",
         "A claim that is asked again while it is under way takes more tasks.",
         _CLAIMS,
+    ),
+    Mutant(
+        "claims-are-their-lease-ids",
+        "sql/functions/exchange.sql",
+        "select uuid_hash_extended(c.lease_id, c.session_id) as claim",
+        "select uuid_hash_extended(c.lease_id, 0) as claim",
+        "Who draws another's lease id holds up all who share a statement with it.",
+        _CLAIMS,
+    ),
+    Mutant(
+        "campaign-of-others-is-reported-on",
+        "sql/functions/settle_many.sql",
+        "        having bool_or(r.known)\n",
+        "",
+        "Each campaign that a client makes up costs an exchange.",
+        ("tests/integration/test_settle_many.py",),
     ),
     Mutant(
         "ended-session-claims",

@@ -1,0 +1,109 @@
+"""Reports on attempts of several campaigns, in one statement."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import DictRow, dict_row
+
+from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.database import Database
+from taskq.statements import statement
+from tests.agent_double import AgentDouble, report_of
+from tests.backstage import Backstage, assert_counts_are_true
+from tests.fixtures.queues import Hire
+from tests.plans import watched
+
+MADE_UP = 10**12
+
+
+def settle(
+    connection: psycopg.Connection[DictRow], campaigns: list[int], reports: list[dict[str, Any]]
+) -> list[str]:
+    """Report; return the verdicts."""
+    values = {"campaigns": campaigns, "reports": json.dumps(reports)}
+    row = connection.execute(statement("settle_many"), values).fetchone()
+    assert row is not None
+    return list(row["acks"])
+
+
+@pytest.fixture
+def connection(dsn: str) -> Any:
+    """Give a connection of its own."""
+    with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as connection:
+        yield connection
+
+
+def made_up(count: int, session: int) -> list[dict[str, Any]]:
+    """Return reports on attempts that never were."""
+    return [
+        {"task": n, "lease": str(uuid.uuid4()), "outcome": "done", "session": session}
+        for n in range(count)
+    ]
+
+
+def test_campaigns_that_are_none_cost_a_look_up_each(
+    campaign: Campaign, hire: Hire, connection: psycopg.Connection[DictRow]
+) -> None:
+    """No exchange is done for any of them, nor for one in which only others have tasks."""
+    campaign.seed({"n": n} for n in range(3))
+    owner, stranger = hire(), hire()
+    (task,) = owner.claim(1)
+    reports = made_up(50, stranger.session)
+    reports.append(report_of(task, "done") | {"session": stranger.session})
+    campaigns = [*range(MADE_UP, MADE_UP + 50), campaign.campaign_id]
+    for _ in range(2):  # planning reads the catalogues
+        assert settle(connection, campaigns, reports) == ["unknown"] * 51
+    with watched(connection) as seen:
+        assert settle(connection, campaigns, reports) == ["unknown"] * 51
+    assert seen.to("task").ways == {"task by task_pkey"}
+    assert not seen.to("campaign").ways
+    assert owner.done(task) == "accepted"
+
+
+def test_each_report_gets_the_verdict_that_it_gets_alone(
+    queue: Client,
+    campaign: Campaign,
+    hire: Hire,
+    database: Database,
+    backstage: Backstage,
+    connection: psycopg.Connection[DictRow],
+) -> None:
+    """In the order of the reports, whatever that of their campaigns."""
+    other = queue.create_campaign(
+        CampaignSpec("/other", handler=Handler("command", argv=("true",)))
+    )
+    for one in (campaign, other):
+        one.seed({"n": n} for n in range(3))
+    here, there = hire(), AgentDouble(database, "/other")
+    mine, theirs = here.claim(2), there.claim(2)
+    there.close()
+    reports = [
+        report_of(theirs[0], "done"),
+        report_of(mine[0], "failed", error_class="Boom"),
+        report_of(mine[1], "done"),
+        report_of(theirs[0], "failed"),
+        report_of(theirs[1], "released", started=False),
+        report_of(mine[1], "done"),
+    ]
+    campaigns = [one.campaign_id for one in (other, campaign, campaign, other, other, campaign)]
+    verdicts = ["accepted", "accepted", "accepted", "superseded", "accepted", "duplicate"]
+    assert settle(connection, campaigns, reports) == verdicts
+    again = ["duplicate", "duplicate", "duplicate", "superseded", "superseded", "duplicate"]
+    assert settle(connection, campaigns, reports) == again
+    assert (campaign.status().done, other.status().done, other.status().waiting) == (1, 1, 2)
+    assert_counts_are_true(backstage)
+
+
+@pytest.mark.parametrize("campaigns", [[1], [1, None], [1, 2, 3]])
+def test_each_report_needs_its_campaign(
+    campaigns: list[Any], connection: psycopg.Connection[DictRow]
+) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(psycopg.Error) as raised:
+        settle(connection, campaigns, made_up(2, 1))
+    assert raised.value.sqlstate == "TQ400"
