@@ -14,7 +14,8 @@ class Scale:
     and the large history; few: the small backlog. seeds: of a seeding; lives: tasks whose bytes
     are counted. pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for
     each number of siblings. agents...: of gateways; exchange_every_s: of each of `agents_all`, and
-    its heartbeats. ..._beside: agents beside a hostile client, and their exchanges a second.
+    its heartbeats. ..._beside: agents beside a hostile client, and their exchanges a second;
+    hostile: kinds of such clients.
     pool_s: how long a task stays leased ahead that nobody names. input_...: agents on nodes that
     fetch one of so many bytes.
     """
@@ -35,6 +36,7 @@ class Scale:
     agents_few: int = 64
     agents_beside: int = 256
     beside_a_second: float = 3_000.0
+    hostile: int = 9
     agents_all: int = 20_000
     agents_arriving: int = 10_000
     agents_far: int = 1_000
@@ -63,6 +65,7 @@ SHORT: Final = Scale(
     agents_few=8,
     agents_beside=16,
     beside_a_second=100.0,
+    hostile=1,
     agents_all=40,
     agents_arriving=40,
     agents_far=16,

@@ -15,5 +15,6 @@ agent       one agent: what it says next, and when
 beats       the heartbeats of the agents of a process
 connection  one connection: opened, spoken through, opened again
 messages    requests and answers as bytes
+hostile     clients that say what would be dear for the others
 sessions    sessions for all of them, opened in one statement
 """
