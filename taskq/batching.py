@@ -61,7 +61,8 @@ def is_large(asked: Asked) -> bool:
 
 def chars(asked: Asked) -> int:
     """Return how long the reports of an exchange are."""
-    return sum(map(len, asked.reports))
+    reports = asked.reports
+    return len(reports[0]) if len(reports) == 1 else sum(map(len, reports))  # mostly it is one
 
 
 class Batcher(Generic[One]):
@@ -164,20 +165,20 @@ class Batcher(Generic[One]):
         return self._lines[kind].popleft()
 
     def _is_apart(self, session: int, now: float) -> bool:
-        until = self._apart.get(session)
-        return until is not None and now < until
+        return bool(self._apart) and now < self._apart.get(session, 0.0)
 
     def _leave(self, one: One, now: float) -> None:
         """Let a session out, and let it stand in line anew if it has asked for more."""
         session = one.asked.session
-        behind = self._behind.get(session)
+        behind = self._behind.get(session) if self._behind else None
         while behind:
             following = behind.popleft()
             if following.tell is not None:
                 self._line_up(following, now)
                 return
             self._waiting -= 1
-        self._behind.pop(session, None)
+        if behind is not None:
+            del self._behind[session]
         self._present.discard(session)
 
     def _kinds(self) -> list[_Kind]:
