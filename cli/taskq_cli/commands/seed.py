@@ -82,10 +82,10 @@ def seed(
 ) -> None:
     """Add tasks from files or parameter sweeps.
 
-    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip; - is standard input. With a sweep,
-    each record makes a task with each combination. A task whose key CAMPAIGN has already adds
-    nothing. So the same command may be given again, also after Ctrl-C or an error: what was added
-    stays, and it goes on from there.
+    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, or a pipe of it; - is standard
+    input. With a sweep, each record makes a task with each combination. A task whose key CAMPAIGN
+    has already adds nothing. So the same command may be given again, also after Ctrl-C or an error:
+    what was added stays, and it goes on from there.
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
