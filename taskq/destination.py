@@ -7,9 +7,11 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 from taskq.errors import NotFound, Unavailable, UsageError
+
+_MOST_LINKS: Final = 40  # as many as Linux follows
 
 
 @contextmanager
@@ -17,9 +19,10 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
     """Open what is to be written to: a path, or a binary stream, which stays open.
 
     A file is written beside its path and renamed when the block ends well; otherwise what was
-    at the path before is still there, and nothing else. What is not an ordinary file, as
-    /dev/stdout or a named pipe, is written directly. When the reader of a pipe goes away, the
-    block is left quietly.
+    at the path before is still there, and nothing else. What is not an ordinary file, as a named
+    pipe, is written directly; and so is what this process has open already, as /dev/stdout or
+    what a shell puts for `>(...)`, behind what it holds. When the reader of a pipe goes away,
+    the block is left quietly.
 
     Raise `NotFound` if the folder is absent, `UsageError` if the path cannot be written,
     `Unavailable` if the disk is full or fails.
@@ -27,6 +30,11 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(destination, (str, Path)):
         with _until_broken(destination):
             yield destination
+        return
+    descriptor = _descriptor(Path(destination))
+    if descriptor is not None:
+        with _duplicate(descriptor, destination) as stream, _until_broken(stream):
+            yield stream
         return
     path = Path(os.path.realpath(destination))  # a symbolic link stays one
     if path.is_dir():
@@ -37,6 +45,29 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
         return
     with _replacing(path) as stream:
         yield stream
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the descriptor that a path names, as /dev/stdout and /dev/fd/63 do.
+
+    What stands behind it has no path of its own if it is a pipe, and another position, perhaps
+    other contents, when it is opened a second time.
+    """
+    for _ in range(_MOST_LINKS):
+        folder = os.path.realpath(path.parent)
+        if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(folder, path.readlink())
+    return None
+
+
+def _duplicate(descriptor: int, destination: str | Path) -> BinaryIO:
+    try:
+        return os.fdopen(os.dup(descriptor), "wb")
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {str(destination)!r}: {error}") from None
 
 
 @contextmanager

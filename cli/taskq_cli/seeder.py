@@ -11,27 +11,27 @@ import click
 from taskq import Campaign
 from taskq.errors import InvalidTask, TaskqError
 from taskq.seeding import SeedCount
-from taskq.sources import BadLine, Source
+from taskq.sources import BadLine, Damage, Source
 from taskq_cli.endings import Interrupted
-from taskq_cli.text import one_line
+from taskq_cli.text import counted, one_line
 
 MAX_REPORTED: Final = 100
 """Bad lines that are shown when they are passed over; the others are only counted."""
+
+LONG_CHECK_BYTES: Final = 268_435_456
+"""A compressed file that takes some seconds to verify, which is said."""
 
 Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A source to be opened; repeatable: whether that can be done more than once."""
+    """A source to be opened, which is done twice: what it reads, it opens when it is read."""
 
     open: Callable[[], Source]
-    repeatable: bool = True
 
     def size(self) -> int | None:
         """Return its bytes or records, None if unknown; raise what opening it raises."""
-        if not self.repeatable:
-            return None
         with self.open() as source:
             return source.total if source.total_bytes is None else source.total_bytes
 
@@ -49,12 +49,15 @@ class Seeder:
         self._show = show
         self._skip_bad = skip_bad
         self._reported = 0
+        self._damaged: list[str] = []
 
     def run(self, inputs: Sequence[Input]) -> SeedCount:
         """Seed from all inputs in order; each is opened beforehand, to see that it can be.
 
         Raise what opening and reading raise, `InvalidTask` at a bad line unless those are passed
-        over, and `Interrupted` at Ctrl-C. Tasks that were added stay; the text says how many.
+        over, and `Interrupted` at Ctrl-C. Where damage is passed over, all that can be read is
+        added, and `InvalidTask` raised after all: nobody knows what is missing. Tasks that were
+        added stay; the text says how many.
         """
         sizes = [one.size() for one in inputs]
         whole = None if None in sizes else sum(filter(None, sizes))
@@ -70,6 +73,11 @@ class Seeder:
             raise InvalidTask(f"{stop}{self._so_far()}") from None
         except TaskqError as error:
             raise type(error)(f"{error}{self._so_far()}") from error
+        if self._damaged:
+            raise InvalidTask(
+                f"{counted(self.count.added, 'task')} added; damaged, and read as far as the "
+                f"damage: {', '.join(self._damaged)}"
+            )
         if self.count.bad and self.count.bad == self.count.read:
             raise InvalidTask(f"all {self.count.bad:,} records are bad: is it the right format?")
         return self.count
@@ -85,20 +93,38 @@ class Seeder:
         def bad(line: BadLine) -> None:
             where = f"{source.name}:{line.number}: {line.reason}"
             text = one_line(f"{where}: {line.text:.80}" if line.text else where)
+            damaged = isinstance(line, Damage)
             if not self._skip_bad:
-                raise _Stopped(text)
-            self._reported += 1
-            if self._reported <= MAX_REPORTED:
+                raise _Stopped(
+                    f"{text}; --on-error skip adds what can be read" if damaged else text
+                )
+            if isinstance(line, Damage):
+                self._damaged.append(f"{one_line(source.name)} ({_uncertain(line)})")
+            else:
+                self._reported += 1
+            if damaged or self._reported <= MAX_REPORTED:
                 click.echo(text, err=True)
-            if self._reported == MAX_REPORTED:
+            if self._reported == MAX_REPORTED and not damaged:
                 click.echo("Further bad lines are only counted.", err=True)
 
-        self.count = _sum(before, self._campaign.seed(source, on_bad=bad, on_progress=show))
+        if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
+            click.echo(f"Verifying {source.name} before anything of it is added.", err=True)
+        of_source = self._campaign.seed(source, on_bad=bad, on_progress=show)
+        if not of_source.read:
+            click.echo(f"Warning: {one_line(source.name)} has no records.", err=True)
+        self.count = _sum(before, of_source)
 
     def _so_far(self) -> str:
         if not self.count.added:
             return "; no task was added"
         return f"; tasks added before: {self.count.added:,}, the same command goes on from there"
+
+
+def _uncertain(damage: Damage) -> str:
+    if damage.uncertain is None:
+        return "nothing before it is uncertain"
+    first, last = damage.uncertain
+    return f"lines {first:,} to {last:,} are uncertain"
 
 
 class _Stopped(Exception):  # no error: it ends the library's loop

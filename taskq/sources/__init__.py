@@ -7,17 +7,19 @@ piece that cannot be one; the caller decides whether a bad line stops or is skip
 
 from __future__ import annotations
 
-from taskq.sources.files import FORMATS, open_source
-from taskq.sources.records import BadLine, Record, Source, SourceOptions
+from taskq.sources.files import FORMATS, check_read_once, open_source
+from taskq.sources.records import BadLine, Damage, Record, Source, SourceOptions
 from taskq.sources.sweep import Sweep, cross, sweep
 
 __all__ = [
     "FORMATS",
     "BadLine",
+    "Damage",
     "Record",
     "Source",
     "SourceOptions",
     "Sweep",
+    "check_read_once",
     "cross",
     "open_source",
     "sweep",

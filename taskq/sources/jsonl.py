@@ -33,7 +33,7 @@ def _record(number: int, line: str, options: SourceOptions, *, cut: bool) -> Rec
 
 def _object(line: str, *, cut: bool) -> dict[str, Any]:
     try:
-        value = json.loads(line, parse_constant=_refuse)
+        value = _decode(line)
     except RecursionError:
         raise InvalidTask(f"values are nested more than {MAX_DEPTH} deep") from None
     except json.JSONDecodeError as error:
@@ -46,6 +46,16 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
         raise InvalidTask("the line must be an object of names and values, as {...}")
     if line.count("{") + line.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise InvalidTask(f"values are nested more than {MAX_DEPTH} deep")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of two values under one name, readers differ in which one they take."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidTask(f"the name {excerpt(twice)!r} is there twice in one object")
     return value
 
 
@@ -64,3 +74,6 @@ def _depth(value: Any) -> int:
             if isinstance(child, (dict, list))
         ]
     return depth
+
+
+_decode: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse).decode

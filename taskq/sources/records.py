@@ -30,6 +30,18 @@ class BadLine:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Damage(BadLine):
+    """The place in a compressed file at which it is damaged; nothing behind it is read.
+
+    `number` is the line in which it lies. `uncertain` are the first and the last of the whole lines
+    before it that no checksum vouches for: some may never have been in the file. None: all are
+    as they were written.
+    """
+
+    uncertain: tuple[int, int] | None
+
+
 Record: TypeAlias = Seed | BadLine
 
 
@@ -83,12 +95,14 @@ class Source(AbstractContextManager["Source"]):
     """A stream of records that is read once and in bounded memory.
 
     `total_bytes` and `total` are the sizes that are known beforehand, None when not:
-    of the file as it lies on disk, and in records.
+    of the file as it lies on disk, and in records. `checked_first`: whether it is read through
+    before it gives its first record.
     """
 
     name: str
     total_bytes: int | None = None
     total: int | None = None
+    checked_first: bool = False
 
     @property
     def bytes_read(self) -> int:

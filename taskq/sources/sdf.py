@@ -74,6 +74,10 @@ def _blocks(lines: Lines) -> Iterator[_Block]:
         elif line.startswith("$$$$"):
             yield block
             block = _Block(lines.number + 1)
+            if line.rstrip() != "$$$$":
+                # It is the first line of the next molecule, whose other lines would be shifted.
+                reason = "the line is not $$$$ alone: were files joined without a line end?"
+                block.spoil(lines.number, reason)
         else:
             block.add(line)
     if block.flaw is not None or any(map(str.strip, block.lines)):
@@ -94,16 +98,22 @@ def _payload(lines: list[str]) -> dict[str, Any]:
 
 def _fields(lines: list[str]) -> dict[str, str]:
     """Return the data fields; an empty line within a value, though not allowed, stays in it."""
-    fields: dict[str, list[str]] = {}
+    found: list[tuple[str, list[str]]] = []
     value: list[str] | None = None
     after_gap = True
     for line in lines:
         header = _FIELD.match(line) if after_gap else None
         if header is not None:
-            value = fields[header[1]] = []
+            value = []
+            found.append((header[1], value))
         elif value is not None:
             value.append(line)
         elif line.strip():
             raise InvalidTask(f"after 'M  END', {excerpt(line)!r} is neither a field nor $$$$")
         after_gap = not line.strip()
-    return {name: "\n".join(value).rstrip() for name, value in fields.items()}
+    fields: dict[str, str] = {}
+    for name, values in found:
+        text = "\n".join(values).rstrip()
+        if fields.setdefault(name, text) != text:
+            raise InvalidTask(f"the field {excerpt(name)!r} is there twice, with different values")
+    return fields

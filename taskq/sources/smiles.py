@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from taskq.model import MAX_KEY_CHARS, Seed, derived_key
-from taskq.sources.lines import Lines
+from taskq.sources.lines import MARK, MARK_WITHIN, Lines
 from taskq.sources.records import BadLine, Record, SourceOptions, checked, excerpt
 
 # JSON makes at most six bytes of a character, so a payload from a line this short keeps every
@@ -49,6 +49,8 @@ def _record(number: int, line: str, smiles: str, name: str) -> Record:
     if "\r" in line:
         reason = "a carriage return within the line: convert the file's line ends to LF"
         return BadLine(number, reason, excerpt(line))
+    if not line.isascii() and MARK in line:
+        return BadLine(number, f"{MARK_WITHIN} the line", excerpt(line))
     payload = {"smiles": smiles, "name": name} if name else {"smiles": smiles}
     key = name or smiles
     if len(key) > MAX_KEY_CHARS:

@@ -85,6 +85,7 @@ class _Crossed(Source):
         self.name = source.name
         self.total_bytes = source.total_bytes
         self.total = None if source.total is None else source.total * over.combinations
+        self.checked_first = source.checked_first
         self._source = source
         self._sweep = over
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from taskq.errors import InvalidTask, UsageError
+from taskq.model import MAX_PAYLOAD_BYTES
 from taskq.sources.fields import seed_from
-from taskq.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.sources.lines import Lines
 from taskq.sources.records import BadLine, Record, SourceOptions, excerpt
 from taskq.sources.values import number_or_text
 
@@ -75,8 +77,7 @@ def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
 
 def _record(feed: _Feed, header: list[str], row: list[str], options: SourceOptions) -> Record:
     if len(row) != len(header):
-        reason = f"the row has {len(row)} values, the header {len(header)} names"
-        return BadLine(feed.start, reason, excerpt(feed.text))
+        return feed.bad(f"the row has {len(row)} values, the header {len(header)} names")
     cells = dict(zip(header, row, strict=True))
     payload: dict[str, Any] = cells
     if options.types == "guess":
@@ -87,57 +88,77 @@ def _record(feed: _Feed, header: list[str], row: list[str], options: SourceOptio
     try:
         return seed_from(payload, cells, options)
     except InvalidTask as error:
-        return BadLine(feed.start, str(error), excerpt(feed.text))
+        return feed.bad(str(error))
 
 
 class _Feed:
-    """The lines for a csv reader, watched: where a row starts and how long it grows."""
+    """The lines for a csv reader, watched: where a row starts and how long it grows.
+
+    A row over several lines in which something is wrong has most likely a quote that was left open
+    in its first line, so that it has swallowed rows which are whole. So only its first line is bad,
+    and the others are read again.
+    """
 
     def __init__(self, lines: Lines) -> None:
         self.name = lines.name
-        self.start = 0  # the number and text of the first line of the current row
-        self.text = ""
+        self._row: list[str | BadLine] = []  # the lines of the current row
+        self._again: deque[str | BadLine] = deque()  # lines that are to be read again
+        self._number = 0  # of the last line of the current row
         self._size = 0
-        self._lines = lines
         self._iterator = iter(lines)
+
+    @property
+    def start(self) -> int:
+        """Return the number of the first line of the current row."""
+        return self._number - len(self._row) + 1
+
+    @property
+    def text(self) -> str:
+        """Return the first line of the current row."""
+        first = self._row[0] if self._row else ""
+        return first if isinstance(first, str) else first.text
 
     def next_row(self, reader: Reader) -> list[str] | BadLine | None:
         """Return the next row, what is wrong with it, or None at the end."""
         self._size = 0
-        self.start, self.text = self._lines.number + 1, ""
+        self._row.clear()
         try:
             return next(reader, None)
         except _Interrupted as interruption:
-            return interruption.bad_line
+            if len(self._row) == 1:
+                return interruption.bad_line
+            return self.bad(interruption.bad_line.reason)
         except csv.Error as error:
-            return BadLine(self.start, self._reason(str(error)), excerpt(self.text))
+            return self.bad(self._reason(str(error)))
+
+    def bad(self, reason: str) -> BadLine:
+        """Return what is wrong with the row, as that of its first line; read the others again."""
+        start, last, text = self.start, self._number, self.text
+        if last > start:
+            reason = f"a quote is left open, or the row up to line {last} is wrong: {reason}"
+            self._again.extendleft(reversed(self._row[1:]))
+            self._number = start
+            del self._row[1:]
+        return BadLine(start, reason, excerpt(text))
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        line = next(self._iterator)
+        line = self._again.popleft() if self._again else next(self._iterator)
+        self._number += 1
+        self._row.append(line)
         if isinstance(line, BadLine):
-            raise _Interrupted(self._blamed(line))
-        if not self._size:
-            self.text = line
+            raise _Interrupted(line)
         self._size += len(line) + 1
-        if self._size > MAX_LINE_BYTES:
-            raise csv.Error(f"the row is longer than {MAX_LINE_BYTES} characters")
+        if self._size > MAX_PAYLOAD_BYTES and len(self._row) > 1:
+            raise csv.Error(f"it is longer than {MAX_PAYLOAD_BYTES} characters, so no task")
         return line + "\n"
 
     def _reason(self, message: str) -> str:
         if message == "unexpected end of data":
             return "the file ends within a quoted value of the row that starts here"
-        if self._lines.number == self.start:
-            return message
-        return f"{message}; the row goes on to line {self._lines.number}: is a quote left open?"
-
-    def _blamed(self, line: BadLine) -> BadLine:
-        if not self._size:
-            return line
-        reason = f"the row goes on to line {line.number}, where {line.reason}"
-        return BadLine(self.start, reason, excerpt(self.text))
+        return message
 
 
 class _Interrupted(Exception):  # carries a bad line past csv

@@ -153,7 +153,7 @@ BAD_FILES: dict[str, tuple[bytes, int, str]] = {
     "cut.jsonl": (b'{"a": 1}\n{"a":', 65, ":2: the file ends within this line"),
     "cut.csv": (b'a\n"b', 65, ":2: the file ends within a quoted value"),
     "cut.sdf": (SDF.encode() * 2 + b"eth\n\n\nM", 65, ":19: the file ends within the molecule"),
-    "cut.jsonl.gz": (gzip.compress(b'{"a": 1}\n' * 999)[:60], 2, "the file was cut"),
+    "cut.jsonl.gz": (gzip.compress(b'{"a": 1}\n' * 999)[:60], 65, "cut off here"),
     "nul.jsonl": (rb'{"a": "\u0000"}', 65, "NUL"),
     "zero.smi": (b"C\0C\n", 65, "NUL"),
     "latin1.csv": (b"a\n\xe9\n", 65, ":2: byte 1 (0xe9) is not UTF-8"),

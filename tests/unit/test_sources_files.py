@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from taskq.errors import NotFound, UsageError
 from taskq.model import Seed
-from taskq.sources import FORMATS, BadLine, Record, SourceOptions, open_source
+from taskq.sources import FORMATS, BadLine, SourceOptions, check_read_once, open_source
 
 SAMPLES = {
     "smiles": b"CCO ethanol\n",
@@ -51,42 +56,6 @@ def test_gzip_of_several_members_is_read_to_its_end(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"CCO one\nCC") + gzip.compress(b"N two\n"))
     with open_source(path) as source:
         assert [record.key for record in source if isinstance(record, Seed)] == ["one", "two"]
-
-
-def read_to_the_end(path: Path) -> tuple[list[Record], str]:
-    """Return the records and the text of the error that ended them, if one did."""
-    records: list[Record] = []
-    try:
-        with open_source(path) as source:
-            records.extend(source)
-    except UsageError as error:
-        return records, str(error)
-    return records, ""
-
-
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
-def test_truncated_gzip_names_the_line_that_was_reached(tmp_path: Path, kept: float) -> None:
-    """A cut archive gives every whole line before the cut, then an error with its number."""
-    data = gzip.compress(b"".join(b"C%d n%d\n" % (i * 7919 % 10007, i) for i in range(5000)))
-    path = tmp_path / "cut.smi.gz"
-    path.write_bytes(data[: int(len(data) * kept)])
-    records, error = read_to_the_end(path)
-    assert "cut.smi.gz: the compressed data stop early" in error
-    assert f"after line {len(records)}:" in error
-    assert len(records) < 5000
-    assert [record.key for record in records if isinstance(record, Seed)] == [
-        f"n{i}" for i in range(len(records))
-    ]
-
-
-def test_damaged_gzip_is_named_and_raises_no_foreign_error(tmp_path: Path) -> None:
-    """Bytes that changed within an archive are found, wherever they are."""
-    data = gzip.compress(b"".join(b"CC%d n%d\n" % (i, i) for i in range(2000)))
-    path = tmp_path / "damaged.smi.gz"
-    for position in range(10, len(data), 97):  # nothing checks the time stamp before
-        path.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
-        _, error = read_to_the_end(path)
-        assert "damaged.smi.gz" in error, position
 
 
 def test_absent_file_is_not_found_and_named(tmp_path: Path) -> None:
@@ -179,6 +148,70 @@ def test_records_of_a_pipe_arrive_before_it_ends() -> None:
             assert child.stdout.readline().decode().strip() == name
         child.stdin.close()
         assert child.wait(60) == 0
+
+
+def test_a_pipe_is_opened_when_it_is_read(tmp_path: Path) -> None:
+    """To make a source of a named pipe, and to close it, waits for no writer and takes nothing."""
+    fifo = tmp_path / "pipe.smi"
+    os.mkfifo(fifo)
+    for _ in range(3):
+        with open_source(fifo) as source:
+            assert (source.total_bytes, source.bytes_read, source.line) == (None, 0, 0)
+    writer = threading.Thread(target=fifo.write_bytes, args=[b"CCO ethanol\n"], daemon=True)
+    writer.start()
+    with open_source(fifo) as source:
+        assert list(source) == [Seed(ETHANOL, "ethanol")]
+
+
+def test_a_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
+    """Who shares a pipe may have set it so; no data yet are not the end of them."""
+    near, far = os.pipe()
+    os.set_blocking(near, False)
+    program = (
+        "from taskq.sources import open_source\n"
+        "for record in open_source('-', format='smiles'):\n"
+        "    print(record.key, flush=True)\n"
+    )
+    with (
+        subprocess.Popen([sys.executable, "-c", program], stdin=near, stdout=PIPE) as child,
+        os.fdopen(far, "wb", buffering=0) as writer,
+    ):
+        os.close(near)
+        assert child.stdout is not None
+        for name in ("one", "two"):
+            writer.write(f"CCO {name}\n".encode())
+            assert child.stdout.readline().decode().strip() == name
+        writer.close()
+        assert child.wait(60) == 0
+
+
+def test_pipes_that_are_named_twice_are_refused(tmp_path: Path) -> None:
+    """A pipe gives its data once, under whatever name; a regular file as often as one likes."""
+    fifo, file = tmp_path / "pipe.smi", tmp_path / "file.smi"
+    os.mkfifo(fifo)
+    file.write_bytes(b"")
+    (tmp_path / "link").symlink_to(fifo)
+    check_read_once([str(file), str(file), str(fifo), "/no/such", "nul\0", "-"])
+    for twice in ([fifo, fifo], [fifo, tmp_path / "link"], ["-", "-"]):
+        with pytest.raises(UsageError, match="once only"):
+            check_read_once([str(path) for path in twice])
+
+
+@pytest.mark.parametrize(
+    ("data", "program"),
+    [
+        (bz2.compress(b"CCO a\n"), "bzip2"),
+        (lzma.compress(b"CCO a\n"), "xz"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "zstd"),
+        (b"PK\x03\x04\x14\x00", "zip"),
+    ],
+)
+def test_other_compressions_are_named(tmp_path: Path, data: bytes, program: str) -> None:
+    """What is not gzip is one clear error, not many bad lines."""
+    path = tmp_path / "library.smi"
+    path.write_bytes(data)
+    with open_source(path) as source, pytest.raises(UsageError, match=f"compressed by {program}"):
+        list(source)
 
 
 def test_bytes_read_reach_the_total(tmp_path: Path) -> None:

@@ -133,3 +133,26 @@ def test_round_trip(molecules: list[tuple[str, dict[str, str]]]) -> None:
     )
     found = [(r.payload["name"], r.payload["fields"]) for r in read(data) if isinstance(r, Seed)]
     assert found == molecules
+
+
+def test_a_field_that_is_there_twice_must_have_one_value() -> None:
+    """None of two values is dropped without a word; the same value twice is one."""
+    same, other = "> <id>\n1\n\n> <id>\n1\n\n", "> <id>\n1\n\n> <id>\n2\n\n"
+    good, bad, after = read(molecule("a", same) + molecule("b", other) + molecule("c"))
+    assert isinstance(good, Seed)
+    assert good.payload["fields"] == {"id": "1"}
+    assert isinstance(bad, BadLine)
+    assert "the field 'id' is there twice, with different values" in bad.reason
+    assert isinstance(after, Seed)
+
+
+@pytest.mark.parametrize("glue", ["", "\ufeff"])
+def test_files_joined_without_a_line_end_shift_no_molecule(glue: str) -> None:
+    """What stands behind $$$$ was the first line of the next molecule: that one is bad."""
+    first, bad, last = read(molecule("a").removesuffix("\n") + glue + molecule("b") + molecule("c"))
+    assert isinstance(first, Seed)
+    assert isinstance(bad, BadLine)
+    assert bad.number == molecule("a").count("\n")
+    assert "were files joined without a line end?" in bad.reason
+    assert isinstance(last, Seed)
+    assert last.key == "c"

@@ -152,15 +152,30 @@ def test_file_that_ends_within_quotes_is_a_bad_line() -> None:
     )
 
 
-def test_quote_left_open_is_found_in_bounded_memory() -> None:
-    """A stray quote swallows a limited piece of the file, and the report says which."""
-    swallowed = "".join(f"{i},x\n" for i in range(30_000))
-    records = read('a,b\n1,"open\n' + swallowed)
-    first = records[0]
+@pytest.mark.parametrize("last", ["", '30001,x"', '30001,"x"\n', "30001,x\n\0\n"])
+def test_a_quote_left_open_costs_its_own_line_only(last: str) -> None:
+    """The rows behind it, which it seems to swallow, are read, each bad line of them named."""
+    rows = "".join(f"{i},x\n" for i in range(30_000))
+    first, *records = read('a,b\n1,"open\n' + rows + last)
     assert isinstance(first, BadLine)
     assert first.number == 2
-    assert "is a quote left open?" in first.reason
-    assert records[-1] == Seed({"a": 29_999, "b": "x"})
+    assert "a quote is left open" in first.reason
+    assert records[:30_000] == [Seed({"a": i, "b": "x"}) for i in range(30_000)]
+    assert all(record.number > 30_000 for record in records[30_000:] if isinstance(record, BadLine))
+    assert len(records) == 30_000 + last.count("\n") + (last == '30001,x"')
+
+
+ROWS = ["1,x", '2,"y"', '3,"open', '4,o"pen', "5,\0", '6,"a""b"', '7,"', "8"]
+
+
+@given(st.lists(st.sampled_from(ROWS)))
+def test_every_line_that_is_a_row_by_itself_is_read_behind_any_bad_one(lines: list[str]) -> None:
+    """No bad row takes another line with it, except into a value that is whole by RFC 4180."""
+    records = read("a,b\n" + "".join(f"{line}\n" for line in lines))
+    named = {record.number for record in records if isinstance(record, BadLine)}
+    assert len(named) == len(records) - len(payloads(records))
+    values = [str(payload["b"]).count("\n") for payload in payloads(records)]
+    assert len(records) + sum(values) == len(lines)
 
 
 def test_row_of_many_quoted_lines_is_bounded() -> None:
@@ -173,13 +188,14 @@ def test_row_of_many_quoted_lines_is_bounded() -> None:
 
 
 def test_bad_line_within_a_row_spoils_the_row_only() -> None:
-    """Invalid UTF-8 in the second line of a row is reported for the row."""
-    first, alone, good = read(b'a,b\n1,"x\n\xff"\n\xfe\n2,y\n')
+    """Invalid UTF-8 in the second line of a row is reported for the row, and by itself."""
+    first, second, alone, good = read(b'a,b\n1,"x\n\xff"\n\xfe\n2,y\n')
     assert isinstance(first, BadLine)
     assert first.number == 2
-    assert "line 3, where byte 1 (0xff)" in first.reason
+    assert "up to line 3 is wrong: byte 1 (0xff)" in first.reason
+    assert isinstance(second, BadLine)
     assert isinstance(alone, BadLine)
-    assert alone.number == 4
+    assert (second.number, alone.number) == (3, 4)
     assert good == Seed({"a": 2, "b": "y"})
 
 

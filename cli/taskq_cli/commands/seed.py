@@ -13,7 +13,7 @@ import click
 from taskq.campaign_file import read_campaign_file
 from taskq.errors import UsageError
 from taskq.seeding import SeedCount
-from taskq.sources import FORMATS, Source, SourceOptions, cross, open_source, sweep
+from taskq.sources import FORMATS, Source, SourceOptions, check_read_once, cross, open_source, sweep
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
 from taskq_cli.seeder import Input, Seeder
@@ -82,10 +82,10 @@ def seed(
 ) -> None:
     """Add tasks from files or parameter sweeps.
 
-    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip; - is standard input. With a sweep,
-    each record makes a task with each combination. A task whose key CAMPAIGN has already adds
-    nothing. So the same command may be given again, also after Ctrl-C or an error: what was added
-    stays, and it goes on from there.
+    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, or a pipe of it; - is standard
+    input. With a sweep, each record makes a task with each combination. A task whose key CAMPAIGN
+    has already adds nothing. So the same command may be given again, also after Ctrl-C or an error:
+    what was added stays, and it goes on from there.
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
@@ -126,12 +126,8 @@ def _inputs(
         if form or options != SourceOptions():
             raise UsageError("the options of files do not apply to a sweep alone")
         return [Input(functools.partial(sweep, sweeps))]
-    if files.count("-") > 1:
-        raise UsageError("standard input can be read once only")
-    return [
-        Input(functools.partial(_open, file, sweeps, form, options), repeatable=file != "-")
-        for file in files
-    ]
+    check_read_once(files)
+    return [Input(functools.partial(_open, file, sweeps, form, options)) for file in files]
 
 
 def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOptions) -> Source:

@@ -1,0 +1,113 @@
+"""Gzip data as they come, down to the last byte before a damage, and which of them are verified.
+
+A member's checksum stands at its end, so that nothing in it is sure before it has been read
+through. Python's `gzip` raises an error at a damage, by which whoever buffers what it gives loses
+what came before; here the data end, and `damage` says why.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+MAGIC: Final = b"\x1f\x8b\x08"
+
+_INPUT_BYTES: Final = 65_536
+_OUTPUT_BYTES: Final = 1_048_576
+_ANY_MEMBER: Final = 16 + zlib.MAX_WBITS  # what zlib takes for gzip with a window of any size
+
+
+class Gunzip(io.RawIOBase):
+    """The decompressed bytes of one gzip member after the other, to the end or to a damage.
+
+    read1: gives at most so many compressed bytes, none only at their end.
+    lines: line ends given out so far. verified: those of them that checksums vouch for.
+    damage: what ended the data early. whole: whether all that was given out is verified, so that
+    only what comes behind is damaged.
+    """
+
+    def __init__(self, read1: Callable[[int], bytes]) -> None:
+        self.lines = 0
+        self.verified = 0
+        self.damage: str | None = None
+        self.whole = False
+        self._read1 = read1
+        self._input = b""
+        self._member = zlib.decompressobj(_ANY_MEMBER)
+
+    def readable(self) -> bool:
+        """Return True: there is nothing else to do with it."""
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # the only caller is BufferedReader, with a memoryview
+        """Fill the buffer from its beginning; return how far, 0 only at the end or the damage."""
+        data = self.some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def some(self, size: int = _OUTPUT_BYTES) -> bytes:
+        """Return at most so many bytes, none only at the end or at the damage."""
+        data = b""
+        while not data and self.damage is None:
+            if self._member.eof and not self._next_member():
+                break
+            self._input = self._input or self._read1(_INPUT_BYTES)
+            at_end = not self._input
+            data = self._decompressed(size)
+            if at_end and not data:
+                self.damage = "the compressed data are cut off here: make or fetch the file again"
+        self.lines += data.count(b"\n")
+        return data
+
+    def _decompressed(self, size: int) -> bytes:
+        before = self._member.copy()
+        try:
+            data = self._member.decompress(self._input, size)
+        except zlib.error as error:
+            self.damage = f"the compressed data are damaged ({str(error).rpartition(': ')[2]})"
+            return _before_damage(before, self._input)
+        self._input = self._member.unconsumed_tail or self._member.unused_data
+        return data
+
+    def _next_member(self) -> bool:
+        """Go on to the next member, past the zeros that tapes put between; say if there is one."""
+        self.verified = self.lines
+        head = self._input.lstrip(b"\0")
+        while len(head) < len(MAGIC) and (more := self._read1(_INPUT_BYTES)):
+            head = (head + more).lstrip(b"\0")
+        self.whole = not head.startswith(MAGIC)
+        if self.whole:
+            if head:
+                self.damage = "the compressed data end here, and something else follows"
+            return False
+        self._input = head
+        self._member = zlib.decompressobj(_ANY_MEMBER)
+        return True
+
+
+def _before_damage(member: zlib._Decompress, data: bytes) -> bytes:
+    """Return what data that are damaged somewhere decompress to before that place.
+
+    zlib keeps back what it made in the call that fails. So the calls are made smaller, down to the
+    byte, and there one byte of output is asked for at a time.
+    """
+    found = []
+    step = len(data)
+    while step:
+        trial = member.copy()
+        try:
+            found.append(trial.decompress(data[:step]))
+        except zlib.error:
+            step //= 2
+        else:
+            member, data = trial, data[step:]
+    try:
+        rest = data[:1]
+        while byte := member.decompress(rest, 1):
+            found.append(byte)
+            rest = member.unconsumed_tail
+    except zlib.error:
+        pass
+    return b"".join(found)

@@ -1,0 +1,121 @@
+"""Seeding from files that are damaged, empty or joined, as the command line tells it."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from taskq import Campaign
+from tests.command_line import PROGRAM, CommandLine
+
+LINES = [f"C{'C' * (i % 80)} n{i}" for i in range(12_000)]
+DATA = gzip.compress("".join(f"{line}\n" for line in LINES).encode())
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+def keys(campaign: Campaign) -> list[str]:
+    return [task.key for task in campaign.tasks()]
+
+
+def altered(data: bytes) -> bytes:
+    """Return data in which one bit is another, so that only the checksum knows."""
+    for position in range(len(data) // 2, len(data)):
+        one = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+        member = zlib.decompressobj(31)
+        try:
+            member.decompress(one)
+        except zlib.error as error:
+            if "incorrect data check" in str(error):
+                return one
+    raise AssertionError("each change is found at once")
+
+
+@pytest.mark.parametrize("kind", ["cut", "altered", "junk"])
+def test_a_damaged_file_adds_nothing_unless_it_is_asked_for(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path, kind: str
+) -> None:
+    """It is verified first. With `--on-error skip` all that can be read is added; 65 both times."""
+    data = {"cut": DATA[: len(DATA) // 2], "altered": altered(DATA), "junk": DATA + b"junk"}[kind]
+    file = tmp_path / "library.smi.gz"
+    file.write_bytes(data)
+    code, error = taskq.refused("seed", "/c", file)
+    assert (code, campaign.status().total) == (65, 0)
+    assert "--on-error skip adds what can be read; no task was added" in error
+    result = taskq("seed", "/c", file, "--on-error", "skip")
+    assert result.exit_code == 65, result.stderr
+    added = campaign.status().total
+    assert f"{added:,} tasks added" in result.stderr
+    whole = zlib.decompressobj(31).decompress(data).count(b"\n") if kind == "cut" else len(LINES)
+    if kind != "altered":
+        assert keys(campaign) == [f"n{i}" for i in range(whole)]
+        assert f"{file}:{whole + 1}: " in result.stderr
+    said = "nothing before it is uncertain" if kind == "junk" else "lines 1 to"
+    assert f"{file} ({said}" in result.stderr.splitlines()[-1]
+
+
+def test_what_came_from_a_damaged_pipe_is_said_to_be_uncertain(
+    taskq: CommandLine, campaign: Campaign
+) -> None:
+    """Its tasks are added as they come; the end says which lines they were, and code 65."""
+    cut = DATA[:-5]
+    words = [str(PROGRAM), "seed", "/c", "--format", "smiles", "/dev/stdin"]
+    done = subprocess.run(
+        words, env=taskq.environment, capture_output=True, check=False, timeout=60, input=cut
+    )
+    assert done.returncode == 65
+    assert b"no checksum vouches for lines 1 to 12,000" in done.stderr
+    assert b"tasks added before: 10,000" in done.stderr
+    assert campaign.status().total == 10_000
+    done = subprocess.run(
+        [*words, "--on-error", "skip"],
+        env=taskq.environment,
+        capture_output=True,
+        check=False,
+        timeout=60,
+        input=cut,
+    )
+    assert done.returncode == 65
+    assert b"2,000 tasks added" in done.stderr
+    assert keys(campaign) == [f"n{i}" for i in range(12_000)]
+
+
+def test_a_source_without_records_is_named(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """An empty file, one of nothing but comments, an empty archive or pipe: no error, but said."""
+    empty = {"empty.smi": b"", "comments.smi": b"# none\n\n", "empty.smi.gz": gzip.compress(b"")}
+    for name, content in empty.items():
+        (tmp_path / name).write_bytes(content)
+        result = taskq("seed", "/c", tmp_path / name)
+        assert (result.exit_code, result.stderr) == (
+            0,
+            f"Warning: {tmp_path / name} has no records.\n",
+        )
+    (tmp_path / "full.smi").write_text("C a\n")
+    result = taskq("seed", "/c", tmp_path / "full.smi", tmp_path / "empty.smi")
+    assert (result.exit_code, result.stderr.count("Warning")) == (0, 1)
+    assert keys(campaign) == ["a"]
+
+
+def test_files_joined_with_their_byte_order_marks_are_told(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """`cat a.csv b.csv` has a second header in its middle, which is no task."""
+    file = tmp_path / "joined.csv"
+    file.write_bytes(b"\xef\xbb\xbfid,v\na,1\n" + b"\xef\xbb\xbfid,v\nb,2\n")
+    code, error = taskq.refused("seed", "/c", file, "--key", "id")
+    assert (
+        code,
+        f"{file}:3: a byte order mark, as where files are joined, within the file" in error,
+    ) == (65, True), error
+    result = taskq("seed", "/c", file, "--key", "id", "--on-error", "skip")
+    assert (result.exit_code, keys(campaign)) == (0, ["a", "b"])
