@@ -74,7 +74,7 @@ class Conflicts:
 class _Chunk:
     """Tasks by their keys; read, bad: records when its last one had been read.
 
-    again: records with the key of one of these tasks that are written otherwise.
+    again: further records with the key of one of these tasks.
     """
 
     tasks: dict[str, Numbered]
@@ -187,8 +187,7 @@ def _chunks(encoded: Iterable[Numbered], ahead: SeedCount) -> Iterator[_Chunk]:
     chars = 0
     for one in encoded:
         key, payload, _ = one[1]
-        first = tasks.setdefault(key, one)
-        if first is not one and first[1][1] != payload:
+        if tasks.setdefault(key, one) is not one:
             again.append(one)
         chars += len(payload)
         records = len(tasks) + len(again)
