@@ -13,10 +13,11 @@ from taskq.blob_store import BlobStore
 from taskq.blobs import open_blobs
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
-from taskq.errors import Conflict, InvalidCampaign, NotFound, ResultLost
+from taskq.errors import Clash, Conflict, InvalidCampaign, KeyConflict, NotFound, ResultLost
+from taskq.key_conflicts import OnConflict, check_choice, refused
 from taskq.large_results import is_reference, resolved
 from taskq.model import Seed
-from taskq.seeding import Seedable, SeedCount
+from taskq.seeding import Conflicts, Seedable, SeedCount
 from taskq.sources.records import BadLine
 from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
 from taskq_agent.handlers.checks import check_handler
@@ -111,34 +112,59 @@ class Campaign:
         self,
         records: Iterable[Seedable],
         *,
+        on_conflict: OnConflict = "fail",
+        on_clash: Callable[[Clash], None] | None = None,
         on_bad: Callable[[BadLine], None] | None = None,
         on_progress: Callable[[SeedCount], None] | None = None,
     ) -> SeedCount:
         """Seed tasks from any iterable, streamed in bounded memory.
 
-        A record is a `Seed`, or a mapping: the payload, with a key derived from it. A key that
-        the campaign has already adds nothing, so the same may be seeded again, and an
-        interrupted seeding be repeated from the start. A bad record raises `InvalidTask`, or
-        goes to `on_bad` if given; tasks of earlier chunks stay. `on_progress` is called after
-        each chunk of some thousand. Raise `Conflict` if the campaign is cancelled.
+        A record is a `Seed`, or a mapping: the payload, with a key derived from it. A record that
+        the campaign has already, key and payload, adds nothing, so the same may be seeded again,
+        and an interrupted seeding be repeated from the start. `on_progress` is called after each
+        chunk of 10,000 records at most.
+
+        on_conflict: what becomes of a record whose key is stored with another payload. "fail":
+        raise `KeyConflict`; nothing of its chunk is added, tasks of earlier chunks stay. "skip":
+        pass it over. "keep-both": add it under key#2, or key#3 and so on if those are taken; it is
+        known there when it is seeded again. Payloads are the same if they are the same JSON: in
+        whatever order their names are, however their numbers and characters are written.
+        on_clash: called for the first 100 that were passed over, or kept under a numbered key.
+
+        A bad record raises `InvalidTask`, or goes to `on_bad` if given; tasks of earlier chunks
+        stay. Raise `Conflict` if the campaign is cancelled.
         """
         return seeding.seed(
             self._database,
             self.campaign_id,
             self.path,
             records,
+            conflicts=Conflicts(on_conflict, on_clash),
             on_bad=on_bad,
             on_progress=on_progress,
         )
 
-    def submit(self, payload: Mapping[str, Any], key: str | None = None, priority: int = 0) -> bool:
-        """Add one task in one round trip; return whether it is new. For many, `seed`.
+    def submit(
+        self,
+        payload: Mapping[str, Any],
+        key: str | None = None,
+        priority: int = 0,
+        *,
+        on_conflict: OnConflict = "fail",
+    ) -> bool:
+        """Add one task in one round trip; return whether it was added. For many, `seed`.
 
         Durable when it returns. Raise `InvalidTask` if it is no task, `Conflict` if the campaign
-        is cancelled.
+        is cancelled. on_conflict: what becomes of it if its key is stored with another payload, as
+        in `seed`; by default raise `KeyConflict`.
         """
+        check_choice(on_conflict)
         task = seeding.task_json(Seed(payload, key, priority).encoded())
-        return bool(self._database.value("submit", path=self.path, tasks=f"[{task}]"))
+        words = {"path": self.path, "tasks": f"[{task}]", "on_conflict": on_conflict}
+        try:
+            return bool(self._database.value("submit", **words))
+        except KeyConflict as error:
+            raise refused(error) from error
 
     def pause(self) -> bool:
         """Hand out no more tasks here and below; return whether that changed anything."""

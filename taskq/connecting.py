@@ -8,6 +8,7 @@ they stand for, everything else that the server refuses is a defect of the calle
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -20,7 +21,15 @@ import psycopg_pool
 from psycopg.rows import dict_row
 from typing_extensions import Self
 
-from taskq.errors import BY_SQLSTATE, LoginRefused, ServerUnsuitable, Unavailable, UsageError
+from taskq.errors import (
+    BY_SQLSTATE,
+    Clash,
+    KeyConflict,
+    LoginRefused,
+    ServerUnsuitable,
+    Unavailable,
+    UsageError,
+)
 from taskq.logins import refusal
 from taskq.passwords import check_delimited
 
@@ -64,6 +73,8 @@ def translated(what: str) -> Iterator[None]:
         raise Unavailable(f"{told}: {_first_line(error)}") from error
     except psycopg.Error as error:
         kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
+        if kind is KeyConflict:
+            raise _key_conflict(error) from error
         raise kind(_first_line(error)) from error
 
 
@@ -140,6 +151,20 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+
+
+def _key_conflict(error: psycopg.Error) -> KeyConflict:
+    """Return what the detail of TQ422 tells, as it is; see `sql/functions/seed_again.sql`."""
+    told = json.loads(error.diag.message_detail or "{}")
+    return KeyConflict(
+        _first_line(error),
+        count=told.get("conflicts", 0),
+        clashes=[
+            Clash(one["key"], one["stored"], one["offered"], one["place"])
+            for one in told.get("named", ())
+        ],
+        too_long=told.get("too_long", False),
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@
     ├── UsageError            fix the call: a value is wrong; nothing was changed
     │   ├── InvalidPath         a campaign path that is not well formed
     │   ├── InvalidTask         a payload, key or priority that cannot be a task's
+    │   │   └── KeyConflict       ... or a key that is stored with another payload
     │   └── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
     ├── NotFound              fix the name: no such campaign, task or file
     │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
@@ -26,6 +27,8 @@ them apart (`sysexits.h` where it has a fitting one).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -49,6 +52,45 @@ class InvalidTask(UsageError):
     """A payload, key or priority cannot be that of a task."""
 
     exit_code = 65
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A record whose key is stored with another payload.
+
+    stored, offered: pieces of both payloads as JSON text, which show where they first differ: at
+    most 200 characters, with everything unprintable escaped. number: of the record among those that
+    were seeded, from 1; of a file, that of its last line.
+    """
+
+    key: str
+    stored: str
+    offered: str
+    number: int
+
+
+class KeyConflict(InvalidTask):
+    """Keys are stored with other payloads; nothing of the call or chunk was added.
+
+    count: how many records, clashes: some of them, in order. too_long: whether they were to be kept
+    under numbered keys, and one has no room for a number. added: the tasks that the same seeding
+    added in earlier chunks, which stay.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        count: int = 0,
+        clashes: Sequence[Clash] = (),
+        too_long: bool = False,
+        added: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.count = count
+        self.clashes = tuple(clashes)
+        self.too_long = too_long
+        self.added = added
 
 
 class InvalidCampaign(UsageError):
@@ -142,4 +184,5 @@ BY_SQLSTATE: Final[dict[str, type[TaskqError]]] = {
     "TQ404": NotFound,
     "TQ409": Conflict,
     "TQ410": SessionEnded,
+    "TQ422": KeyConflict,
 }

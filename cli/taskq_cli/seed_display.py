@@ -14,7 +14,7 @@ from taskq.seeding import SeedCount
 from taskq_cli import render
 from taskq_cli.pace import Pace
 from taskq_cli.seeder import Show
-from taskq_cli.text import duration, rate
+from taskq_cli.text import counted, duration, rate
 
 LINE_INTERVAL_S: Final = 10.0
 WINDOW_S: Final = 10.0
@@ -43,6 +43,7 @@ class _Text:
         parts = [f"seeding {self._path}", f"{count.added:,} added"]
         parts += [f"{count.known:,} known before"] if count.known else []
         parts += [f"{count.bad:,} bad"] if count.bad else []
+        parts += [counted(count.conflicts, "conflict")] if count.conflicts else []
         parts += [rate(per_s)] if per_s else []
         if part and per_s:
             parts.append(f"ETA {duration(count.read * (1 - part) / part / per_s)}")

@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 import click
 
 from taskq import Campaign
-from taskq.errors import InvalidTask, TaskqError
+from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
+from taskq.key_conflicts import MOST_NAMED, OnConflict, described, way_out
 from taskq.seeding import SeedCount
 from taskq.sources import BadLine, Damage, Source
 from taskq_cli.endings import Interrupted
@@ -40,24 +41,28 @@ class Seeder:
     """Seeds a campaign from sources.
 
     show: is told how far seeding is: the count, and the part of all sources that is read, None
-    where their sizes are unknown.
+    where their sizes are unknown. on_conflict: see `Campaign.seed`.
     """
 
-    def __init__(self, campaign: Campaign, show: Show, *, skip_bad: bool) -> None:
+    def __init__(
+        self, campaign: Campaign, show: Show, *, skip_bad: bool, on_conflict: OnConflict
+    ) -> None:
         self.count = SeedCount()
         self._campaign = campaign
         self._show = show
         self._skip_bad = skip_bad
+        self._on_conflict = on_conflict
         self._reported = 0
         self._damaged: list[str] = []
+        self._named = 0
 
     def run(self, inputs: Sequence[Input]) -> SeedCount:
         """Seed from all inputs in order; each is opened beforehand, to see that it can be.
 
         Raise what opening and reading raise, `InvalidTask` at a bad line unless those are passed
-        over, and `Interrupted` at Ctrl-C. Where damage is passed over, all that can be read is
-        added, and `InvalidTask` raised after all: nobody knows what is missing. Tasks that were
-        added stay; the text says how many.
+        over, `KeyConflict` as `Campaign.seed`, and `Interrupted` at Ctrl-C. Where damage is passed
+        over, all that can be read is added, and `InvalidTask` raised after all: nobody knows what is
+        missing. Tasks that were added stay; the text says how many.
         """
         sizes = [one.size() for one in inputs]
         whole = None if None in sizes else sum(filter(None, sizes))
@@ -71,6 +76,8 @@ class Seeder:
             raise Interrupted(f"Interrupted{self._so_far()}.") from None
         except _Stopped as stop:
             raise InvalidTask(f"{stop}{self._so_far()}") from None
+        except KeyConflict as error:
+            raise self._conflict(error) from error
         except TaskqError as error:
             raise type(error)(f"{error}{self._so_far()}") from error
         if self._damaged:
@@ -107,12 +114,42 @@ class Seeder:
             if self._reported == MAX_REPORTED and not damaged:
                 click.echo("Further bad lines are only counted.", err=True)
 
+        def clash(one: Clash) -> None:
+            self._name(source, one)
+            if self._named == MOST_NAMED:
+                click.echo("Further conflicts are only counted.", err=True)
+
         if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
             click.echo(f"Verifying {source.name} before anything of it is added.", err=True)
-        of_source = self._campaign.seed(source, on_bad=bad, on_progress=show)
+        try:
+            of_source = self._campaign.seed(
+                source,
+                on_conflict=self._on_conflict,
+                on_clash=clash,
+                on_bad=bad,
+                on_progress=show,
+            )
+        except KeyConflict as error:
+            for one in error.clashes:
+                self._name(source, one)
+            raise
         if not of_source.read:
             click.echo(f"Warning: {one_line(source.name)} has no records.", err=True)
         self.count = _sum(before, of_source)
+
+    def _name(self, source: Source, clash: Clash) -> None:
+        self._named += 1
+        if self._named <= MOST_NAMED:
+            click.echo(one_line(f"{source.name}:{clash.number}: {described(clash)}"), err=True)
+
+    def _conflict(self, error: KeyConflict) -> KeyConflict:
+        what = (
+            "1 record has the key of a task with another payload"
+            if error.count == 1
+            else f"{error.count:,} records have keys of tasks with other payloads"
+        )
+        choices = "--on-conflict skip" + ("" if error.too_long else " or keep-both")
+        return KeyConflict(f"{what}; {way_out(error)} {choices}{self._so_far()}")
 
     def _so_far(self) -> str:
         if not self.count.added:
@@ -137,4 +174,5 @@ def _sum(one: SeedCount, other: SeedCount) -> SeedCount:
         one.added + other.added,
         one.known + other.known,
         one.bad + other.bad,
+        one.conflicts + other.conflicts,
     )

@@ -1,1 +1,1 @@
-select taskq.submit(%(path)s, %(tasks)s)
+select taskq.submit(%(path)s, %(tasks)s, %(on_conflict)s)

@@ -141,9 +141,9 @@ class App:
         """POST /v1/tasks."""
         manager = await self._manager(request)
         wanted = messages.read_new_tasks(await _body(request, messages.MAX_EXCHANGE_BYTES))
-        added = await self._management.add_tasks(manager, wanted)
+        count = await self._management.add_tasks(manager, wanted)
         self._service.poke()
-        return _json({"added": added})
+        return _json({"added": count.added, "conflicts": count.conflicts})
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""

@@ -69,6 +69,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (errors.Forbidden, 403, "forbidden"),
     (errors.NotFound, 404, "not_found"),
     (TooSlow, 408, "too_slow"),
+    (errors.KeyConflict, 409, "key_conflict"),
     (errors.Conflict, 409, "conflict"),
     (SessionLost, 410, "session_lost"),
     (SessionEnded, 410, "session_lost"),

@@ -12,6 +12,7 @@ from taskq.errors import Forbidden
 from taskq.gateway.identities import Manager
 from taskq.gateway.messages import NewTasks
 from taskq.model import Seed, check_path
+from taskq.seeding import SeedCount
 
 
 class Management:
@@ -43,12 +44,12 @@ class Management:
 
         return await asyncio.to_thread(changed)
 
-    async def add_tasks(self, manager: Manager, wanted: NewTasks) -> int:
-        """Add tasks; return how many are new."""
+    async def add_tasks(self, manager: Manager, wanted: NewTasks) -> SeedCount:
+        """Add tasks; return how many are new, and in conflict."""
         check(manager, wanted.path)
         seeds = [Seed(task.payload, task.key, task.priority) for task in wanted.tasks]
         campaign = await asyncio.to_thread(self._client.campaign, wanted.path)
-        return (await asyncio.to_thread(campaign.seed, seeds)).added
+        return await asyncio.to_thread(campaign.seed, seeds, on_conflict=wanted.on_conflict)
 
 
 def check(manager: Manager, path: str) -> None:

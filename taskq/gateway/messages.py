@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from taskq import beats, model
+from taskq.key_conflicts import OnConflict
 from taskq_agent import protocol
 
 MAX_DEPTH: Final = 100
@@ -142,10 +143,11 @@ class NewTask(Struct):
 
 
 class NewTasks(Struct):
-    """Some tasks for a campaign."""
+    """Some tasks for a campaign. on_conflict: see `taskq.Campaign.seed`."""
 
     path: Path
     tasks: Annotated[tuple[NewTask, ...], Meta(min_length=1, max_length=1_000)]
+    on_conflict: OnConflict = "fail"
 
 
 Message = TypeVar("Message")

@@ -29,9 +29,10 @@ class Changed(Struct):
 
 
 class Added(Struct):
-    """How many tasks are new."""
+    """How many tasks are new; how many were passed over or kept under numbered keys."""
 
     added: int
+    conflicts: int
 
 
 class Health(Struct):

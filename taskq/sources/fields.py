@@ -1,4 +1,8 @@
-"""A payload with named fields as a task: its key and priority come out of the fields."""
+"""A payload with named fields as a task: its key and priority come out of the fields.
+
+A key of several fields is their values with commas between them, and a backslash before each comma
+and backslash of a value.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 
 from taskq.errors import InvalidTask
 from taskq.model import Seed
-from taskq.sources.records import SourceOptions
+from taskq.sources.records import SourceOptions, key_fields
 
 
 def seed_from(
@@ -28,12 +32,24 @@ def seed_from(
     return seed
 
 
-def _key(name: str, fields: Mapping[str, Any]) -> str:
+def _key(key: str, fields: Mapping[str, Any]) -> str:
+    names = key_fields(key)
+    if len(names) == 1:
+        value = _key_part(names[0], fields)
+        if not value:
+            raise InvalidTask(f"the key field {names[0]!r} is empty")
+        return value
+    values = [_key_part(name, fields) for name in names]
+    if not any(values):
+        raise InvalidTask(f"the key fields {' and '.join(map(repr, names))} are all empty")
+    # So escaped, unlike values never make one key.
+    return ",".join([value.replace("\\", "\\\\").replace(",", "\\,") for value in values])
+
+
+def _key_part(name: str, fields: Mapping[str, Any]) -> str:
     value = _field("key", name, fields)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InvalidTask(f"the key field {name!r} must be text or a whole number, not {value!r}")
-    if value == "":
-        raise InvalidTask(f"the key field {name!r} is empty")
     return str(value)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Final, Literal, TypeAlias
 
@@ -45,12 +47,35 @@ class Damage(BadLine):
 Record: TypeAlias = Seed | BadLine
 
 
+@cache
+def key_fields(key: str | None) -> tuple[str, ...]:
+    """Return the fields that a key is made of: names separated by commas, quoted as in CSV.
+
+    None: there are none. Raise `UsageError` if one is empty or comes twice.
+    """
+    if key is None:
+        return ()
+    try:
+        (names,) = csv.reader([key], strict=True)
+    except (csv.Error, ValueError):
+        raise UsageError(
+            f"key {key!r} must name fields as a,b; one with a comma or quote in its name "
+            'as "a,b", with its quotes doubled'
+        ) from None
+    if "" in names:
+        raise UsageError(f"key {key!r} names an empty field")
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"key {key!r} names {name!r} twice")
+    return tuple(names)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """How to read a seed file, where its format leaves a choice.
 
-    key        column or field whose value becomes the task's key
-               (CSV, TSV, JSON Lines, SDF); it stays in the payload
+    key        column or field whose value becomes the task's key, or several as a,b
+               (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `sources.fields`
     priority   the same for the priority, a whole number
     types      what a CSV or TSV value that looks like a number becomes: a number
                ("guess") or text ("text"); `taskq.sources.values` says what looks like one
@@ -70,6 +95,7 @@ class SourceOptions:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
                 raise UsageError(f"{name} must be text, not {value!r}")
+        key_fields(self.key)
         if self.header not in (None, True, False):
             raise UsageError(f"header must be true or false, not {self.header!r}")
         if self.types not in ("guess", "text"):

@@ -11,7 +11,7 @@ from taskq.errors import InvalidTask, UsageError
 from taskq.model import MAX_PAYLOAD_BYTES
 from taskq.sources.fields import seed_from
 from taskq.sources.lines import Lines
-from taskq.sources.records import BadLine, Record, SourceOptions, excerpt
+from taskq.sources.records import BadLine, Record, SourceOptions, excerpt, key_fields
 from taskq.sources.values import number_or_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
     for title in header:
         if header.count(title) > 1:
             raise UsageError(f"{name}: the header row names the column {title!r} twice")
-    for role, column in (("key", options.key), ("priority", options.priority)):
+    keys = [("key", name) for name in key_fields(options.key)]
+    for role, column in (*keys, ("priority", options.priority)):
         if column is not None and column not in header:
             raise UsageError(
                 f"{name} has no column {column!r} to take the {role} from; "
@@ -81,9 +82,9 @@ def _record(feed: _Feed, header: list[str], row: list[str], options: SourceOptio
     cells = dict(zip(header, row, strict=True))
     payload: dict[str, Any] = cells
     if options.types == "guess":
+        keys = key_fields(options.key)
         payload = {
-            title: cell if title == options.key else number_or_text(cell)
-            for title, cell in cells.items()
+            title: cell if title in keys else number_or_text(cell) for title, cell in cells.items()
         }
     try:
         return seed_from(payload, cells, options)

@@ -20,7 +20,7 @@ from taskq.gateway.management import Management
 from taskq.gateway.service import Service, Settings
 from taskq_agent.transport import MAX_BLOB_BYTES
 from tests.fixtures.gateways import GatewayProcess, Realm
-from tests.gateway.peers import Agent
+from tests.gateway.peers import Agent, Reply
 
 GETS = ("/healthz", "/readyz", "/v1/openapi.json")
 
@@ -151,13 +151,35 @@ def test_manager_adds_steers_and_looks(realm: Realm) -> None:
     """The three verbs of managers over HTTP."""
     ask, token, path = realm.gateway.ask, realm.manager, realm.path
     body = {"path": path, "tasks": [{"payload": {"x": 1}, "key": "a"}, {"payload": {"x": 2}}]}
-    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 2}
-    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 0}
+    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 2, "conflicts": 0}
+    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 0, "conflicts": 0}
     paused = {"path": path, "state": "paused"}
     assert ask("POST", "/v1/campaigns/state", token=token, body=paused).json == {"changed": True}
     assert ask("POST", "/v1/campaigns/state", token=token, body=paused).json == {"changed": False}
     (seen,) = ask("GET", f"/v1/campaigns?path={path}", token=token).json["campaigns"]
     assert (seen["path"], seen["state"], seen["waiting"]) == (path, "paused", 2)
+
+
+def test_manager_is_told_of_another_payload_under_a_known_key(realm: Realm) -> None:
+    """Refused with both payloads unless it says what to do; repeating the request adds nothing."""
+
+    def add(*keyed: tuple[str, int], **words: str) -> Reply:
+        tasks = [{"key": key, "payload": {"x": x}} for key, x in keyed]
+        body = {"path": realm.path, "tasks": tasks, **words}
+        return realm.gateway.ask("POST", "/v1/tasks", token=realm.manager, body=body)
+
+    assert add(("a", 1)).json == {"added": 1, "conflicts": 0}
+    refused = add(("new", 1), ("a", 2))
+    assert (refused.status, refused.json["error"]["code"]) == (409, "key_conflict")
+    for said in ("record at 2", "'a'", '{"x": 1}', '{"x": 2}', "keep-both"):
+        assert said in refused.json["error"]["message"]
+    assert realm.campaign.status().total == 1
+    assert add(("new", 1), ("a", 2), on_conflict="skip").json == {"added": 1, "conflicts": 1}
+    for added in (1, 0):
+        kept = add(("a", 2), ("a", 1), on_conflict="keep-both")
+        assert kept.json == {"added": added, "conflicts": added}
+    assert realm.campaign.task("a#2").payload == {"x": 2}
+    assert add(("a", 2), on_conflict="overwrite").status == 400
 
 
 def test_agents_claim_nothing_of_a_paused_campaign(realm: Realm, agent: Agent) -> None:

@@ -26,7 +26,10 @@ def test_gateway_serves_agents_and_managers_by_its_role_alone(
         realm.campaign.add_input(tmp_path / "input")
         ask, digest = gateway.ask, hashlib.sha256(data).hexdigest()
         wanted = {"path": realm.path, "tasks": [{"payload": {"n": n}} for n in range(3)]}
-        assert ask("POST", "/v1/tasks", token=realm.manager, body=wanted).json == {"added": 3}
+        assert ask("POST", "/v1/tasks", token=realm.manager, body=wanted).json == {
+            "added": 3,
+            "conflicts": 0,
+        }
         agent = realm.agent()
         (task,) = agent.claim()
         assert agent.beat(task).json["stop"] == []

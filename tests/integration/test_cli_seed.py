@@ -42,6 +42,7 @@ def test_files_of_each_format_become_tasks(
         "added": 4,
         "known": 0,
         "bad": 0,
+        "conflicts": 0,
     }
     found = payloads(campaign)
     assert found.keys() == {"ethanol", "water", "neon", "argon", "E1"}

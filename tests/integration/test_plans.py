@@ -202,13 +202,21 @@ class Load:
         keys = json.dumps([known, "new"])
         assert self._say("seed_known", campaign=self._campaign, keys=keys) != []
         fresh = {"key": self._agent.draw_lease(), "payload": {}}
-        with self.connection.transaction():
-            added = value(
-                self.connection,
-                "select taskq.submit('/c', %s)",
-                json.dumps([{"key": known, "payload": {}}, fresh]),
-            )
-        assert added == 1
+        tasks = [{"key": known, "payload": {}}, fresh]
+        assert self._seed_all(tasks, "fail") == (1, 0)
+
+    def keep_both(self) -> None:
+        """Seed two tasks whose key another payload has, and one of them again."""
+        key = value(self._backstage, "select max(key) from taskq.spec")
+        payloads = [{"new": self._agent.draw_lease()} for _ in range(2)]
+        tasks = [{"key": key, "payload": payload} for payload in payloads]
+        assert self._seed_all([*tasks, tasks[0]], "keep-both") == (2, 2)
+        assert self._seed_all(tasks, "skip") == (0, 0)
+
+    def _seed_all(self, tasks: list[dict[str, Any]], on_conflict: str) -> tuple[int, int]:
+        words = {"path": "/c", "tasks": json.dumps(tasks), "on_conflict": on_conflict}
+        (answer,) = self._say("seed_tasks", **words, named=10)
+        return answer["added"], answer["conflicts"]
 
     def count(self) -> None:
         """Ask how many tasks stand where."""
@@ -288,6 +296,9 @@ VERBS = {
         pages=1_000,
     ),
     "seed": Verb(Load.seed, {"spec by spec_pkey", "spec by spec_key_key"}),
+    "keep both": Verb(
+        Load.keep_both, {"spec by spec_pkey", "spec by spec_key_key"}, rows=100, pages=1_000
+    ),
     "count": Verb(Load.count, set(), rows=200, pages=200),
 }
 

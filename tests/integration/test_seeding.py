@@ -83,12 +83,13 @@ def test_seeding_again_adds_nothing(campaign: Campaign, backstage: Backstage) ->
 def test_seeding_again_leaves_tasks_as_they_are(
     campaign: Campaign, hire: Hire, backstage: Backstage
 ) -> None:
-    """Whatever has become of them since; a payload is never changed."""
+    """Whatever has become of them since; neither a payload nor a priority is ever changed."""
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     agent = hire()
     agent.done(agent.claim(1)[0])
-    count = campaign.seed([Seed({"n": 10}, "a", 5), Seed({"n": 20}, "b", 5)])
-    assert (count.added, count.known) == (0, 2)
+    again = [Seed({"n": 1}, "a", 5), Seed({"n": 20}, "b", 5)]
+    count = campaign.seed(again, on_conflict="skip")
+    assert (count.added, count.known, count.conflicts) == (0, 1, 1)
     assert statuses(backstage) == {"a": "done", "b": "waiting"}
     assert [(view.payload, view.priority) for view in campaign.tasks()] == [
         ({"n": 1}, 0),
@@ -99,9 +100,15 @@ def test_seeding_again_leaves_tasks_as_they_are(
 def test_of_records_with_the_same_key_the_first_counts(campaign: Campaign) -> None:
     """Side by side as far apart."""
     count = campaign.seed(
-        [Seed({"n": -2}, "000000"), Seed({"n": -1}, "000000"), *numbered(CHUNK), Seed({}, "000001")]
+        [
+            Seed({"n": -2}, "000000"),
+            Seed({"n": -1}, "000000"),
+            *numbered(CHUNK),
+            Seed({}, "000001"),
+        ],
+        on_conflict="skip",
     )
-    assert (count.read, count.added, count.known) == (CHUNK + 3, CHUNK, 3)
+    assert (count.read, count.added, count.conflicts) == (CHUNK + 3, CHUNK, 3)
     assert campaign.task("000000").payload == {"n": -2}
     assert campaign.task("000001").payload == {"n": 1}
 
@@ -220,9 +227,9 @@ def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, backstage: Ba
     def submit(*tasks: str) -> int:
         return int(value(backstage, "select taskq.submit('/c', %s)", f"[{','.join(tasks)}]"))
 
-    known = '{"key": "a", "payload": {}}'
+    known = '{"key": "a", "payload": {"n": 0}}'
     assert submit(known, '{"key": "b", "payload": {"n": 1}, "priority": 3}') == 1
-    assert submit('{"key": "c", "payload": {"n": 2}}', '{"key": "c", "payload": {"n": 3}}') == 1
+    assert submit(*['{"key": "c", "payload": {"n": 2}}'] * 2) == 1
     assert submit() == 0
     assert [(view.key, view.payload, view.priority) for view in campaign.tasks()] == [
         ("a", {"n": 0}, 0),

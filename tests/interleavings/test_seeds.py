@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, Seed
+from taskq.errors import KeyConflict
+from taskq.key_conflicts import OnConflict
 from tests.interleavings.meeting import calling, meet
 
 FIRST = """
@@ -21,3 +23,53 @@ def test_seed_that_meets_another_adds_what_that_leaves(
     met = meet(dsn, calling(FIRST), lambda _: campaign.seed(records).added, undo=undo)
     assert (met.waited, met.first, met.second) == (True, 2, added)
     assert campaign.status().waiting == 3
+
+
+def outcome(campaign: Campaign, records: list[Seed], on_conflict: OnConflict) -> tuple[int, int]:
+    """Seed; return how many tasks that added, and how many conflicts there were."""
+    try:
+        count = campaign.seed(records, on_conflict=on_conflict)
+    except KeyConflict as error:
+        return error.added, error.count
+    return count.added, count.conflicts
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "undo", "expected", "keys"),
+    [
+        ("fail", False, (0, 1), "a b"),
+        ("fail", True, (2, 0), "a c"),
+        ("skip", False, (1, 1), "a b c"),
+        ("keep-both", False, (2, 1), "a a#2 b c"),
+        ("keep-both", True, (2, 0), "a c"),
+    ],
+)
+def test_seed_that_meets_another_payload_of_its_key_sees_what_becomes_of_that(
+    on_conflict: OnConflict,
+    undo: bool,
+    expected: tuple[int, int],
+    keys: str,
+    campaign: Campaign,
+    dsn: str,
+) -> None:
+    """It waits before it compares: what is stored when it goes on is no longer open."""
+    records = [Seed({}, "c"), Seed({"another": 1}, "a")]
+    met = meet(dsn, calling(FIRST), lambda _: outcome(campaign, records, on_conflict), undo=undo)
+    assert (met.waited, met.second) == (True, expected)
+    assert sorted(task.key for task in campaign.tasks()) == keys.split()
+
+
+def test_two_that_keep_both_number_their_payloads_one_after_the_other(
+    campaign: Campaign, dsn: str
+) -> None:
+    """Neither takes the number of the other, and the same payload gets one."""
+    campaign.submit({}, "a")
+    first = """
+        select taskq.submit('/c', '[{"key": "a", "payload": {"n": 1}},
+                                    {"key": "a", "payload": {"n": 2}}]', 'keep-both')
+    """
+    records = [Seed({"n": n}, "a") for n in (3, 2)]
+    met = meet(dsn, calling(first), lambda _: outcome(campaign, records, "keep-both"))
+    assert (met.waited, met.first, met.second) == (True, 2, (1, 1))
+    found = {task.key: task.payload for task in campaign.tasks()}
+    assert found == {"a": {}, "a#2": {"n": 1}, "a#3": {"n": 2}, "a#4": {"n": 3}}

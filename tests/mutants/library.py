@@ -124,10 +124,18 @@ LIBRARY: Final = (
     Mutant(
         "last-of-one-key-counts",
         "taskq/seeding.py",
-        "tasks.setdefault(one[0], one)",
-        "tasks[one[0]] = one",
+        "if tasks.setdefault(key, one) is not one:",
+        "if tasks.update({key: one}):",
         "Of records with the same key the last one counts.",
-        ("tests/integration/test_seeding.py",),
+        ("tests/integration/test_seeding.py", "tests/integration/test_key_conflicts.py"),
+    ),
+    Mutant(
+        "records-of-a-chunk-not-compared",
+        "taskq/seeding.py",
+        "for row in known] + chunk.again",
+        "for row in known]",
+        "Of two payloads with one key in a chunk the second is dropped without a word.",
+        ("tests/integration/test_key_conflicts.py",),
     ),
     Mutant(
         "session-token-of-whoever-knows-the-key",

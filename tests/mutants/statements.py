@@ -262,4 +262,20 @@ STATEMENTS: Final = (
         "Two that seed a campaign at once meet each other's keys.",
         ("tests/interleavings/test_seeds.py", "tests/integration/test_seeding.py"),
     ),
+    Mutant(
+        "another-payload-is-known",
+        "sql/functions/seed_conflicts.sql",
+        "where s.payload <> t.payload",
+        "where false",
+        "Another payload under a known key is dropped without a word.",
+        ("tests/integration/test_key_conflicts.py",),
+    ),
+    Mutant(
+        "numbered-keys-begin-anew",
+        "sql/functions/seed_conflicts.sql",
+        "where n.payload is not null",
+        "where false",
+        "A third payload of a key finds its number taken, and is dropped.",
+        ("tests/integration/test_key_conflicts.py", "tests/property/test_queue_model.py"),
+    ),
 )

@@ -50,6 +50,7 @@ class QueueModel:
 
     def __init__(self) -> None:
         self.tasks: dict[int, Task] = {}
+        self.payloads: dict[str, int] = {}
         self.live: set[int] = set()
         self.hosts: dict[int, str] = {}
         self.state = self.above = "open"
@@ -75,6 +76,28 @@ class QueueModel:
         """Return the waiting tasks in the order in which they are handed out."""
         found = [task for task in self.tasks.values() if task.status == WAITING]
         return sorted(found, key=lambda task: (-task.priority, task.task))
+
+    def seed(self, records: Iterable[tuple[str, int]], on_conflict: str) -> int | None:
+        """Store payloads under their keys; return the conflicts, or None if they are refused.
+
+        What is new by its key comes first, then the rest in order.
+        """
+        stored, rest, conflicts = dict(self.payloads), [], 0
+        for key, payload in records:
+            if stored.setdefault(key, payload) != payload:
+                rest.append((key, payload))
+        for key, payload in rest:
+            number = 2
+            while stored.get(f"{key}#{number}", payload) != payload:
+                number += 1
+            if f"{key}#{number}" not in stored:
+                conflicts += 1
+                if on_conflict == "keep-both":
+                    stored[f"{key}#{number}"] = payload
+        if conflicts and on_conflict == "fail":
+            return None
+        self.payloads = stored
+        return conflicts
 
     def claimable(self, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""

@@ -12,7 +12,8 @@ from hypothesis.stateful import precondition, rule
 
 from taskq import CampaignSpec, Seed
 from taskq.campaign import LATE_RESULTS
-from taskq.errors import Conflict
+from taskq.errors import Conflict, KeyConflict
+from taskq.key_conflicts import ON_CONFLICT, OnConflict
 from tests.backstage import value
 from tests.property.queue_model import DELAYED, Task
 from tests.property.queue_scene import (
@@ -51,12 +52,49 @@ class QueueOperators(QueueScene):
             self._must_conflict(lambda: self.campaign.seed(seeds))
             return
         self.campaign.seed(seeds)
-        known = {task.key for task in self.model.tasks.values()}
-        for view in self.campaign.tasks():
-            if view.key not in known:
-                self.model.tasks[view.task_id] = Task(view.task_id, view.key, view.priority)
+        assert self.model.seed([(str(one.key), one.payload["n"]) for one in seeds], "fail") == 0
         self.seeded = begin + count
-        assert len(self.model.tasks) == self.seeded
+        self._learn()
+
+    @precondition(lambda self: self.model.tasks and "cancelled" not in self.model.states)
+    @rule(
+        drawn=st.lists(st.tuples(INDEX, st.integers(0, 3)), min_size=1, max_size=4),
+        on_conflict=st.sampled_from(ON_CONFLICT),
+        single=st.booleans(),
+    )
+    def seed_other_payloads(
+        self, drawn: list[tuple[int, int]], on_conflict: OnConflict, single: bool
+    ) -> None:
+        """Seed payloads, some of them others, under keys that are there, or submit one."""
+        keys = list(self.model.payloads)
+        records = [(pick(keys, which), payload) for which, payload in drawn]
+        seeds = [Seed({"n": payload}, key) for key, payload in records]
+        if single:
+            records, seeds = records[:1], seeds[:1]
+        before = len(self.model.payloads)
+        conflicts = self.model.seed(records, on_conflict)
+        added = len(self.model.payloads) - before
+        try:
+            if single:
+                one = seeds[0]
+                new = self.campaign.submit(one.payload, one.key, on_conflict=on_conflict)
+                assert (conflicts is not None, new) == (True, added == 1)
+            else:
+                count = self.campaign.seed(seeds, on_conflict=on_conflict)
+                assert (count.conflicts, count.added) == (conflicts, added)
+        except KeyConflict as error:
+            assert error.count > 0  # noqa: PT017  # not every choice raises
+            assert conflicts is None
+        self._learn()
+
+    def _learn(self) -> None:
+        """See that there are the tasks that the model wants; take the new ones into it."""
+        views = list(self.campaign.tasks())
+        assert {view.key: view.payload["n"] for view in views} == self.model.payloads
+        for view in views:
+            if view.task_id not in self.model.tasks:
+                self.model.tasks[view.task_id] = Task(view.task_id, view.key, view.priority)
+        assert len(self.model.tasks) == len(self.model.payloads)
 
     @precondition(lambda self: any(t.status == DELAYED for t in self.model.tasks.values()))
     @rule(which=INDEX)

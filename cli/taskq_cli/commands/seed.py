@@ -12,6 +12,7 @@ import click
 
 from taskq.campaign_file import read_campaign_file
 from taskq.errors import UsageError
+from taskq.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.seeding import SeedCount
 from taskq.sources import FORMATS, Source, SourceOptions, check_read_once, cross, open_source, sweep
 from taskq_cli.output import as_record, write_record
@@ -46,12 +47,24 @@ from taskq_cli.text import counted, duration
     help="At a bad line: end with an error, or report it and go on.",
 )
 @click.option(
+    "--on-conflict",
+    type=click.Choice(ON_CONFLICT),
+    default="fail",
+    show_default=True,
+    help="At a record whose key has a task with another payload: end with an error, pass the "
+    "record over, or add it as KEY#2, KEY#3 and so on.",
+)
+@click.option(
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
     help="Format of the files. [default: by the suffix, with or without .gz]",
 )
-@click.option("--key", metavar="FIELD", help="Field that holds the key. [CSV, TSV, JSON, SDF]")
+@click.option(
+    "--key",
+    metavar="FIELDS",
+    help="Field that holds the key, or several as a,b, joined by commas. [CSV, TSV, JSON, SDF]",
+)
 @click.option("--priority", metavar="FIELD", help="Field that holds the priority. [the same]")
 @click.option(
     "--types",
@@ -77,19 +90,21 @@ def seed(
     sweeps: tuple[str, ...],
     campaign_file: Path | None,
     on_error: str,
+    on_conflict: OnConflict,
     form: str | None,
     **options: Any,
 ) -> None:
     """Add tasks from files or parameter sweeps.
 
     A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, or a pipe of it; - is standard
-    input. With a sweep, each record makes a task with each combination. A task whose key CAMPAIGN
-    has already adds nothing. So the same command may be given again, also after Ctrl-C or an error:
-    what was added stays, and it goes on from there.
+    input. With a sweep, each record makes a task with each combination. A record that CAMPAIGN has
+    already adds nothing. So the same command may be given again, also after Ctrl-C or an error:
+    what was added stays, and it goes on from there. A record with the key of a task, but another
+    payload, is an error.
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
-      taskq seed /demo/dock ligands.csv --key id --on-error skip
+      taskq seed /demo/dock ligands.csv --key target,id --on-error skip
       taskq seed --campaign-file campaign.toml
     """
     source_options = SourceOptions(**options)
@@ -105,9 +120,12 @@ def seed(
     with invocation.client() as client:
         campaign = client.campaign(path)
         with seed_display(path) as show:
-            count = Seeder(campaign, show, skip_bad=on_error == "skip").run(inputs)
+            skip_bad = on_error == "skip"
+            seeder = Seeder(campaign, show, skip_bad=skip_bad, on_conflict=on_conflict)
+            count = seeder.run(inputs)
     record = as_record(count, path=path)
-    write_record(invocation.output, record, _said(path, count, time.monotonic() - began))
+    text = _said(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
+    write_record(invocation.output, record, text)
 
 
 def _described(path: str | None, file: Path) -> tuple[str, list[Input]]:
@@ -136,10 +154,15 @@ def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOpt
     return source if over is None else cross(source, over)
 
 
-def _said(path: str, count: SeedCount, took_s: float) -> str:
+def _said(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:
     parts = [f"{counted(count.added, 'task')} added to {path}"]
+    if count.conflicts and kept:
+        keys = "a numbered key" if count.conflicts == 1 else "numbered keys"
+        parts.append(f"{count.conflicts:,} of them under {keys}")
     if count.known:
         parts.append(f"{count.known:,} known before")
+    if count.conflicts and not kept:
+        parts.append(f"{counted(count.conflicts, 'conflict')} passed over")
     if count.bad:
         parts.append(f"{counted(count.bad, 'bad line')} passed over")
     return f"{', '.join(parts)}; {counted(count.read, 'record')} in {duration(took_s)}."
