@@ -5,12 +5,18 @@
 --
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --
--- Locks: the rows of the tasks.
+-- Locks: the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey.
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
     v_tasks bigint[];
@@ -74,7 +80,20 @@ begin
                                and g.error_class in ('agent-lost', 'poison'))
       from gone g
     having count(*) > 0;
-    delete from taskq.spec s where s.campaign_id = p_campaign and s.task_id = any (v_tasks);
+    -- Each found as tasks() says, and none of them ever changes its place.
+    delete from taskq.spec s
+     where s.ctid = any (array(
+               select f.ctid
+                 from unnest(v_tasks) as k (task_id)
+                cross join lateral (
+                    select s.ctid
+                      from taskq.spec s
+                     where s.campaign_id = p_campaign
+                       and s.task_id >= k.task_id
+                       and s.task_id <= k.task_id
+                     order by s.campaign_id, s.task_id
+                     limit 1
+                ) f));
     return cardinality(v_tasks);
 end
 $$;
