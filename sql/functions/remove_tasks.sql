@@ -20,6 +20,9 @@ set jit = off
 as $$
 declare
     v_tasks bigint[];
+    -- Servers before 17 might go through all of the campaign to find several ids.
+    v_first bigint;
+    v_last bigint;
 begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
@@ -51,9 +54,12 @@ begin
     if v_tasks is null then
         return 0;
     end if;
+    select min(k.task_id), max(k.task_id) into v_first, v_last from unnest(v_tasks) as k (task_id);
     with gone as (
         delete from taskq.task t
-         where t.campaign_id = p_campaign and t.task_id = any (v_tasks)
+         where t.campaign_id = p_campaign
+           and t.task_id between v_first and v_last
+           and t.task_id = any (v_tasks)
      returning t.status
     )
     insert into taskq.delta (campaign_id, waiting, delayed, working, done, failed, cancelled)
@@ -68,7 +74,9 @@ begin
     -- In a snapshot of its own: with what was reported while the tasks were waited for.
     with gone as (
         delete from taskq.attempt a
-         where a.campaign_id = p_campaign and a.task_id = any (v_tasks)
+         where a.campaign_id = p_campaign
+           and a.task_id between v_first and v_last
+           and a.task_id = any (v_tasks)
      returning a.outcome, a.error_class
     )
     insert into taskq.delta (campaign_id, failures, losses)

@@ -83,12 +83,15 @@ PRESENCE = """
 class Case:
     """With what a statement is asked, after which others; and what it may cost.
 
-    rows: of `task`, `spec`, `attempt` and `session`, the most that one access meets.
+    rows: of `task`, `spec`, `attempt` and `session`, the most that one access meets. several:
+    whether it changes several tasks by their ids: to find them, servers before 17 go through all
+    of a campaign that seems to have one task.
     """
 
     rows: int
     values: dict[str, Any] = field(default_factory=dict)
     after: tuple[tuple[str, dict[str, Any]], ...] = ()
+    several: bool = False
 
 
 class Scene:
@@ -177,8 +180,8 @@ class Scene:
             "campaign": [Case(0, it)],
             "campaign_by_id": [Case(0, one)],
             "cancel": [
-                Case(4 * PAGE, {**page, "tasks": None}),
-                Case(4, {**page, "after": 0, "tasks": some}),
+                Case(4 * PAGE, {**page, "tasks": None}, several=True),
+                Case(4, {**page, "after": 0, "tasks": some}, several=True),
             ],
             "change_campaign": [Case(0, {**it, "spec": '{"weight": 2}'})],
             "claimable": [Case(0, {"servings": text, "front": True})],
@@ -191,8 +194,12 @@ class Scene:
             "drain_sessions": [Case(2, {**it, "site": "here", "agent": None})],
             "enrol": [Case(1, {**opened, **site})],
             "exchange": [
-                Case(4, {**one, **claim, "reports": None}),
-                Case(4, {**one, "reports": json.dumps([report]), **dict.fromkeys(claim)}),
+                Case(4, {**one, **claim, "reports": None}, several=True),
+                Case(
+                    4,
+                    {**one, "reports": json.dumps([report]), **dict.fromkeys(claim)},
+                    several=True,
+                ),
             ],
             "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
             "failure_classes": [Case(NEW // 4, one)],
@@ -221,7 +228,11 @@ class Scene:
             "results": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
             "retry": [
-                Case(PAGE, {**page, "status": "failed", "error_class": name, "tasks": tasks})
+                Case(
+                    PAGE,
+                    {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                    several=True,
+                )
                 for name, tasks in ((None, None), ("exit-1", None), (None, some))
             ],
             "return_ahead": [Case(4, named)],
@@ -294,16 +305,18 @@ def test_what_names_a_campaign_touches_no_other(
     """
     scene.fill(statistics)
     connection.execute(f"set plan_cache_mode = {plans}".encode())
-    wrong = []
+    old = connection.info.server_version < 170_000
+    wrong: list[object] = []
     for name, cases in scene.cases(hire("/new").session).items():
         for case in cases:
             seen = asked(connection, name, case)
             ways = {way for way in seen.ways if way.endswith(" by None") or " and " in way}
             widest = seen.widest
-            if ways - {"session by None"} or (widest is not None and widest.rows > case.rows):
+            rows = NEW if case.several and old else case.rows
+            if ways - {"session by None"} or (widest is not None and widest.rows > rows):
                 wrong.append((name, ways, widest and (widest.table, widest.index, widest.rows)))
             # A join of two that is not by key meets their product.
-            if seen.met > 40 * case.rows + 3_000:
+            if seen.met > 40 * rows + 3_000:
                 wrong.append((name, seen.met))
     assert wrong == [], "\n".join(map(str, wrong))
 
