@@ -1,6 +1,6 @@
 -- attempts(campaign, task): the attempts of a task that have ended, in order.
 --
--- Rights, plans: see tasks(). Index: attempt_pkey, session_pkey.
+-- Plans: see tasks(). Index: attempt_pkey, session_pkey.
 create or replace function taskq.attempts(p_campaign bigint, p_task bigint)
 returns table (
     attempt integer,
@@ -18,6 +18,7 @@ returns table (
     tail text
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

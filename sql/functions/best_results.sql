@@ -10,7 +10,7 @@
 --     results. ranked: those of them that have a number there. last: to go on after.
 --
 -- A number is what JSON calls so, compared exactly; neither text nor true. Memory is bounded by
--- `scan` ids with their values. Rights, plans: see tasks(). Index: attempt_pkey, spec_pkey.
+-- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
 create or replace function taskq.best_results(
     p_campaign bigint,
     p_part text,
@@ -29,6 +29,7 @@ create or replace function taskq.best_results(
     out last bigint
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

@@ -7,7 +7,7 @@
 --     its task, message and last line of output. hosts: on how many; some_hosts: the five with most
 --     attempts of the group, and how many, as a JSON object in that order.
 --
--- Reads what is unsuccessful of the campaign, and nothing else. Rights, plans: see tasks().
+-- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
 -- Index: attempt_unsuccessful, session_pkey, spec_pkey, attempt_pkey.
 create or replace function taskq.failure_causes(p_campaign bigint, p_limit integer)
 returns table (
@@ -25,6 +25,7 @@ returns table (
     example_line text
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

@@ -1,10 +1,11 @@
 -- failure_classes(campaign): attempts that failed or were lost, by error class; most frequent first.
 --
--- Reads what is unsuccessful of the campaign, and nothing else. Rights, plans: see tasks().
+-- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
 -- Index: attempt_unsuccessful.
 create or replace function taskq.failure_classes(p_campaign bigint)
 returns table (error_class text, attempts bigint)
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

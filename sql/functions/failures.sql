@@ -1,7 +1,7 @@
 -- failures(campaign, after, limit): a page of failed tasks, in the order of their ids, each with its
 -- last attempt, if that is known.
 --
--- after, rights, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
+-- after, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
 -- Index: task_failed, spec_pkey, attempt_pkey, session_pkey.
 create or replace function taskq.failures(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
@@ -21,6 +21,7 @@ returns table (
     exit_code integer
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

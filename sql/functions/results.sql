@@ -1,6 +1,6 @@
 -- results(campaign, after, limit): a page of accepted results, in the order of task ids.
 --
--- after, rights, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
+-- after, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
 -- Index: attempt_pkey, spec_pkey, session_pkey.
 create or replace function taskq.results(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
@@ -17,6 +17,7 @@ returns table (
     result jsonb
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

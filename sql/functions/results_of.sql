@@ -1,7 +1,7 @@
 -- results_of(campaign, tasks): the accepted results of some tasks, in the order in which these are given;
 -- nothing of those that have none (any more).
 --
--- Columns: see results(). Rights, plans: see tasks(). Index: attempt_pkey, spec_pkey, session_pkey.
+-- Columns: see results(). Plans: see tasks(). Index: attempt_pkey, spec_pkey, session_pkey.
 create or replace function taskq.results_of(p_campaign bigint, p_tasks bigint[])
 returns table (
     task_id bigint,
@@ -17,6 +17,7 @@ returns table (
     result jsonb
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

@@ -1,9 +1,10 @@
 -- task_ids(campaign, keys): the ids of tasks by their keys; of unknown ones nothing.
 --
--- Rights, plans: see tasks(); key by key, see seed_known(). Index: spec_key_key.
+-- Plans: see tasks(); key by key, see seed_known(). Index: spec_key_key.
 create or replace function taskq.task_ids(p_campaign bigint, p_keys text[])
 returns table (key text, task_id bigint)
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

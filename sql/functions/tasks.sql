@@ -4,8 +4,8 @@
 -- Result: `limit` rows at most; none: there are no more. due_at: of a delayed task. claimed_at, host:
 --     of the attempt that runs, if one does.
 --
--- With the rights of the caller, who must be one that may read the tables. Index: task_failed for the
--- failed, else task_pkey: of one status all tasks of the campaign are gone through.
+-- It tells readers no lease. Index: task_failed for the failed, else task_pkey: of one status all tasks of
+-- the campaign are gone through.
 --
 -- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
 -- page is cut first, and what belongs to each task is found by key. A range in the order of the key,
@@ -32,6 +32,7 @@ returns table (
     payload jsonb
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off

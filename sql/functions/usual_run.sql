@@ -3,7 +3,7 @@
 -- attempts: how many of them were done or failed. mean_s: seconds from claim to end, on average; null:
 --     there are none.
 -- Reads `most` attempts, those of the tasks that were seeded last among those with an attempt: claims go
--- in that order. Rights, plans: see tasks(). Index: attempt_pkey.
+-- in that order. Plans: see tasks(). Index: attempt_pkey.
 create or replace function taskq.usual_run(
     p_campaign bigint,
     p_most integer,
@@ -11,6 +11,7 @@ create or replace function taskq.usual_run(
     out mean_s double precision
 )
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
