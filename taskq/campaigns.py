@@ -15,11 +15,11 @@ from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
 from taskq.errors import Clash, Conflict, InvalidCampaign, KeyConflict, NotFound, ResultLost
 from taskq.key_conflicts import OnConflict, check_choice, refused
-from taskq.large_results import is_reference, resolved
+from taskq.large_results import Fetching
 from taskq.model import Seed
 from taskq.seeding import Conflicts, Seedable, SeedCount
 from taskq.sources.records import BadLine
-from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
+from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.protocol import Input
 
@@ -99,6 +99,10 @@ class Campaign:
     def status(self) -> Status:
         """Return the counts of the campaign and all below it, exact and without counting."""
         return Status(**self._database.rows("counts", path=self.path, depth=0)[0])
+
+    def closed_by(self) -> list[str]:
+        """Return which of this and those above it are not open, from the top."""
+        return [row["path"] for row in self._database.rows("closed_by", path=self.path)]
 
     def children(self) -> list[Status]:
         """Return the campaigns directly below, each with all below it, ordered by path."""
@@ -242,16 +246,8 @@ class Campaign:
         blobs: where they are; by default as `open_blobs` says. on_lost: called for each that
         cannot be had, which then stays a reference; without it, raise that `ResultLost`.
         """
-        for row in self._pages("results"):
-            if is_reference(row["result"]) and not raw:
-                blobs = blobs or open_blobs(self._database)
-                try:
-                    row["result"] = resolved(row["result"], blobs)
-                except ResultLost as error:
-                    if on_lost is None:
-                        raise
-                    on_lost(error)
-            yield Result(**row)
+        fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
+        return (Result(**fetching.of(row)) for row in self._pages("results"))
 
     def failures(self) -> Iterator[Failure]:
         """Iterate over the failed tasks of this campaign, ordered by task, page by page."""
@@ -261,10 +257,26 @@ class Campaign:
         """Iterate over the tasks of this campaign in one status, or all, ordered by task."""
         return (TaskView(**row) for row in self._pages("tasks", status=status))
 
-    def failure_classes(self, limit: int = 20) -> list[FailureClass]:
-        """Return the failed and lost attempts by error class, most frequent first."""
-        rows = self._database.rows("failure_classes", campaign=self.campaign_id, limit=limit)
-        return [FailureClass(**row) for row in rows]
+    def failure_classes(self) -> dict[str, int]:
+        """Return the number of failed and lost attempts by error class, most frequent first."""
+        rows = self._database.rows("failure_classes", campaign=self.campaign_id)
+        return {row["error_class"]: row["attempts"] for row in rows}
+
+    def failure_causes(self, limit: int = 20) -> list[FailureCause]:
+        """Return what failed and lost attempts seem to have died of, most frequent first."""
+        rows = self._database.rows("failure_causes", campaign=self.campaign_id, limit=limit)
+        return [FailureCause(**row) for row in rows]
+
+    def usual_run_s(self, most: int = 1_000) -> float | None:
+        """Return how long agents had the latest attempts, on average; None: none has ended yet.
+
+        Of the `most` attempts of the tasks that were seeded last among those with an attempt, those
+        that were done or failed, from claim to report.
+        """
+        mean_s: float | None = self._database.rows(
+            "usual_run", campaign=self.campaign_id, most=most
+        )[0]["mean_s"]
+        return mean_s
 
     def task(self, key: str) -> TaskView:
         """Return a task by its key; raise `NotFound`."""

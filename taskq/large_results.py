@@ -4,16 +4,53 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from taskq.blob_store import BlobStore, check_digest
+from taskq.blobs import open_blobs
+from taskq.database import Database
 from taskq.errors import NotFound, ResultLost, UsageError
 from taskq.plain import as_json
 from taskq_agent.handlers.results import REFERENCE
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 Result = Mapping[str, Any]
+
+
+class Fetching:
+    """Puts large results in the place of the references to them, one at a time.
+
+    raw: leave the references. blobs: where they are; by default as `open_blobs` says. on_lost:
+    called for each that cannot be had, which then stays a reference; without it, raise that
+    `ResultLost`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> None:
+        self.raw = raw
+        self._database = database
+        self._blobs = blobs
+        self._on_lost = on_lost
+
+    def of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row, with what is in its `result`."""
+        if self.raw or not is_reference(row["result"]):
+            return row
+        self._blobs = self._blobs or open_blobs(self._database)
+        try:
+            return row | {"result": resolved(row["result"], self._blobs)}
+        except ResultLost as error:
+            if self._on_lost is None:
+                raise
+            self._on_lost(error)
+            return row
 
 
 def is_reference(result: Result | None) -> bool:

@@ -97,21 +97,27 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureClass:
-    """Attempts that failed or were lost, of one error class, with the latest as an example.
+class FailureCause:
+    """Attempts that failed or were lost alike, with the latest as an example.
 
-    hosts: on how many; some_hosts: five of them at most.
+    cause: the message that they share, numbers in it as `#`; where that tells no more than how the
+    program ended, with the last line of its output. causes: how many such groups the campaign has.
+    hosts: on how many; some_hosts: how many attempts on which, the five with most of them at most.
+    example_line: the last line of output.
     """
 
     error_class: str
+    cause: str
     attempts: int
     tasks: int
+    causes: int
     last_at: datetime
     hosts: int
-    some_hosts: list[str]
+    some_hosts: dict[str, int]
     example_task: int
     example_key: str
     example_error: str | None
+    example_line: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,10 @@ class CommandLine:
     def __call__(self, *words: object, input: str | bytes | None = None) -> Result:  # noqa: A002  # click's name
         """Run a command in this process; what nobody has foreseen is raised."""
         result = CliRunner().invoke(
-            main, [str(word) for word in words], input=input, env={"TASKQ_DSN": self.dsn}
+            main,
+            [str(word) for word in words],
+            input=input,
+            env={"TASKQ_DSN": self.dsn, "COLUMNS": None},
         )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

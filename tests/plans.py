@@ -70,7 +70,7 @@ def watched(connection: psycopg.Connection[DictRow]) -> Iterator[Seen]:
         if found and duration.startswith("duration:"):
             _add(seen, json.loads(plan))
 
-    connection.execute(_EXPLAIN)
+    connection.execute(_EXPLAIN, prepare=False)  # several at once
     connection.add_notice_handler(note)
     try:
         yield seen
@@ -93,6 +93,8 @@ def _add(seen: Seen, explained: dict[str, Any]) -> None:
         if table is None or node["Node Type"] in {"ModifyTable", "LockRows"}:
             continue
         index = node.get("Index Name")
+        if node["Node Type"] == "Tid Scan":
+            index = "ctid"
         if node["Node Type"] == "Bitmap Heap Scan":
             index = " and ".join(one["Index Name"] for one in _nodes(node) if "Index Name" in one)
         if node["Actual Loops"]:

@@ -25,13 +25,14 @@ class Overview:
 
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
     None where there are too many attempts to be grouped quickly. paused_below: the campaigns below
-    it that paused themselves.
+    it that paused themselves. closed_by: of itself and those above it, those that are not open.
     """
 
     status: Status
     agents: list[Agent]
     classes: list[tuple[str, int]] | None
     paused_below: list[Status]
+    closed_by: list[str]
 
     def record(self) -> dict[str, Any]:
         """Return it as a record."""
@@ -42,6 +43,7 @@ class Overview:
             "agents": len(self.agents),
             "failure_classes": classes,
             "paused_below": [one.path for one in self.paused_below],
+            "closed_by": self.closed_by,
         }
 
     def title(self) -> str:
@@ -58,8 +60,10 @@ class Overview:
             lines.append(self._about_failures())
         if self.status.paused_why:
             lines.append(f"paused     itself: {one_line(self.status.paused_why)}")
-        if self.status.state == "paused":
-            lines.append("paused     no tasks are handed out until `taskq campaign resume`")
+        if self.closed_by:
+            lines.append(
+                f"{self.status.state:<9}  no tasks are handed out until {resuming(self.closed_by)}"
+            )
         lines += [
             f"paused     {one.path} itself: {one_line(one.paused_why or '')}"
             for one in self.paused_below[:PAUSED]
@@ -88,6 +92,11 @@ class Overview:
         )
 
 
+def resuming(paths: list[str]) -> str:
+    """Return the commands that open campaigns."""
+    return " and ".join(f"`taskq campaign resume {path}`" for path in paths)
+
+
 def look(client: Client, path: str) -> Overview:
     """Return how a campaign stands; raise `NotFound`."""
     campaign = client.campaign(path)
@@ -98,11 +107,12 @@ def look(client: Client, path: str) -> Overview:
     groupable = status.failures + status.losses <= MAX_GROUPED
     for node in nodes if groupable else ():
         if node.failures or node.losses:
-            for one in Campaign(client.database, node.campaign_id, node.path).failure_classes():
-                classes[one.error_class] += one.attempts
+            one = Campaign(client.database, node.campaign_id, node.path)
+            classes.update(one.failure_classes())
     return Overview(
         status=status,
         agents=client.agents(path, limit=MAX_AGENTS),
         classes=classes.most_common(CLASSES) if groupable else None,
+        closed_by=[] if status.state == "open" else campaign.closed_by(),
         paused_below=[one for one in nodes if one.paused_why and one.path != status.path],
     )

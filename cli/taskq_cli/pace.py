@@ -33,6 +33,10 @@ class Pace:
         (began, first), (now, last) = self._seen[0], self._seen[-1]
         return (last - first) / (now - began) if now > began else None
 
+    def counted(self) -> int:
+        """Return how much the count grew within the window."""
+        return self._seen[-1][1] - self._seen[0][1] if self._seen else 0
+
     def eta_s(self, remaining: int) -> float | None:
         """Return the seconds until `remaining` more are through; None while nothing moves."""
         per_s = self.per_s()

@@ -21,7 +21,7 @@ class Progress:
     """A campaign as it stands and as it moves.
 
     rate_per_s: tasks that become final. eta_s: until none is unfinished, at this rate. Both None
-    where that is not known.
+    where that is not known. by_history: whether they follow from what earlier tasks took.
     """
 
     overview: Overview
@@ -30,6 +30,7 @@ class Progress:
     elapsed_s: float
     rate_per_s: float | None
     eta_s: float | None
+    by_history: bool = False
 
     def record(self) -> dict[str, Any]:
         """Return it as a record."""
@@ -38,6 +39,7 @@ class Progress:
             "elapsed_s": round(self.elapsed_s, 3),
             "rate_per_s": self.rate_per_s,
             "eta_s": self.eta_s,
+            "by_history": self.by_history,
         }
         return pace | self.overview.record()
 
@@ -54,6 +56,7 @@ class Progress:
             self._pace(),
             counted(len(self.overview.agents), "agent"),
             f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
+            *(f"{status.state} by {one}" for one in self.overview.closed_by if one != status.path),
             *(f"{one.path} paused itself" for one in self.overview.paused_below[:PAUSED]),
         ]
         return "  ".join(filter(None, parts))
@@ -71,7 +74,8 @@ class Progress:
         if self.rate_per_s is None:
             return "measuring"
         eta = "unknown" if self.eta_s is None else duration(self.eta_s)
-        return f"{rate(self.rate_per_s)}, ETA {eta}"
+        about = "~" if self.by_history else ""
+        return f"{about}{rate(self.rate_per_s)}, ETA {about}{eta}"
 
     def _children(self) -> tuple[render.Picture, ...]:
         """Return a table of the campaigns below, those that are under way first."""

@@ -6,6 +6,7 @@ terminal only, and never with NO_COLOR.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ FIRST_WIDTH: Final = 28  # of the first column, where others would have no room 
 
 _GAP: Final = 2
 _BETWEEN: Final = "   "
-_UNBOUNDED: Final = 100_000  # what reads a pipe wants nothing cut or folded
+_UNBOUNDED: Final = 100_000  # what reads a pipe wants nothing cut or folded, unless COLUMNS says so
 
 # By status, in the order of the bar: the colour, and the mark that tells it without colours.
 _LOOKS: Final = {
@@ -65,7 +66,7 @@ def fit(
 
     Before these go, the first column is shortened as well: a long path leaves room for what is said
     about it. What room those leave is given back to the others. What is no terminal has room for
-    everything.
+    everything, unless COLUMNS is set.
     """
     room = _console(stream).width
     wished = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
@@ -144,11 +145,17 @@ def live(stream: TextIO, *, keep: bool) -> Iterator[Callable[[Picture], None]]:
 def _console(stream: TextIO) -> Console:
     return Console(
         file=stream,
-        width=None if stream.isatty() else _UNBOUNDED,
+        width=None if stream.isatty() else _told_width(),
         markup=False,
         emoji=False,
         highlight=False,
     )
+
+
+def _told_width() -> int:
+    """Return the width that somebody has set for what is no terminal."""
+    told = os.environ.get("COLUMNS", "")
+    return int(told) if told.isdecimal() and int(told) else _UNBOUNDED
 
 
 def _shortened(text: str, width: int) -> str:

@@ -61,8 +61,8 @@ class Seeder:
 
         Raise what opening and reading raise, `InvalidTask` at a bad line unless those are passed
         over, `KeyConflict` as `Campaign.seed`, and `Interrupted` at Ctrl-C. Where damage is passed
-        over, all that can be read is added, and `InvalidTask` raised after all: nobody knows what is
-        missing. Tasks that were added stay; the text says how many.
+        over, all that can be read is added, and `InvalidTask` raised after all: nobody knows what
+        is missing. Tasks that were added stay; the text says how many.
         """
         sizes = [one.size() for one in inputs]
         whole = None if None in sizes else sum(filter(None, sizes))
@@ -98,21 +98,7 @@ class Seeder:
             self._show(self.count, (behind + position) / whole if whole else None)
 
         def bad(line: BadLine) -> None:
-            where = f"{source.name}:{line.number}: {line.reason}"
-            text = one_line(f"{where}: {line.text:.80}" if line.text else where)
-            damaged = isinstance(line, Damage)
-            if not self._skip_bad:
-                raise _Stopped(
-                    f"{text}; --on-error skip adds what can be read" if damaged else text
-                )
-            if isinstance(line, Damage):
-                self._damaged.append(f"{one_line(source.name)} ({_uncertain(line)})")
-            else:
-                self._reported += 1
-            if damaged or self._reported <= MAX_REPORTED:
-                click.echo(text, err=True)
-            if self._reported == MAX_REPORTED and not damaged:
-                click.echo("Further bad lines are only counted.", err=True)
+            self._pass_over(source, line)
 
         def clash(one: Clash) -> None:
             self._name(source, one)
@@ -136,6 +122,24 @@ class Seeder:
         if not of_source.read:
             click.echo(f"Warning: {one_line(source.name)} has no records.", err=True)
         self.count = _sum(before, of_source)
+
+    def _pass_over(self, source: Source, line: BadLine) -> None:
+        """Name what cannot be a task; raise `_Stopped` unless it is to be passed over."""
+        where = f"{source.name}:{line.number}: {line.reason}"
+        text = one_line(f"{where}: {line.text:.80}" if line.text else where)
+        if isinstance(line, Damage):
+            if not self._skip_bad:
+                raise _Stopped(f"{text}; --on-error skip adds what can be read")
+            self._damaged.append(f"{one_line(source.name)} ({_uncertain(line)})")
+            click.echo(text, err=True)
+            return
+        if not self._skip_bad:
+            raise _Stopped(text)
+        self._reported += 1
+        if self._reported <= MAX_REPORTED:
+            click.echo(text, err=True)
+        if self._reported == MAX_REPORTED:
+            click.echo("Further bad lines are only counted.", err=True)
 
     def _name(self, source: Source, clash: Clash) -> None:
         self._named += 1

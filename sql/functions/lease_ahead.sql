@@ -91,8 +91,10 @@ begin
               select s.key, s.payload
                 from taskq.spec s
                where s.campaign_id = p_campaign
-                 and s.task_id = p.task_id
-              offset 0
+                 and s.task_id >= p.task_id
+                 and s.task_id <= p.task_id
+               order by s.campaign_id, s.task_id
+               limit 1
           ) s
     ), sealed as materialized (
         select e.*,

@@ -55,10 +55,14 @@ begin
         select a.campaign_id, array_agg(distinct a.task_id) as tasks
           from taskq.subtree(p_path) c
          cross join unnest('{agent-lost,poison}'::text[]) as k (error_class)
-          join taskq.attempt a
-            on a.campaign_id = c.campaign_id
-           and a.error_class = k.error_class
-           and a.outcome <> 'done'
+         cross join lateral (
+             select a.campaign_id, a.task_id, a.attempt, a.ended_at, a.outcome
+               from taskq.attempt a
+              where a.campaign_id = c.campaign_id
+                and a.error_class = k.error_class
+                and a.outcome <> 'done'
+             offset 0
+         ) a
          cross join lateral (
              select t.attempt
                from taskq.task t

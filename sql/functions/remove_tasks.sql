@@ -5,15 +5,24 @@
 --
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --
--- Locks: the rows of the tasks.
+-- Locks: the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey.
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
     v_tasks bigint[];
+    -- Servers before 17 might go through all of the campaign to find several ids.
+    v_first bigint;
+    v_last bigint;
 begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
@@ -45,9 +54,12 @@ begin
     if v_tasks is null then
         return 0;
     end if;
+    select min(k.task_id), max(k.task_id) into v_first, v_last from unnest(v_tasks) as k (task_id);
     with gone as (
         delete from taskq.task t
-         where t.campaign_id = p_campaign and t.task_id = any (v_tasks)
+         where t.campaign_id = p_campaign
+           and t.task_id between v_first and v_last
+           and t.task_id = any (v_tasks)
      returning t.status
     )
     insert into taskq.delta (campaign_id, waiting, delayed, working, done, failed, cancelled)
@@ -62,7 +74,9 @@ begin
     -- In a snapshot of its own: with what was reported while the tasks were waited for.
     with gone as (
         delete from taskq.attempt a
-         where a.campaign_id = p_campaign and a.task_id = any (v_tasks)
+         where a.campaign_id = p_campaign
+           and a.task_id between v_first and v_last
+           and a.task_id = any (v_tasks)
      returning a.outcome, a.error_class
     )
     insert into taskq.delta (campaign_id, failures, losses)
@@ -74,7 +88,20 @@ begin
                                and g.error_class in ('agent-lost', 'poison'))
       from gone g
     having count(*) > 0;
-    delete from taskq.spec s where s.campaign_id = p_campaign and s.task_id = any (v_tasks);
+    -- Each found as tasks() says, and none of them ever changes its place.
+    delete from taskq.spec s
+     where s.ctid = any (array(
+               select f.ctid
+                 from unnest(v_tasks) as k (task_id)
+                cross join lateral (
+                    select s.ctid
+                      from taskq.spec s
+                     where s.campaign_id = p_campaign
+                       and s.task_id >= k.task_id
+                       and s.task_id <= k.task_id
+                     order by s.campaign_id, s.task_id
+                     limit 1
+                ) f));
     return cardinality(v_tasks);
 end
 $$;

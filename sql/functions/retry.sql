@@ -34,7 +34,7 @@ begin
     end if;
     perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
-        raise exception 'the campaign is cancelled; resume it before retrying'
+        raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
     with pick as materialized (

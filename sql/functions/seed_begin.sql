@@ -21,7 +21,7 @@ begin
         raise exception 'no campaign with id %', p_campaign using errcode = 'TQ404';
     end if;
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
-        raise exception 'the campaign is cancelled; resume it before seeding'
+        raise exception 'cancelled: %; resume it before seeding', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
     return nextval(pg_get_serial_sequence('taskq.spec', 'task_id'));

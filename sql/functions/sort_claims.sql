@@ -65,8 +65,10 @@ begin
                   select s.key, s.payload
                     from taskq.spec s
                    where s.campaign_id = p_campaign
-                     and s.task_id = t.task_id
-                  offset 0
+                     and s.task_id >= t.task_id
+                     and s.task_id <= t.task_id
+                   order by s.campaign_id, s.task_id
+                   limit 1
               ) s
              where a.live and a.answered)
       into refused, sessions, leases, wants, again

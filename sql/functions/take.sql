@@ -160,8 +160,10 @@ begin
           select s.key, s.payload
             from taskq.spec s
            where s.campaign_id = p_campaign
-             and s.task_id = m.task_id
-          offset 0
+             and s.task_id >= m.task_id
+             and s.task_id <= m.task_id
+           order by s.campaign_id, s.task_id
+           limit 1
       ) s;
 
     if taken < cardinality(v_tasks) then

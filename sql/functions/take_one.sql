@@ -7,8 +7,8 @@
 -- Results: as those of take().
 --
 -- Locks: the row of the task. Index: task_waiting, attempt_pkey. One statement: most of the time of a
--- statement on one row goes into setting it up. The sub-select is a scalar, which is computed once,
--- so that exactly the row that was locked is updated; conditions that name no table of the update
+-- statement on one row goes into setting it up. What is picked is computed once, so that exactly the
+-- row that was locked is updated; conditions that name no table of the update
 -- are tested once, before.
 create or replace function taskq.take_one(
     p_campaign bigint,
@@ -30,6 +30,16 @@ begin
     if v_hint is null or v_now_us not between v_hint[3] - 5000000 and v_hint[3] then
         return;
     end if;
+    with pick as materialized (
+        select w.task_id
+          from taskq.task w
+         where w.campaign_id = p_campaign
+           and w.status = 'waiting'
+           and ((-w.priority), w.task_id) > (v_hint[1], v_hint[2])
+         order by w.campaign_id, (-w.priority), w.task_id
+         limit 1
+           for no key update skip locked
+    )
     update taskq.task t
        set status = 'working',
            lease_id = p_lease,
@@ -37,19 +47,19 @@ begin
            -- Behind the lock: an attempt begins after that before it has ended.
            claimed_at = clock_timestamp(),
            attempt = t.attempt + 1
-      from taskq.spec s, taskq.campaign c
+      from pick p
+     cross join lateral (
+           -- Only by spec_pkey, see tasks().
+           select s.key, s.payload
+             from taskq.spec s
+            where s.campaign_id = p_campaign
+              and s.task_id >= p.task_id
+              and s.task_id <= p.task_id
+            order by s.campaign_id, s.task_id
+            limit 1) s,
+           taskq.campaign c
      where t.campaign_id = p_campaign
-       and t.task_id = (
-           select w.task_id
-             from taskq.task w
-            where w.campaign_id = p_campaign
-              and w.status = 'waiting'
-              and ((-w.priority), w.task_id) > (v_hint[1], v_hint[2])
-            order by w.campaign_id, (-w.priority), w.task_id
-            limit 1
-              for no key update skip locked)
-       and s.campaign_id = p_campaign
-       and s.task_id = t.task_id
+       and t.task_id = p.task_id
        and c.campaign_id = p_campaign
        and c.max_running is null
        and c.requires = '{}'

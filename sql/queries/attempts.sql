@@ -1,8 +1,3 @@
--- All attempts of a task, in order. Index: attempt_pkey.
-select a.attempt, a.outcome, a.claimed_at, a.ended_at, n.agent, n.host, n.site, a.exit_code,
-       a.error_class, a.error, a.phases, a.result, a.tail
-  from taskq.attempt a
-  join taskq.session n on n.session_id = a.session_id
- where a.campaign_id = %(campaign)s
-   and a.task_id = %(task)s
- order by a.attempt
+select attempt, outcome, claimed_at, ended_at, agent, host, site, exit_code, error_class, error, phases,
+       result, tail
+  from taskq.attempts(%(campaign)s, %(task)s)

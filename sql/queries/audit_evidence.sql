@@ -1,11 +1,15 @@
--- All that is known of some tasks, without what they were to do and what came out. Found by key.
+-- All that is known of some tasks, without what they were to do and what came out. Found by key, as
+-- tasks() says.
 select w.task_id,
        jsonb_build_object(
            'key', (
                select s.key
                  from taskq.spec s
                 where s.campaign_id = %(campaign)s
-                  and s.task_id = w.task_id),
+                  and s.task_id >= w.task_id
+                  and s.task_id <= w.task_id
+                order by s.campaign_id, s.task_id
+                limit 1),
            'task', (
                select to_jsonb(t)
                  from taskq.task t

@@ -1,7 +1,9 @@
 -- reader: looks at everything but secrets: no hash of a token, no key of a session, no lease, no
 -- secret of the front. Writes nothing.
 grant usage on schema taskq to {login};
-grant execute on function taskq.counts to {login};
+grant execute on function taskq.counts, taskq.tasks, taskq.task_ids, taskq.attempts, taskq.results,
+    taskq.results_of, taskq.best_results, taskq.failures, taskq.failure_classes, taskq.failure_causes,
+    taskq.usual_run to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
     taskq.front_refiller, taskq.brake to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,

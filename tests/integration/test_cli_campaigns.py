@@ -9,6 +9,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.campaign import Handler
+from taskq.errors import Conflict
 from taskq.views import Status
 from tests.backstage import Backstage
 from tests.command_line import CommandLine
@@ -147,7 +148,34 @@ def test_resuming_below_a_paused_campaign_says_that_it_does_not_help(
     queue.create_campaign("/a/b")
     queue.campaign("/a").pause()
     queue.campaign("/a/b").pause()
-    assert "one above it is paused" in taskq.out("campaign", "resume", "/a/b")
+    told = taskq.out("campaign", "resume", "/a/b")
+    assert told == (
+        "The campaign /a/b is open itself, but paused from above: `taskq campaign resume /a`.\n"
+    )
+
+
+def test_whoever_is_closed_from_above_learns_by_which(taskq: CommandLine, queue: Client) -> None:
+    """In all that tells of it: each campaign that has to be resumed, by its path."""
+    campaign = queue.create_campaign("/a/b/c")
+    campaign.submit({"n": 1})
+    queue.campaign("/a").pause()
+    assert "until `taskq campaign resume /a`\n" in taskq.out("status", "/a/b/c")
+    campaign.pause()
+    both = "until `taskq campaign resume /a` and `taskq campaign resume /a/b/c`\n"
+    assert both in taskq.out("status", "/a/b/c")
+    assert taskq.json("status", "/a/b/c")["closed_by"] == ["/a", "/a/b/c"]
+    assert "/a, /a/b/c" in taskq.out("campaign", "show", "/a/b/c")
+    with taskq.process("watch", "/a/b/c", "--interval", "0.1") as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline().endswith("  paused by /a\n")
+    queue.campaign("/a").cancel()
+    assert "cancelled  no tasks are handed out until `taskq campaign resume /a`" in taskq.out(
+        "status", "/a/b"
+    )
+    with pytest.raises(Conflict, match="cancelled: /a; resume it before seeding"):
+        campaign.submit({"n": 2})
+    code, error = taskq.refused("retry", "/a/b/c", "--status", "cancelled")
+    assert (code, "cancelled: /a; resume it before retrying" in error) == (3, True)
 
 
 def test_cancelling_a_campaign_needs_a_yes(taskq: CommandLine, campaign: Campaign) -> None:
@@ -219,7 +247,7 @@ def test_status_tells_tasks_agents_and_commonest_errors(
     for task, error_class in zip(tasks[1:5], ("x", "y", "y", "z"), strict=True):
         agent.fail(task, error_class, retry=False)
     told = taskq.json("status", "/")
-    assert told.keys() == STATUS_FIELDS | {"agents", "failure_classes", "paused_below"}
+    assert told.keys() == STATUS_FIELDS | {"agents", "failure_classes", "paused_below", "closed_by"}
     assert (told["done"], told["failed"], told["working"], told["waiting"]) == (1, 4, 1, 2)
     assert told["agents"] == 1
     assert told["failure_classes"][0] == {"error_class": "y", "attempts": 2}

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed
 from tests.backstage import Backstage
 from tests.command_line import TIMEOUT_S, CommandLine
+from tests.fixtures.queues import Hire
 from tests.support import wait_until
 
 
@@ -187,6 +189,34 @@ def test_watching_ends_when_nothing_is_unfinished(taskq: CommandLine, campaign: 
     assert (first["waiting"], first["rate_per_s"], first["eta_s"]) == (2, None, None)
     assert (last["waiting"], last["cancelled"], last["eta_s"]) == (0, 2, 0)
     assert last["rate_per_s"] > 0
+
+
+def test_long_tasks_have_a_rate_from_the_first_look(
+    taskq: CommandLine, queue: Client, backstage: Backstage, hire: Hire
+) -> None:
+    """What runs, by what the latest took, also of campaigns below; nothing while nothing runs."""
+    campaign = queue.create_campaign("/w/a")
+    campaign.seed({"n": n} for n in range(10))
+    agent = hire("/w/a")
+    for task in agent.claim(4):
+        agent.done(task)
+
+    def look() -> dict[str, Any]:
+        with taskq.process("watch", "/w", "--interval", "0.1", "-o", "jsonl") as watching:
+            assert watching.stdout is not None
+            found: dict[str, Any] = json.loads(watching.stdout.readline())
+        return found
+
+    backstage.execute("update taskq.attempt set claimed_at = ended_at - interval '2 h'")
+    assert look()["eta_s"] is None
+    agent.claim(3)
+    found = look()
+    assert found["by_history"]
+    assert found["rate_per_s"] == pytest.approx(3 / 7_200)
+    assert found["eta_s"] == pytest.approx(6 * 7_200 / 3)
+    with taskq.process("watch", "/w", "--interval", "0.1") as watching:
+        assert watching.stdout is not None
+        assert "~1.5/h, ETA ~4 h" in watching.stdout.readline()
 
 
 def test_watching_redraws_a_terminal(taskq: CommandLine, campaign: Campaign) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.views import Agent, Attempt, Failure, FailureClass, Result, TaskView
+from taskq.views import Agent, Attempt, Failure, FailureCause, Result, TaskView
 from tests.backstage import Backstage
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
@@ -157,16 +157,50 @@ def test_an_export_that_cannot_be_written_leaves_nothing(
 def test_failures_are_grouped_by_class(taskq: CommandLine, finished: Campaign) -> None:
     """Attempts, tasks, hosts and an example for each class; or each failed task."""
     groups = {one["error_class"]: one for one in taskq.json("failures", finished.path)}
-    assert groups["even"].keys() == names(FailureClass)
+    assert groups["even"].keys() == names(FailureCause)
     assert {name: (one["attempts"], one["tasks"]) for name, one in groups.items()} == {
         "even": (2, 2),
         "odd": (2, 2),
     }
-    assert groups["odd"]["some_hosts"] == ["node1"]
+    assert groups["odd"]["some_hosts"] == {"node1": 2}
     each = taskq.json("failures", "/c", "--tasks")
     assert each[0].keys() == names(Failure)
     assert len(each) == 3
     assert "it broke" in taskq.out("failures", "/c")
+
+
+def test_failures_of_two_causes_are_told_apart(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """One exit code of two causes, by the last line of output, each with its attempts by host."""
+    campaign.seed({"n": n} for n in range(9))
+    bad = {"error_class": "exit-1", "error": "exited with 1", "exit_code": 1, "retry": False}
+    for host, count, tail in (
+        ("n1", 3, "reading\nno space left on device\n\n"),
+        ("n1", 1, "step 17 of 300: energy is not a number"),
+        ("n2", 2, "step 4 of 300: energy is not a number\n"),
+    ):
+        agent = hire(host=host)
+        for task in agent.claim(count):
+            agent.report(task, "failed", tail=tail, **bad)
+    agent = hire(host="n3")
+    for task in agent.claim(3):
+        said = f"ligand 0x{task.task:x} has {task.payload['n']} atoms"
+        agent.report(task, "failed", error_class="Odd", error=said, tail=str(task.key), retry=False)
+    causes = {one.cause: one for one in campaign.failure_causes()}
+    assert {cause: (one.attempts, one.some_hosts) for cause, one in causes.items()} == {
+        "exited with #: no space left on device": (3, {"n1": 3}),
+        "exited with #: step # of #: energy is not a number": (3, {"n2": 2, "n1": 1}),
+        "ligand # has # atoms": (3, {"n3": 3}),
+    }
+    assert [(one.causes, one.hosts, one.tasks) for one in causes.values()] == [
+        *((3, 1, 3), (3, 1, 3), (3, 2, 3)),
+    ]
+    lines = taskq.out("failures", "/c").splitlines()
+    assert len(lines) == 4
+    assert "no space left on device" in "".join(lines)
+    assert re.search(r"step 4 of 300: energy is not a number +n2 2, n1 1 ", "".join(lines))
+    assert [one.attempts for one in campaign.failure_causes(limit=1)] == [3]
 
 
 def test_failed_tasks_are_tried_again_by_class_or_key(

@@ -39,6 +39,7 @@ MAY = {
     "beat": SERVING,
     "begin_blob": f"{SERVING} submitter",
     "begin_front": UPKEEP,
+    "best_results": READING,
     "blob": ALL,
     "blob_part": ALL,
     "brake": f"{READING} gateway",
@@ -47,6 +48,7 @@ MAY = {
     "cancel": "gateway operator",
     "change_campaign": "submitter",
     "claimable": "gateway",
+    "closed_by": ALL,
     "counts": ALL,
     "create_campaign": "submitter",
     "create_token": "operator",
@@ -56,6 +58,7 @@ MAY = {
     "ended_sessions": f"{READING} gateway",
     "enrol": "gateway",
     "exchange": SERVING,
+    "failure_causes": READING,
     "failure_classes": READING,
     "failures": READING,
     "front": UPKEEP,
@@ -81,6 +84,7 @@ MAY = {
     "remove_tasks": "operator",
     "remove_unused_blobs": "operator",
     "results": READING,
+    "results_of": READING,
     "retry": "operator",
     "return_ahead": UPKEEP,
     "revoke_token": "operator",
@@ -100,6 +104,7 @@ MAY = {
     "timeline": ALL,
     "tokens": READING,
     "troubles": f"{READING} gateway",
+    "usual_run": READING,
 }
 #: Not about what is in the schema, or of the benchmark.
 OTHERS = re.compile(

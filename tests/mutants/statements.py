@@ -18,6 +18,22 @@ _LATE: Final = (
 
 STATEMENTS: Final = (
     Mutant(
+        "best-results-in-parts-of-tasks",
+        "sql/functions/best_results.sql",
+        "rows with ties  -- those of a task stay together",
+        "rows only",
+        "A result is passed over where a part ends between the attempts of its task.",
+        ("tests/integration/test_ranking.py",),
+    ),
+    Mutant(
+        "best-results-of-a-value-in-any-order",
+        "sql/functions/best_results.sql",
+        " then v.rank else -v.rank end, v.task_id\n         limit",
+        " then v.rank else -v.rank end, -v.task_id\n         limit",
+        "Of results with one value those seeded last are among the best.",
+        ("tests/integration/test_ranking.py",),
+    ),
+    Mutant(
         "report-of-one-without-lease",
         "sql/functions/settle_one.sql",
         "           and t.lease_id = (p_report ->> 'lease')::uuid\n",

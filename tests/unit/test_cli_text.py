@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from taskq.ranking import dotted
 from taskq.views import Status
 from taskq_cli import render
 from taskq_cli.counts import percent_final
 from taskq_cli.pace import Pace
-from taskq_cli.ranking import dotted
 from taskq_cli.text import duration, one_line, printable, rate, safe_json
 
 NOTHING = Status(1, "/c", "open", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -168,9 +168,20 @@ def test_room_of_columns_that_are_left_out_is_given_back(monkeypatch: pytest.Mon
 
 def test_a_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no terminal gets everything, on one line a row, without colours."""
-    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.delenv("COLUMNS", raising=False)
     fitted = render.fit(["key"], [["k" * 300]], io.StringIO(), gives_way=["key"])
     assert render.as_text(render.table(fitted), io.StringIO()).splitlines() == ["KEY", "k" * 300]
+
+
+def test_a_table_in_a_pipe_fits_the_width_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sets COLUMNS gets it as on a terminal of that width."""
+    monkeypatch.setenv("COLUMNS", "40")
+    row = ["ligand-1", "x" * 60]
+    fitted = render.fit(["key", "error"], [row], io.StringIO(), gives_way=["error"])
+    lines = render.as_text(render.table(fitted), io.StringIO()).splitlines()
+    assert lines[1] == f"ligand-1  {'x' * 29}…"
+    monkeypatch.setenv("COLUMNS", "wide")
+    assert render.fit(["key"], [["k" * 300]], io.StringIO()).widths == [300]
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 120])

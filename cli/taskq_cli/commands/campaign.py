@@ -16,6 +16,7 @@ from taskq.views import Status
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.endings import resumable
 from taskq_cli.output import facts, write_record
+from taskq_cli.overview import resuming
 from taskq_cli.shared import Invocation, confirm, path_argument, shared_options, yes_option
 from taskq_cli.spec_options import SpecOptions, spec_options
 from taskq_cli.text import counted, duration
@@ -116,12 +117,14 @@ def show(invocation: Invocation, path: str) -> None:
     with invocation.client() as client:
         target = client.campaign(path)
         spec, status = target.spec(), target.status()
+        closed_by = target.closed_by()
     record = spec.to_json() | {
         "campaign_id": target.campaign_id,
         "state": status.state,
+        "closed_by": closed_by,
         "paused_why": status.paused_why,
     }
-    write_record(invocation.output, record, _described(spec, status))
+    write_record(invocation.output, record, _described(spec, status, closed_by))
 
 
 @campaign.command()
@@ -151,10 +154,12 @@ def resume(invocation: Invocation, path: str) -> None:
     with invocation.client() as client:
         target = client.campaign(path)
         changed, state = target.resume(), target.status().state
+        closed_by = target.closed_by() if state != "open" else []
     text = f"The campaign {path} {'is open again' if changed else 'was open already'}."
-    if state != "open":
-        text = f"The campaign {path} is open itself, but one above it is {state}; resume that one."
-    write_record(invocation.output, {"path": path, "changed": changed, "state": state}, text)
+    if closed_by:
+        text = f"The campaign {path} is open itself, but {state} from above: {resuming(closed_by)}."
+    record = {"path": path, "changed": changed, "state": state, "closed_by": closed_by}
+    write_record(invocation.output, record, text)
 
 
 @campaign.command()
@@ -192,7 +197,7 @@ def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
     confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
 
 
-def _described(spec: CampaignSpec, status: Status) -> str:
+def _described(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
     retry, handler = spec.retry, spec.handler
     executed = "(none)"
     if handler is not None:
@@ -202,6 +207,7 @@ def _described(spec: CampaignSpec, status: Status) -> str:
         {
             "path": spec.path,
             "state": status.state,
+            "closed by": closed_by,
             "paused itself": status.paused_why,
             "description": spec.description,
             "handler": executed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
@@ -17,6 +18,9 @@ from taskq_cli.shared import (
     shared_options,
 )
 
+CAUSES: Final = 20
+"""Groups that are shown of a campaign."""
+
 
 @click.command()
 @path_argument(metavar="CAMPAIGN")
@@ -24,31 +28,35 @@ from taskq_cli.shared import (
 @limit_option
 @shared_options
 def failures(invocation: Invocation, *, path: str, tasks: bool, limit: int | None) -> None:
-    """Group failed attempts by class of error.
+    """Group failed attempts by what they died of.
 
-    Those of CAMPAIGN and all below it that failed or were lost, with hosts and an example. An
-    attempt counts also if its task has succeeded since.
+    Those of CAMPAIGN and all below it that failed or were lost, by class of error and by message,
+    of programs by the last line of their output; with attempts by host and the latest as an
+    example. Numbers in messages tell no two apart. An attempt counts also if its task has
+    succeeded since.
 
     Example:
       taskq failures /demo
     """
     with invocation.client() as client:
-        records = _failed_tasks(client, path) if tasks else _classes(client, path)
-        columns = [*campaign_column(client, path), *(_TASK_COLUMNS if tasks else _CLASS_COLUMNS)]
+        records = _failed_tasks(client, path) if tasks else _causes(client, path, limit)
+        columns = [*campaign_column(client, path), *(_TASK_COLUMNS if tasks else _CAUSE_COLUMNS)]
         write_records(invocation.output, records, columns, limit=limit)
 
 
 def _hosts(one: Record) -> str:
     more = one["hosts"] - len(one["some_hosts"])
-    return ", ".join(one["some_hosts"]) + (f" and {more} more" if more else "")
+    named = (f"{host} {attempts:,}" for host, attempts in one["some_hosts"].items())
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
 
 
-_CLASS_COLUMNS = [
+_CAUSE_COLUMNS = [
     Column("class", lambda one: one["error_class"] or "(none)"),
     Column("attempts"),
     Column("tasks"),
-    Column("error", lambda one: one["example_error"], gives_way=True),
     Column("example", lambda one: one["example_key"]),
+    Column("error", lambda one: one["example_error"], gives_way=True),
+    Column("last line of output", lambda one: one["example_line"], gives_way=True),
     Column("hosts", _hosts, gives_way=True),
     Column("last", lambda one: one["last_at"]),
 ]
@@ -63,10 +71,15 @@ _TASK_COLUMNS = [
 ]
 
 
-def _classes(client: Client, path: str) -> Iterator[Record]:
+def _causes(client: Client, path: str, limit: int | None) -> Iterator[Record]:
+    most = CAUSES if limit is None else limit
     for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
-        for one in campaign.failure_classes():
+        found = campaign.failure_causes(most)
+        for one in found:
             yield as_record(one, campaign=campaign.path)
+        if limit is None and found and (more := found[0].causes - len(found)) > 0:
+            text = f"{more:,} more in {campaign.path}, of fewer attempts; --limit N shows more."
+            click.echo(text, err=True)
 
 
 def _failed_tasks(client: Client, path: str) -> Iterator[Record]:

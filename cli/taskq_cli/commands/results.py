@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,9 +14,10 @@ from taskq import Client
 from taskq.blobs import open_blobs
 from taskq.errors import ResultLost, UsageError
 from taskq.export import FORMATS, write
+from taskq.large_results import Fetching
+from taskq.ranking import Ranking, dotted
 from taskq.tabular import Table
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
-from taskq_cli.ranking import Ranking, dotted
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
     Invocation,
@@ -80,8 +81,7 @@ def results(
     """
     _check_ranking(top, by, ascending=ascending)
     with invocation.client() as client:
-        found = _all(client, path, raw=raw, blobs=blobs)
-        records = _best(found, top, by, ascending=ascending)
+        records = _found(client, path, top, by, ascending=ascending, raw=raw, blobs=blobs)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
             return
@@ -134,8 +134,7 @@ def export(
     if how == "parquet" and to == "-" and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal; name a file with --to")
     with invocation.client() as client:
-        found = _all(client, path, raw=raw, blobs=blobs)
-        records = _best(found, top, by, ascending=ascending)
+        records = _found(client, path, top, by, ascending=ascending, raw=raw, blobs=blobs)
         written = write(records, _stdout() if to == "-" else Path(to), how)
     if to != "-":
         click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
@@ -148,24 +147,33 @@ def _check_ranking(top: int | None, by: str | None, *, ascending: bool) -> None:
         raise UsageError("--ascending goes with --top N --by FIELD")
 
 
-def _best(
-    records: Iterable[Record], top: int | None, by: str | None, *, ascending: bool
-) -> Iterable[Record]:
-    if top is None or by is None:
-        return records
-    ranking = Ranking(top, by, ascending=ascending)
-    best = ranking.best(records)
-    if ranking.left_out:
-        click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
-    return best
-
-
-def _all(client: Client, path: str, *, raw: bool, blobs: str | None) -> Iterator[Record]:
+def _found(
+    client: Client,
+    path: str,
+    top: int | None,
+    by: str | None,
+    *,
+    ascending: bool,
+    raw: bool,
+    blobs: str | None,
+) -> Iterator[Record]:
     store = None if blobs is None else open_blobs(client.database, blobs)
     on_lost = _Warning()
-    for campaign in campaigns_with(client, path, lambda node: node.done):
-        for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost):
-            yield as_record(result, campaign=campaign.path)
+    campaigns = campaigns_with(client, path, lambda node: node.done)
+    if top is None or by is None:
+        return (
+            as_record(result, campaign=campaign.path)
+            for campaign in campaigns
+            for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost)
+        )
+    fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
+    ranking = Ranking(client.database, fetching, top, by, ascending=ascending)
+    for campaign in campaigns:
+        ranking.look(campaign)
+    best = ranking.best()
+    if ranking.left_out:
+        click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
+    return (as_record(result, campaign=campaign.path) for campaign, result in best)
 
 
 class _Warning:

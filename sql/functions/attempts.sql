@@ -1,0 +1,45 @@
+-- attempts(campaign, task): the attempts of a task that have ended, in order.
+--
+-- Plans: see tasks(). Index: attempt_pkey, session_pkey.
+create or replace function taskq.attempts(p_campaign bigint, p_task bigint)
+returns table (
+    attempt integer,
+    outcome taskq.attempt_outcome,
+    claimed_at timestamptz,
+    ended_at timestamptz,
+    agent text,
+    host text,
+    site text,
+    exit_code integer,
+    error_class text,
+    error text,
+    phases jsonb,
+    result jsonb,
+    tail text
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select a.attempt, a.outcome, a.claimed_at, a.ended_at, n.agent, n.host, n.site, a.exit_code,
+               a.error_class, a.error, a.phases, a.result, a.tail
+          from taskq.attempt a
+         cross join lateral (
+             select n.agent, n.host, n.site
+               from taskq.session n
+              where n.session_id = a.session_id
+             offset 0
+         ) n
+         where a.campaign_id = p_campaign
+           and a.task_id = p_task
+         order by a.campaign_id, a.task_id, a.attempt;
+end
+$$;

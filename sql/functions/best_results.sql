@@ -1,0 +1,100 @@
+-- best_results(campaign, part, name, ascending, top, worst, inline, after, scan): of the next `scan`
+-- attempts of a campaign, in the order of task ids, the accepted results with the highest value of a
+-- field, or with the lowest. Called again with `after` until `last` is null, it gives the best of all.
+--
+-- part: result, payload, phases: the value is the number at `name` there, see value_at(); task_id, attempt,
+--     claimed_at, ended_at: it is that, instants in seconds. ascending: the lowest first. top: how
+--     many are wanted. worst: only better ones than this; null: all.
+-- inline: leave out results that refer to a blob, and name them in `large`.
+-- tasks, ranks: `top` of them at the most, best first, of equal value first seeded first. seen: accepted
+--     results. ranked: those of them that have a number there. last: to go on after.
+--
+-- A number is what JSON calls so, compared exactly; neither text nor true. Memory is bounded by
+-- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
+create or replace function taskq.best_results(
+    p_campaign bigint,
+    p_part text,
+    p_name text,
+    p_ascending boolean,
+    p_top integer,
+    p_worst numeric,
+    p_inline boolean,
+    p_after bigint,
+    p_scan integer,
+    out tasks bigint[],
+    out ranks numeric[],
+    out large bigint[],
+    out seen bigint,
+    out ranked bigint,
+    out last bigint
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_nested constant boolean := p_name like '%.%';
+begin
+    with met as materialized (
+        select a.task_id, a.outcome = 'done' as done, a.attempt, a.claimed_at, a.ended_at,
+               case p_part when 'result' then a.result when 'phases' then a.phases end as object,
+               p_inline and jsonb_typeof(a.result) = 'object'
+               and a.result ? 'taskq_blob' and a.result - 'taskq_blob' = '{}' as large
+          from taskq.attempt a
+         where a.campaign_id = p_campaign
+           and a.task_id > p_after
+         order by a.campaign_id, a.task_id
+         fetch first p_scan rows with ties  -- those of a task stay together
+    ), valued as materialized (
+        select m.task_id, m.large,
+               case
+                   when m.large then null
+                   when p_part = 'task_id' then m.task_id
+                   when p_part = 'attempt' then m.attempt
+                   when p_part = 'claimed_at' then extract(epoch from m.claimed_at)
+                   when p_part = 'ended_at' then extract(epoch from m.ended_at)
+                   else (
+                       select case when jsonb_typeof(v.value) = 'number' then v.value::numeric end
+                         from (
+                             select case when v_nested then taskq.value_at(o.object, p_name)
+                                         else o.object -> p_name end as value
+                               from (
+                                   select case when p_part = 'payload' then (
+                                                   select s.payload
+                                                     from taskq.spec s
+                                                    where s.campaign_id = p_campaign
+                                                      and s.task_id >= m.task_id
+                                                      and s.task_id <= m.task_id
+                                                    order by s.campaign_id, s.task_id
+                                                    limit 1)
+                                               else m.object end as object
+                               ) o
+                         ) v)
+               end as rank
+          from met m
+         where m.done
+    ), best as (
+        select v.task_id, v.rank,
+               row_number() over (
+                   order by case when p_ascending then v.rank else -v.rank end, v.task_id) as place
+          from valued v
+         where v.rank is not null
+           and (p_worst is null or case when p_ascending then v.rank < p_worst else v.rank > p_worst end)
+         order by case when p_ascending then v.rank else -v.rank end, v.task_id
+         limit p_top
+    )
+    select (select array_agg(b.task_id order by b.place) from best b),
+           (select array_agg(b.rank order by b.place) from best b),
+           array_agg(v.task_id order by v.task_id) filter (where v.large),
+           count(v.task_id), count(v.rank),
+           (select max(m.task_id) from met m)
+      into tasks, ranks, large, seen, ranked, last
+      from valued v;
+end
+$$;

@@ -1,0 +1,15 @@
+-- cancelled_by(campaign): which campaigns make it a cancelled one, itself or some above it, as text from
+-- the top: '/a and /a/b'; null: none. A part of what refuses; not for clients. Index: campaign_pkey.
+create or replace function taskq.cancelled_by(p_campaign bigint)
+returns text
+language plpgsql stable
+as $$
+begin
+    return (
+        select string_agg(a.path, ' and ' order by a.path)
+          from taskq.campaign c
+          join taskq.campaign a on a.campaign_id = any (c.lineage)
+         where c.campaign_id = p_campaign
+           and a.status = 'cancelled');
+end
+$$;

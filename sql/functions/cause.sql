@@ -1,0 +1,11 @@
+-- cause(text): what messages of one cause have in common: their first 300 characters, with numbers as '#'.
+-- Null: ''. Taken into the statement that calls it.
+create or replace function taskq.cause(p_text text)
+returns text
+language sql immutable parallel safe
+as $$
+    select coalesce(
+        regexp_replace(
+            left(p_text, 300), '0x[0-9a-fA-F]+|\m[0-9a-f]{8,}\M|[0-9]+([.,][0-9]+)*', '#', 'g'),
+        '')
+$$;

@@ -1,0 +1,72 @@
+-- failures(campaign, after, limit): a page of failed tasks, in the order of their ids, each with its
+-- last attempt, if that is known.
+--
+-- after, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
+-- Index: task_failed, spec_pkey, attempt_pkey, session_pkey.
+create or replace function taskq.failures(p_campaign bigint, p_after bigint, p_limit integer)
+returns table (
+    task_id bigint,
+    key text,
+    attempt integer,
+    claimed_at timestamptz,
+    ended_at timestamptz,
+    agent text,
+    host text,
+    site text,
+    phases jsonb,
+    payload jsonb,
+    outcome taskq.attempt_outcome,
+    error_class text,
+    error text,
+    exit_code integer
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select p.task_id, s.key, a.attempt, a.claimed_at, a.ended_at, n.agent, n.host, n.site,
+               a.phases, s.payload, a.outcome, a.error_class, a.error, a.exit_code
+          from (
+              select t.task_id, t.attempt
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.task_id > p_after
+                 and t.status = 'failed'
+               order by t.campaign_id, t.task_id
+               limit p_limit
+          ) p
+         cross join lateral (
+             select s.key, s.payload
+               from taskq.spec s
+              where s.campaign_id = p_campaign
+                and s.task_id >= p.task_id
+                and s.task_id <= p.task_id
+              order by s.campaign_id, s.task_id
+              limit 1
+         ) s
+          left join lateral (
+             select a.attempt, a.claimed_at, a.ended_at, a.session_id, a.phases, a.outcome,
+                    a.error_class, a.error, a.exit_code
+               from taskq.attempt a
+              where a.campaign_id = p_campaign
+                and a.task_id = p.task_id
+                and a.attempt = p.attempt
+             offset 0
+         ) a on true
+          left join lateral (
+             select n.agent, n.host, n.site
+               from taskq.session n
+              where n.session_id = a.session_id
+             offset 0
+         ) n on true
+         order by p.task_id;
+end
+$$;

@@ -1,0 +1,9 @@
+-- last_line(text): the last line that is not blank, its first 300 characters; null: there is none. Taken
+-- into the statement that calls it.
+create or replace function taskq.last_line(p_text text)
+returns text
+language sql immutable parallel safe
+as $$
+    select nullif(
+        left(split_part(rtrim(right(p_text, 4000), E' \t\r\n'), E'\n', -1), 300), '')
+$$;

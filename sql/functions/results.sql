@@ -1,0 +1,59 @@
+-- results(campaign, after, limit): a page of accepted results, in the order of task ids.
+--
+-- after, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
+-- Index: attempt_pkey, spec_pkey, session_pkey.
+create or replace function taskq.results(p_campaign bigint, p_after bigint, p_limit integer)
+returns table (
+    task_id bigint,
+    key text,
+    attempt integer,
+    claimed_at timestamptz,
+    ended_at timestamptz,
+    agent text,
+    host text,
+    site text,
+    phases jsonb,
+    payload jsonb,
+    result jsonb
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select p.task_id, s.key, p.attempt, p.claimed_at, p.ended_at, n.agent, n.host, n.site,
+               p.phases, s.payload, p.result
+          from (
+              select a.task_id, a.attempt, a.claimed_at, a.ended_at, a.session_id, a.phases, a.result
+                from taskq.attempt a
+               where a.campaign_id = p_campaign
+                 and a.task_id > p_after
+                 and a.outcome = 'done'
+               order by a.campaign_id, a.task_id
+               limit p_limit
+          ) p
+         cross join lateral (
+             select s.key, s.payload
+               from taskq.spec s
+              where s.campaign_id = p_campaign
+                and s.task_id >= p.task_id
+                and s.task_id <= p.task_id
+              order by s.campaign_id, s.task_id
+              limit 1
+         ) s
+         cross join lateral (
+             select n.agent, n.host, n.site
+               from taskq.session n
+              where n.session_id = p.session_id
+             offset 0
+         ) n
+         order by p.task_id;
+end
+$$;

@@ -1,0 +1,30 @@
+-- task_ids(campaign, keys): the ids of tasks by their keys; of unknown ones nothing.
+--
+-- Plans: see tasks(); key by key, see seed_known(). Index: spec_key_key.
+create or replace function taskq.task_ids(p_campaign bigint, p_keys text[])
+returns table (key text, task_id bigint)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select s.key, s.task_id
+          from (select distinct u.key from unnest(p_keys) as u (key)) k
+         cross join lateral (
+             select s.key, s.task_id
+               from taskq.spec s
+              where s.campaign_id = p_campaign
+                and s.key >= k.key
+                and s.key <= k.key
+              order by s.campaign_id, s.key
+              limit 1
+         ) s;
+end
+$$;

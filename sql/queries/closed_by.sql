@@ -1,0 +1,13 @@
+-- The campaigns that keep one from handing out tasks: of itself and those above it those that are not
+-- open, from the top. Index: campaign_path_key, campaign_pkey.
+select a.path
+  from taskq.campaign c
+ cross join lateral (
+     select a.path
+       from taskq.campaign a
+      where a.campaign_id = any (c.lineage)
+        and a.status <> 'open'
+     offset 0
+ ) a
+ where c.path = %(path)s
+ order by a.path

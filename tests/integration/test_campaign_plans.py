@@ -1,0 +1,343 @@
+"""What a statement about one campaign costs: what it is about, however large the others are.
+
+A campaign that was seeded since the last ANALYZE has, for the planner, one task. So each statement
+that names a campaign is looked at beside a larger one that statistics know, when they do not know
+this one, and with statistics that are true, of an empty queue, or missing.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from taskq import Client
+from taskq.statements import statement
+from tests.backstage import Backstage, value
+from tests.fixtures.queues import Hire
+from tests.plans import Seen, watched
+
+#: What tells a statement of which campaigns it is.
+NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats)\)s")
+#: Of the benchmark, which has a queue of its own.
+OTHERS = re.compile("bench_.*")
+OLD, NEW, SESSIONS, PAGE = 10_000, 1_200, 400, 100
+TABLES = ("task", "spec", "attempt", "session")
+
+FILL = """
+    with s as (
+        insert into taskq.spec (campaign_id, key, payload)
+        select %(campaign)s, 'n=' || n, '{}' from generate_series(1, %(count)s) n
+     returning task_id
+    ), t as (
+        insert into taskq.task (campaign_id, task_id, session_id, attempt, status)
+        select %(campaign)s, s.task_id, 1, (s.task_id %% 4 > 0)::integer,
+               ('{waiting,failed,done,done}'::taskq.task_status[])[1 + s.task_id %% 4]
+          from s
+    )
+    insert into taskq.attempt (
+           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
+           error_class, error, tail, result)
+    select %(campaign)s, s.task_id, 1, gen_random_uuid(), 1 + s.task_id %% %(sessions)s,
+           now(), now(),
+           ('{failed,done,done}'::taskq.attempt_outcome[])[s.task_id %% 4],
+           case when s.task_id %% 4 = 1 then 'exit-1' end,
+           case when s.task_id %% 4 = 1 then 'exited with 1' end,
+           case when s.task_id %% 4 = 1 then 'no file ' || s.task_id %% 3 end,
+           case when s.task_id %% 4 > 1 then jsonb_build_object('score', s.task_id) end
+      from s
+     where s.task_id %% 4 > 0
+"""
+# Of a task each: whatever is asked by their number seems to give one row.
+SMALL = """
+    with s as (
+        insert into taskq.spec (campaign_id, key, payload)
+        select 1000 + n, 'n=1', '{}' from generate_series(1, 3000) n
+     returning campaign_id, task_id
+    ), t as (
+        insert into taskq.task (campaign_id, task_id, status)
+        select s.campaign_id, s.task_id, 'done' from s
+    )
+    insert into taskq.attempt (
+           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome)
+    select s.campaign_id, s.task_id, 1, gen_random_uuid(), 1, now(), now(), 'done' from s
+"""
+PRESENCE = """
+    insert into taskq.session (
+           key, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, slots, pid, agent, host,
+           site, release)
+    select gen_random_uuid(), 1, now(), now(), 60, now(), 1, 1, 'a', 'h' || n %% 7, 's', ''
+      from generate_series(1, %s) n
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """With what a statement is asked, after which others; and what it may cost.
+
+    rows: of `task`, `spec`, `attempt` and `session`, the most that one access meets. several:
+    whether it changes several tasks by their ids: to find them, servers before 17 go through all
+    of a campaign that seems to have one task.
+    """
+
+    rows: int
+    values: dict[str, Any] = field(default_factory=dict)
+    after: tuple[tuple[str, dict[str, Any]], ...] = ()
+    several: bool = False
+
+
+class Scene:
+    """A campaign of 1,200 tasks beside an older one of 10,000, and some agents."""
+
+    def __init__(self, queue: Client, backstage: Backstage) -> None:
+        self.backstage = backstage
+        self._old, self._new = (queue.create_campaign(path) for path in ("/old", "/new"))
+        backstage.execute(PRESENCE, [SESSIONS])
+        self.campaign = self._new.campaign_id
+
+    def fill(self, statistics: str) -> None:
+        """Add the tasks."""
+        if statistics == "of small ones":
+            self.backstage.execute(SMALL)
+        if statistics in {"empty", "of small ones"}:
+            self.backstage.execute("analyze")
+        self._fill(self._old.campaign_id, OLD)
+        if statistics == "without it":
+            self.backstage.execute("analyze")
+        self._fill(self.campaign, NEW)
+        if statistics == "true":
+            self.backstage.execute("analyze")
+
+    def cases(self, agent: int) -> dict[str, list[Case]]:
+        """Return how each statement is asked."""
+        # In the middle, so that what goes from one end of the campaign to the other is seen.
+        failed = value(
+            self.backstage,
+            "select min(task_id) from taskq.task where campaign_id = %s and status = 'failed'"
+            "   and task_id > (select avg(task_id) from taskq.task where campaign_id = %s)",
+            *(self.campaign, self.campaign),
+        )
+        one = {"campaign": self.campaign}
+        it = {"path": "/new"}
+        page = {**one, "after": failed - 1, "limit": PAGE}
+        some = list(range(failed, failed + 4))
+        lease = "00000000-0000-7000-8000-000000000000"
+        blob = {"path": "/new", "input": "x", "digest": "0" * 64, "size": 1}
+        named = {"campaigns": [self.campaign], "tasks": [failed], "leases": [lease]}
+        text = json.dumps([{"path": "/new", "lifetime_s": None, "offers": []}])
+        beat = {"session": agent, "held": [[self.campaign, failed, lease]], "pending": []}
+        task = json.dumps([{"key": "n=1", "payload": {}}, {"key": "fresh", "payload": {}}])
+        site = {"token_hash": b"", "session_hash": b"", "address": None, "lease_s": 60}
+        opened = {
+            "path": "/new",
+            "key": lease,
+            "lease_s": 60,
+            "agent": "a",
+            "host": "h",
+            "site": "s",
+            "pid": 1,
+            "slots": 1,
+            "release": "",
+            "offers": [],
+        }
+        token = {"kind": "site", "token_name": "t", "hash": b"t", "lifetime_s": None}
+        cancelled = (("set_status", {"path": "/new", "status": "cancelled"}),)
+        plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
+        claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
+        report = {"outcome": "done", "task": failed, "lease": lease}
+        return {
+            "add_input": [Case(0, blob)],
+            "agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
+            "attempts": [Case(4, {**one, "task": failed})],
+            "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
+            "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],
+            "beat": [Case(4, {"beats": json.dumps([beat | {"drawn": None}])})],
+            "best_results": [
+                Case(
+                    PAGE,
+                    {
+                        **one,
+                        "after": failed - 1,
+                        "scan": PAGE - 1,
+                        "top": 10,
+                        "worst": None,
+                        "part": part,
+                        "field": name,
+                        "ascending": True,
+                        "inline": True,
+                    },
+                )
+                for part, name in (("result", "score"), ("payload", "a.b"))
+            ],
+            "campaign": [Case(0, it)],
+            "campaign_by_id": [Case(0, one)],
+            "cancel": [
+                Case(4 * PAGE, {**page, "tasks": None}, several=True),
+                Case(4, {**page, "after": 0, "tasks": some}, several=True),
+            ],
+            "change_campaign": [Case(0, {**it, "spec": '{"weight": 2}'})],
+            "claimable": [Case(0, {"servings": text, "front": True})],
+            "closed_by": [Case(0, it)],
+            "counts": [Case(0, {**it, "depth": depth}) for depth in (0, 1, None)],
+            "create_campaign": [Case(0, {"path": "/new/one", "spec": "{}"})],
+            "create_token": [
+                Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
+            ],
+            "drain_sessions": [Case(2, {**it, "site": "here", "agent": None})],
+            "enrol": [Case(1, {**opened, **site})],
+            "exchange": [
+                Case(4, {**one, **claim, "reports": None}, several=True),
+                Case(
+                    4,
+                    {**one, "reports": json.dumps([report]), **dict.fromkeys(claim)},
+                    several=True,
+                ),
+            ],
+            "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
+            "failure_classes": [Case(NEW // 4, one)],
+            "failures": [Case(PAGE, page)],
+            "front_lists": [Case(4, {"campaigns": [self.campaign]})],
+            "frontable": [Case(0, {"campaigns": [self.campaign]})],
+            "is_input": [Case(0, {**it, "digest": "0" * 64})],
+            "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
+            "name_ahead": [Case(4, {**named, "sessions": [agent]})],
+            "open_session": [Case(1, opened)],
+            "recover": [
+                Case(
+                    NEW // 4,
+                    {
+                        **it,
+                        **dict.fromkeys(("site", "silent_s", "lost_since")),
+                        "lost_within": "1 h",
+                        "dry_run": False,
+                    },
+                )
+            ],
+            "remove_campaign": [Case(4, it, cancelled)],
+            "remove_input": [Case(0, {**it, "input": "x"})],
+            "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
+            # Every third attempt there failed.
+            "results": [Case(2 * PAGE, page)],
+            "results_of": [Case(4, {**one, "tasks": some})],
+            "retry": [
+                Case(
+                    PAGE,
+                    {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                    several=True,
+                )
+                for name, tasks in ((None, None), ("exit-1", None), (None, some))
+            ],
+            "return_ahead": [Case(4, named)],
+            "seed_begin": [Case(0, one)],
+            "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],
+            "seed_known": [Case(2, {**one, "keys": '["n=1", "fresh"]'})],
+            "servable": [Case(0, {**it, "lifetime_s": None, "offers": [], "most": 3})],
+            "set_status": [Case(0, {**it, "status": "paused"})],
+            "submit": [Case(2, {**it, "tasks": task})],
+            "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
+            "tasks": [
+                Case(PAGE, {**page, "status": None}),
+                Case(PAGE, {**page, "status": "failed"}),
+                # No index knows these in their order: it goes through the campaign's own.
+                Case(NEW, {**page, "status": "working"}),
+                Case(1, {**page, "limit": 1, "status": None}),
+            ],
+            "usual_run": [Case(PAGE, {**one, "most": PAGE})],
+        }
+
+    def _fill(self, campaign: int, count: int) -> None:
+        self.backstage.execute(FILL, {"campaign": campaign, "count": count, "sessions": SESSIONS})
+
+
+def shipped() -> set[str]:
+    """Return the names of the statements that name a campaign."""
+    files = importlib.resources.files("taskq.sql.queries").iterdir()
+    names = {Path(file.name).stem for file in files if file.name.endswith(".sql")}
+    return {name for name in names if NAMING.search(statement(name)) and not OTHERS.fullmatch(name)}
+
+
+@pytest.fixture
+def scene(queue: Client, backstage: Backstage) -> Scene:
+    """Give the scene without tasks yet."""
+    return Scene(queue, backstage)
+
+
+@pytest.fixture
+def connection(dsn: str) -> Iterator[Backstage]:
+    """Give a connection that prepares each statement at its first time."""
+    with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as opened:
+        opened.prepare_threshold = 0
+        yield opened
+
+
+def test_each_statement_that_names_a_campaign_has_a_case(
+    queue: Client, backstage: Backstage, hire: Hire
+) -> None:
+    """Whoever adds one says here what it may cost."""
+    scene = Scene(queue, backstage)
+    scene.fill("none")
+    assert scene.cases(hire("/new").session).keys() == shipped()
+
+
+@pytest.mark.parametrize(
+    ("statistics", "plans"),
+    [
+        *((name, "auto") for name in ("without it", "of small ones", "true", "empty", "none")),
+        *((name, "force_generic_plan") for name in ("without it", "of small ones")),
+    ],
+)
+def test_what_names_a_campaign_touches_no_other(
+    statistics: str, plans: str, scene: Scene, connection: Backstage, hire: Hire
+) -> None:
+    """By key only, and in steps that are bounded by what it is about, joins included.
+
+    without it     analysed when the campaign was not there yet: the ordinary case
+    of small ones  analysed when there were only campaigns of one task each
+    auto           PostgreSQL may plan for these values; else it plans once for all
+    """
+    scene.fill(statistics)
+    connection.execute(f"set plan_cache_mode = {plans}".encode())
+    old = connection.info.server_version < 170_000
+    wrong: list[object] = []
+    for name, cases in scene.cases(hire("/new").session).items():
+        for case in cases:
+            seen = asked(connection, name, case)
+            ways = {way for way in seen.ways if way.endswith(" by None") or " and " in way}
+            widest = seen.widest
+            rows = NEW if case.several and old else case.rows
+            if ways - {"session by None"} or (widest is not None and widest.rows > rows):
+                wrong.append((name, ways, widest and (widest.table, widest.index, widest.rows)))
+            # A join of two that is not by key meets their product.
+            if seen.met > 40 * rows + 3_000:
+                wrong.append((name, seen.met))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def asked(connection: Backstage, name: str, case: Case) -> Seen:
+    """Return what a statement has touched; whatever it does is undone."""
+    for _ in range(2):  # planning reads the catalogues
+        run(connection, name, case)
+    with watched(connection) as seen:
+        run(connection, name, case)
+    return seen.to(*TABLES)
+
+
+def run(connection: Backstage, name: str, case: Case) -> None:
+    """Run a statement after those that it needs."""
+    try:
+        with connection.transaction(force_rollback=True):
+            for before, values in case.after:
+                connection.execute(statement(before), values)
+            connection.execute(statement(name), case.values).fetchall()
+    except psycopg.Error as error:
+        # One of ours: no such token, no such blob.
+        if not (error.sqlstate or "").startswith("TQ"):
+            raise AssertionError(f"{name}: {error}") from error

@@ -1,0 +1,164 @@
+"""The best of many results: as if all were fetched and sorted, but in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq import Campaign, Client, ranking
+from taskq.blob_store import BlobStore
+from taskq.blobs import open_blobs
+from taskq.errors import ResultLost, UsageError
+from taskq.large_results import Fetching
+from taskq.ranking import Ranking, dotted
+from tests.backstage import Backstage
+from tests.fixtures.queues import Hire
+
+FIELDS = ("result.score", "result.a.b", "result.a.b.c", "payload.n", "phases.run_s", "result.a.0")
+FIELDS += ("task_id", "attempt", "ended_at", "result.", "result", "key", "nope", "attempt.x")
+VALUES: tuple[Any, ...] = (
+    *(
+        0,
+        0.0,
+        -0.0,
+        1,
+        1.0,
+        2,
+        -7,
+        0.1,
+        -7.25,
+        1e300,
+        -1e-300,
+        10**30,
+        10**30 + 1,
+        9007199254740993,
+    ),
+    *(None, True, False, "3", "NaN", "", [1], {"b": 4}, {"b": {"c": 5}}, {"b.c": 6}, {}),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_are_those_that_sorting_all_gives(
+    seed: int, queue: Client, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of random results in two campaigns, by any field, both ways, equal ones in their order."""
+    monkeypatch.setattr(ranking, "PAGE", 3)
+    chance = random.Random(seed)
+    campaigns = [queue.create_campaign(path) for path in ("/c/a", "/c/b")]
+    for campaign in campaigns:
+        campaign.seed({"n": n, "x": chance.choice(VALUES)} for n in range(40))
+        fill(backstage, campaign, chance)
+    found = [one for campaign in campaigns for one in records(campaign)]
+    for field in FIELDS:
+        for ascending in (False, True):
+            top = chance.choice((1, 2, 7, 1_000))
+            expected, without = sorted_all(found, top, field, ascending=ascending)
+            it = Ranking(
+                *(queue.database, Fetching(queue.database), top, field),
+                ascending=ascending,
+                scan=chance.choice((1, 7, 1_000)),
+            )
+            for campaign in campaigns:
+                it.look(campaign)
+            assert it.left_out == without, field
+            if not expected:
+                with pytest.raises(UsageError, match="task_id"):
+                    it.best()
+                continue
+            best = [(campaign.path, asdict(one)) for campaign, one in it.best()]
+            assert best == expected, (field, ascending, top)
+
+
+def test_large_results_are_ranked_by_what_they_are(
+    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+) -> None:
+    """Not by the reference; one that is lost is left out, and ranked raw it is what it is."""
+    campaign.seed({"n": n} for n in range(4))
+    agent = hire()
+    blobs = open_blobs(queue.database)
+    small, large, larger, lost = agent.claim(4)
+    agent.done(small, {"score": 2})
+    for task, score in ((large, 1), (larger, 3)):
+        agent.done(task, stored(blobs, tmp_path, {"score": score}))
+    agent.done(lost, {"taskq_blob": {"digest": "0" * 64, "size": 7}})
+    missed: list[ResultLost] = []
+
+    def best(field: str, **words: Any) -> tuple[list[Any], int]:
+        it = Ranking(queue.database, Fetching(queue.database, **words), 3, field)
+        it.look(campaign)
+        return [one.payload["n"] for _, one in it.best()], it.left_out
+
+    assert best("result.score", on_lost=missed.append) == ([2, 0, 1], 1)
+    assert len(missed) == 1
+    assert best("result.taskq_blob.size", raw=True)[1] == 1
+    assert best("payload.n", raw=True) == ([3, 2, 1], 0)
+
+
+def fill(backstage: Backstage, campaign: Campaign, chance: random.Random) -> None:
+    """Let most tasks have a result, some after a failure or two, some none."""
+    backstage.execute(
+        "insert into taskq.session (key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid,"
+        "  agent, host, site, release)"
+        " values (gen_random_uuid(), %s, now(), now(), 60, 1, 1, 'a', 'h', 's', '')",
+        [campaign.campaign_id],
+    )
+    for task in list(campaign.tasks()):
+        tries = chance.choice((0, 1, 1, 2, 3))
+        for attempt in range(1, tries + 1):
+            result = chance.choice((None, random_result(chance), random_result(chance)))
+            backstage.execute(
+                "insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id,"
+                "  claimed_at, ended_at, outcome, phases, result)"
+                " select %s, %s, %s, gen_random_uuid(), max(session_id), now(),"
+                "        now() + %s * interval '1 microsecond', %s, %s, %s from taskq.session",
+                [
+                    *(campaign.campaign_id, task.task_id, attempt, chance.randrange(5)),
+                    "done" if attempt == tries else "failed",
+                    json.dumps(chance.choice((None, {}, {"run_s": chance.randrange(4) / 4}))),
+                    None if result is None else json.dumps(result),
+                ],
+            )
+
+
+def random_result(chance: random.Random) -> dict[str, Any]:
+    """Return a result that may have what is asked for, in more than one place."""
+    names = ("score", "a", "a.b", "a.b.c", "", "b")
+    return {name: chance.choice(VALUES) for name in chance.sample(names, chance.randrange(5))}
+
+
+def records(campaign: Campaign) -> list[tuple[str, dict[str, Any]]]:
+    """Return all results of a campaign."""
+    return [(campaign.path, asdict(one)) for one in campaign.results()]
+
+
+def sorted_all(
+    found: list[tuple[str, dict[str, Any]]], top: int, field: str, *, ascending: bool
+) -> tuple[list[tuple[str, dict[str, Any]]], int]:
+    """Return the best, and how many have no value: slowly, of all at once, in plain Python."""
+    ranked = [(number(dotted(one, field)), path, one) for path, one in found]
+    valued = [it for it in ranked if it[0] is not None]
+    # Sorting keeps the order of equal ones, also backwards.
+    valued.sort(key=lambda it: it[0], reverse=not ascending)
+    return [(path, one) for _, path, one in valued[:top]], len(ranked) - len(valued)
+
+
+def number(value: object) -> Any:
+    """Return what a value is ranked by; None: nothing."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def stored(blobs: BlobStore, folder: Path, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Store a result as a blob; return the reference to it."""
+    file = folder / "result.json"
+    file.write_text(json.dumps(result))
+    digest, size = blobs.put(file)
+    return {"taskq_blob": {"digest": digest, "size": size}}
