@@ -29,7 +29,7 @@ class TooLarge(Exception):
 
 
 class TooSlow(Exception):
-    """A body did not arrive in time."""
+    """The request did not arrive in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ def failure(error: Exception) -> Failure:
             text = str(error) or kind.__doc__ or ""
             if code == "unavailable":  # with the address of the database in it, and more
                 text = "the database does not answer now"
+            elif kind is errors.ValueRefused:  # in the words of the database
+                text = "a value of this request cannot be stored"
             return Failure(status, code, text, retry=status == _NOT_NOW)
     return Failure(500, "defect", "the gateway has failed; its log says why")
 
@@ -73,6 +75,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (SessionLost, 410, "session_lost"),
     (SessionEnded, 410, "session_lost"),
     (TooLarge, 413, "too_large"),
+    (errors.ValueRefused, 422, "refused"),
     (errors.UsageError, 422, "refused"),
     (Refused, 422, "refused"),
     (Busy, 503, "busy"),
