@@ -208,7 +208,7 @@ class App:
             log.exception("a request failed", exc_info=error)
         headers = {}
         if known.retry:
-            headers["retry-after"] = str(self._service.retry_after_s())
+            headers["retry-after"] = str(known.after_s or self._service.retry_after_s())
         return Response(known.body(), known.status, headers, media_type=JSON)
 
     async def _http_error(self, _: Request, error: Exception) -> Response:

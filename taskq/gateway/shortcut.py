@@ -221,7 +221,8 @@ class AgentConnection(Connection):
             log.error("an exchange failed", exc_info=error)
         extra = b""
         if known.retry:
-            extra = b"retry-after: %s\r\n" % str(service.retry_after_s()).encode()
+            after_s = known.after_s or service.retry_after_s()
+            extra = b"retry-after: %s\r\n" % str(after_s).encode()
         self._write(call, known.status, known.body(), extra)
 
     def _write(self, call: _Call, status: int, body: bytes, extra: bytes = b"") -> None:
