@@ -1,11 +1,9 @@
 """One client's connection: uvicorn's, with limits on what a client may do to us.
 
-uvicorn bounds neither the time in which a request arrives, nor how long its head is, nor how many
-requests come ahead of their answers, nor how much is read of what has been refused, nor for how
-long an answer waits to be taken. Here all of that is bounded; and what is no HTTP is refused in the
-form that all errors have.
-
-The private parts of uvicorn that this relies on are named in tests/unit/test_uvicorn_parts.py.
+uvicorn bounds neither how long a request takes to arrive and its head is, nor how many come ahead
+of their answers, what is read after a refusal, and how long an answer waits to be taken. Here all
+of that is bounded; what is no HTTP is refused in the form that all errors have. The private parts
+of uvicorn that this relies on are named in tests/unit/test_uvicorn_parts.py.
 """
 
 from __future__ import annotations
