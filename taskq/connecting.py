@@ -3,7 +3,7 @@
 What psycopg raises is translated here, once: a lost server becomes `Unavailable`, a login that it
 refuses `LoginRefused`, the private error codes of the server-side functions (`TQ...`) become what
 they stand for, everything else that the server refuses is a defect of the caller and becomes
-`UsageError`. Only this module and `database` import psycopg.
+`ValueRefused`, a `UsageError`. Only this module and `database` import psycopg.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from taskq.errors import (
     ServerUnsuitable,
     Unavailable,
     UsageError,
+    ValueRefused,
 )
 from taskq.logins import refusal
 from taskq.passwords import check_delimited
@@ -64,7 +65,7 @@ def translated(what: str) -> Iterator[None]:
     except psycopg.errors.DiskFull as error:
         raise Unavailable(f"{what}: {_first_line(error)}; free some space") from error
     except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
-        raise UsageError(f"{what} refuses a value: {_first_line(error)}") from error
+        raise ValueRefused(f"{what} refuses a value: {_first_line(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         if error.sqlstate is None and (refused := refusal(_first_line(error))) is not None:
             raise LoginRefused(f"{what} refuses the login: {refused}") from error

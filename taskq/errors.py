@@ -5,7 +5,8 @@
     │   ├── InvalidPath         a campaign path that is not well formed
     │   ├── InvalidTask         a payload, key or priority that cannot be a task's
     │   │   └── KeyConflict       ... or a key that is stored with another payload
-    │   └── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
+    │   ├── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
+    │   └── ValueRefused        a value that the server cannot store; its words follow
     ├── NotFound              fix the name: no such campaign, task or file
     │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
@@ -95,6 +96,10 @@ class KeyConflict(InvalidTask):
 
 class InvalidCampaign(UsageError):
     """A handler, policy or limit cannot be that of a campaign."""
+
+
+class ValueRefused(UsageError):
+    """The server cannot store a value of the call."""
 
 
 class NotFound(TaskqError):

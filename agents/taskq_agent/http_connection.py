@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import select
 import socket
+import ssl
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -191,7 +192,7 @@ def _asked(line: Line, question: Question, timeout_s: float, breaker: Breaker) -
     if question.body is not None:
         headers["Content-Length"] = str(len(question.body))
         body = io.BytesIO(question.body)  # sent in blocks, each within the time-out
-    with suppress(BrokenPipeError):  # it may have said why before it closed
+    with suppress(BrokenPipeError, ssl.SSLEOFError):  # it may have said why before it closed
         line.http.request(question.method, line.before_path + question.path, body, headers)
     return line.http.getresponse()
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from ipaddress import ip_address
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.concurrency import iterate_in_threadpool
@@ -17,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from taskq import agent_file
+from taskq.blob_store import check_digest
 from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.errors import Busy, Failure, TooLarge, failure
@@ -30,6 +32,7 @@ from taskq_agent.transport import MAX_BLOB_BYTES
 
 JSON: Final = "application/json"
 _RANGE: Final = re.compile(r"bytes=(\d{1,12})-")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BEARER: Final = "bearer "
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -93,7 +96,7 @@ class App:
     async def read_blob(self, request: Request) -> Response:
         """GET /v1/blobs/{digest}."""
         identity = await self._identity(request, anew=True)
-        digest = request.path_params["digest"]
+        digest = check_digest(request.path_params["digest"])
         if isinstance(identity, Agent):
             await self._service.check_input(identity, digest)
         size = await asyncio.to_thread(self._management.blobs.size, digest)
@@ -112,7 +115,7 @@ class App:
     async def write_blob(self, request: Request) -> Response:
         """PUT /v1/blobs/{digest}."""
         await self._identity(request, anew=True)
-        digest = request.path_params["digest"]
+        digest = check_digest(request.path_params["digest"])
         uploads = self._service.uploads
         if uploads.locked():
             raise Busy
@@ -189,6 +192,7 @@ class App:
 
         async def told(request: Request) -> Response:
             try:
+                _check_target(request)
                 return await endpoint(request)
             except ClientDisconnect:
                 self._service.metrics.abandoned += 1
@@ -204,7 +208,7 @@ class App:
             log.exception("a request failed", exc_info=error)
         headers = {}
         if known.retry:
-            headers["retry-after"] = str(self._service.retry_after_s())
+            headers["retry-after"] = str(known.after_s or self._service.retry_after_s())
         return Response(known.body(), known.status, headers, media_type=JSON)
 
     async def _http_error(self, _: Request, error: Exception) -> Response:
@@ -226,6 +230,18 @@ def bearer(value: str) -> str:
     if not value[: len(_BEARER)].lower() == _BEARER:
         raise Unauthorized("no token; send it as `Authorization: Bearer TOKEN`")
     return value[len(_BEARER) :].strip()
+
+
+def _check_target(request: Request) -> None:
+    """Raise `BadRequest` unless path and query are text that a database can store."""
+    for part in (request.scope["raw_path"], request.scope["query_string"]):
+        if b"%" in part:
+            try:
+                text = unquote_to_bytes(part).decode()
+            except UnicodeDecodeError:
+                raise messages.BadRequest("path or query are not UTF-8") from None
+            if _CONTROL.search(text):
+                raise messages.BadRequest("a control character in path or query")
 
 
 def _token(request: Request) -> str:

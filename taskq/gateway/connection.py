@@ -1,8 +1,9 @@
 """One client's connection: uvicorn's, with limits on what a client may do to us.
 
-uvicorn bounds neither the time in which a request arrives, nor how long its head is, nor how many
-requests come ahead of their answers, nor for how long an answer waits to be taken. Here all of that
-is bounded; and what is no HTTP is refused in the form that all errors have.
+uvicorn bounds neither how long a request takes to arrive and its head is, nor how many come ahead
+of their answers, what is read after a refusal, and how long an answer waits to be taken. Here all
+of that is bounded; what is no HTTP is refused in the form that all errors have. The private parts
+of uvicorn that this relies on are named in tests/unit/test_uvicorn_parts.py.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import time
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, NoReturn
+from urllib.parse import unquote
 
+import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from taskq.gateway.errors import Failure
+from taskq.gateway.errors import Failure, TooSlow, failure
+from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
 JSON: Final = b"application/json"
@@ -34,11 +38,29 @@ MAX_HEAD_BYTES: Final = 32_768
 #: Requests that a client may send ahead of their answers.
 MOST_AHEAD: Final = 64
 
+_TOO_LONG: Final = f"path and headers have {MAX_HEAD_BYTES} bytes at most"
 _REASONS: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
+class Cycle(RequestResponseCycle):
+    """One request that is answered by the application.
+
+    One that is answered before it is here in full ends its connection: what still comes is not
+    worth reading, and a client that was to be told to go on may leave it out.
+    """
+
+    async def send(self, message: Any) -> None:
+        """Send a part of the answer."""
+        if self.more_body and not self.response_started:
+            self.keep_alive = False
+        await super().send(message)
+
+
 class Connection(HttpToolsProtocol):
-    """One connection. `deadline`: when to give the client up; inf while it waits for us."""
+    """One connection. `deadline`: when to give the client up; inf while it waits for us.
+
+    To its cycles it is the transport, since it knows how to end.
+    """
 
     def __init__(
         self,
@@ -51,9 +73,17 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.service = service
         self.in_head = False
+        # What is being answered; others that have come wait in `pipeline`, `cycle` is the last one.
+        self.running: Any = None
         self._unfit: Failure | None = None
-        self._head_bytes = 0
-        self._body_bytes = 0
+        # Said when all that came before is answered; nothing that comes after it is looked at.
+        self._last_words: Failure | None = None
+        # How much more is read, and thrown away, for the client to find its answer; None: all.
+        self._left: int | None = None
+        self._amid = False  # in a request that is not here in full
+        self._begun = 0  # requests, in the data that came last
+        self._is_large = False  # so much in the data that came last, that it may be a long head
+        self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._began = time.monotonic()
         self.deadline = self._began + ARRIVAL_S
 
@@ -64,46 +94,148 @@ class Connection(HttpToolsProtocol):
             self.service.metrics.slow += 1
             self.transport.abort()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever works on an answer that nobody waits for it any more."""
+        super().connection_lost(exc)
+        self.pipeline.clear()
+        running = self.running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.message_event.set()
+
     @property
     def is_busy(self) -> bool:
         """Whether a request is on its way, arriving or not yet answered."""
-        cycle: Any = self.cycle  # which uvicorn says is never None
-        return cycle is not None and not cycle.response_complete
+        running = self.running
+        return running is not None and not running.response_complete
 
     # What the parser finds
 
     def data_received(self, data: bytes) -> None:
         """Take what has arrived."""
-        super().data_received(data)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self.transport.abort()
+            return
+        if self._last_words is not None:
+            self.flow.pause_reading()
+            return
+        was_amid, self._begun, body_bytes = self._amid, 0, self._body_bytes
+        self._is_large = len(data) > MAX_HEAD_BYTES
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.refuse(self._unfit or Failure(400, "malformed", "this is no HTTP request"))
+            return
+        if self._amid and self._begun + was_amid == 1:
+            self._count_frame(len(data), body_bytes)
+
+    def _count_frame(self, size: int, body_before: int) -> None:
+        """Bound what is no body: a head, and what stands between and behind chunks.
+
+        size: of some data that belong to one request as a whole.
+        """
         if self.in_head:
-            self._head_bytes += len(data)
+            self._head_bytes += size
             if self._head_bytes > MAX_HEAD_BYTES:
-                text = f"path and headers have {MAX_HEAD_BYTES} bytes at most"
-                self._unfit = Failure(431, "malformed", text)
-                self.send_400_response(text)
+                self.refuse(Failure(431, "malformed", _TOO_LONG))
+            return
+        if not self._begun:
+            self._frame_bytes += size - (self._body_bytes - body_before)
+            if self._frame_bytes > MAX_HEAD_BYTES + 8 * self._body_bytes:
+                self.refuse(Failure(431, "malformed", "chunks with more around them than in them"))
 
     def on_message_begin(self) -> None:
         """Begin to read a request; of most of them uvicorn need never know."""
+        if self.is_closing():
+            raise ValueError("nothing more is read")
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
-        self.in_head = True
-        self._head_bytes = self._body_bytes = 0
+        self.in_head = self._amid = True
+        self._begun += 1
+        self._head_bytes = self._body_bytes = self._frame_bytes = 0
+        if not self.is_busy:
+            self._expect()
+
+    def _expect(self) -> None:
+        """Give what is to arrive its time, which begins now."""
         self._began = time.monotonic()
         self.deadline = self._began + ARRIVAL_S
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a line of the head; what comes behind the body as if it were one is left."""
+        if not self.in_head:
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def end_head(self) -> None:
+        """Check the head of a request, which is here in full; break off if it is no good."""
+        self.in_head = False
+        if not (self._is_large or self._head_bytes):
+            return
+        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+        if size > MAX_HEAD_BYTES:
+            self._break_off(431, _TOO_LONG)
+
     def on_headers_complete(self) -> None:
         """Begin to serve a request."""
-        self.in_head = False
+        self.end_head()
         if self.parser.should_upgrade():
             self._break_off(400, "no other protocol is spoken here; leave Upgrade out")
         if len(self.pipeline) >= MOST_AHEAD:
-            self._break_off(400, f"more than {MOST_AHEAD} requests ahead of their answers")
-        url, headers, expect = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expect
-        self.headers += headers
-        super().on_headers_complete()
+            text = f"more than {MOST_AHEAD} requests ahead of their answers; ask again"
+            self._unfit = Failure(429, "busy", text)
+            raise ValueError(text)
+        cycle = self._cycle()
+        self.cycle = cycle
+        if self.is_busy:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+        else:
+            self._serve(cycle)
+
+    def _cycle(self) -> Cycle:
+        headers, version = self.headers, self.parser.get_http_version()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        return Cycle(
+            scope={
+                "type": "http",
+                "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+                "http_version": version,
+                "server": self.server,
+                "client": self.client,
+                "scheme": self.scheme,  # type: ignore[typeddict-item]  # never None
+                "root_path": self.root_path,
+                "headers": headers,
+                "state": self.app_state.copy(),
+                "method": self.parser.get_method().decode("ascii"),
+                "path": self.root_path + (unquote(path) if "%" in path else path),
+                "raw_path": self.root_path.encode("ascii") + url.path,
+                "query_string": url.query or b"",
+            },
+            transport=self,  # type: ignore[arg-type]  # has all that it uses
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+
+    def _serve(self, cycle: Any) -> None:
+        self.running = cycle
+        task = self.loop.create_task(cycle.run_asgi(self.app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body."""
@@ -118,41 +250,77 @@ class Connection(HttpToolsProtocol):
     def count_body(self, size: int) -> int:
         """Give a body that comes the time that it may take; return its bytes so far."""
         self._body_bytes += size
-        self.deadline = self._began + ARRIVAL_S + self._body_bytes / LEAST_BYTES_PER_S
+        if self.running is self.cycle:  # else others come first, and we do not read on
+            self.deadline = self._began + ARRIVAL_S + self._body_bytes / LEAST_BYTES_PER_S
         return self._body_bytes
 
     def arrived(self) -> None:
-        """Note that it is our turn, unless the request was answered before it was here in full."""
-        self.deadline = math.inf if self.is_busy else time.monotonic() + IDLE_S
+        """Note that a request is here in full, and that it is our turn."""
+        self._amid = False
+        self.deadline = math.inf
 
     def _break_off(self, status: int, text: str) -> NoReturn:
-        """Parse no further; uvicorn calls `send_400_response` then."""
+        """Parse no further, and refuse."""
         self._unfit = Failure(status, "malformed", text)
         raise ValueError(text)
 
     # What becomes of the connection
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, and end the connection; what was asked before is answered."""
-        known = self._unfit or Failure(400, "malformed", msg)
-        self.service.metrics.failures[known.code] += 1
-        if self.is_busy and self.cycle.more_body:
-            # It is this request that is no good; one before it, if there is one, is lost with it.
-            if self.pipeline:
-                self.transport.abort()
-                return
-        elif self.is_busy:
-            self.cycle.keep_alive = False
+    def refuse(self, known: Failure) -> None:
+        """Refuse the request that is arriving, and all that come after it.
+
+        What was asked before is answered before that is said; then the connection ends.
+        """
+        if self._last_words is not None or self.is_closing():
             return
-        if not self.transport.is_closing():
+        self.service.metrics.failures[known.code] += 1
+        self._last_words = known
+        arriving: Any = self.cycle  # which uvicorn says is never None
+        if arriving is not None and arriving.more_body:
+            if self.pipeline:
+                self.pipeline.popleft()
+                self.cycle = self.pipeline[0][0] if self.pipeline else self.running
+            else:
+                self.running = None
+                arriving.disconnected = True
+                arriving.message_event.set()
+                if getattr(arriving, "response_started", False):
+                    self.transport.abort()
+                    return
+        if self.is_busy:
+            self.deadline = math.inf
+        else:
+            self._say_last_words()
+
+    def give_up(self) -> None:
+        """Cut a client that has let us wait for too long; tell it if it has begun a request."""
+        is_told = self._amid and not self.flow.write_paused and self._last_words is None
+        if is_told and not self.is_closing():
+            self.refuse(failure(TooSlow()))
+        else:
+            self.transport.abort()
+
+    def _say_last_words(self) -> None:
+        known = self._last_words
+        if known is not None and not self.is_closing():
             self.send(known.status, known.body(), b"connection: close\r\n")
-            self.transport.close()
+            self._linger()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
-        super().on_response_complete()
-        if not self.is_busy:
+        """Go on with what has been asked meanwhile, or wait for the next request."""
+        self.server_state.total_requests += 1
+        if self.is_closing():
+            return
+        if self.pipeline:
+            self._serve(self.pipeline.pop()[0])
+        elif self._last_words is not None:
+            self._say_last_words()
+            return
+        if self._amid and self.running is self.cycle:
+            self._expect()
+        elif not (self.is_busy or self.flow.write_paused):
             self.deadline = time.monotonic() + IDLE_S
+        self.flow.resume_reading()
 
     def pause_writing(self) -> None:
         """Note that the client does not take what it has asked for."""
@@ -162,22 +330,56 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Go on: it has taken some."""
         super().resume_writing()
-        if self.is_busy:
+        if self._left is not None:
+            self.deadline = time.monotonic() + LINGER_S
+        elif self.is_busy:
             self.deadline = math.inf
         else:
             self.on_response_complete()
 
     def shutdown(self) -> None:
         """End soon, as the gateway does; at once if it is the client that we would wait for."""
-        if self.is_busy and self.deadline < math.inf:
+        if self._left is not None or (self.is_busy and self.deadline < math.inf):
             self.transport.abort()
+        elif self.is_busy:
+            self.cycle.keep_alive = False
         else:
-            super().shutdown()
+            self.transport.close()
+
+    # As a transport
 
     def send(self, status: int, body: bytes, extra: bytes = b"") -> None:
         """Write a whole answer. extra: further lines of its head."""
         head = _head(status, *self.server_state.default_headers)
         self.transport.write(b"%scontent-length: %d\r\n%s\r\n%s" % (head, len(body), extra, body))
+
+    def write(self, data: bytes) -> None:
+        """Write a part of an answer, unless nobody takes it any more."""
+        if not self.is_closing():
+            self.transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Tell whether nothing more can be written."""
+        return self._left is not None or self.transport.is_closing()
+
+    def close(self) -> None:
+        """End the connection so that the client finds its answer, whatever it still sends."""
+        if self.is_closing():
+            return
+        if self._amid or self.pipeline:
+            self._linger()
+        else:
+            self.deadline = time.monotonic() + TAKING_S
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """Read a little more: the kernel takes an answer back if data come that nobody reads."""
+        self.pipeline.clear()
+        self._left = LINGER_BYTES
+        waits_s = TAKING_S if self.flow.write_paused else LINGER_S
+        self.deadline = time.monotonic() + waits_s
+        half_close(self.transport)
+        self.flow.resume_reading()
 
 
 @lru_cache(maxsize=64)
@@ -193,4 +395,4 @@ def sweep(connections: set[Any], service: Service) -> None:
     now = time.monotonic()
     for connection in [one for one in connections if one.deadline < now]:
         service.metrics.slow += 1
-        connection.transport.abort()
+        connection.give_up()

@@ -17,7 +17,14 @@ _BACK_PER_S: Final = 1_000
 
 
 class Busy(Exception):
-    """There is too much to do already; come again later."""
+    """There is too much to do already; come again later.
+
+    after_s: when there is likely to be room; None: that was not measured.
+    """
+
+    def __init__(self, after_s: float | None = None) -> None:
+        super().__init__("there is too much to do already; come again later")
+        self.after_s = after_s
 
 
 class Draining(Exception):
@@ -29,17 +36,22 @@ class TooLarge(Exception):
 
 
 class TooSlow(Exception):
-    """A body did not arrive in time."""
+    """The request did not arrive in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An answer that is an error. retry: whether the same request may succeed later."""
+    """An answer that is an error.
+
+    retry: whether the same request may succeed later. after_s: after which time, where that is
+    known.
+    """
 
     status: int
     code: str
     message: str
     retry: bool = False
+    after_s: float | None = None
 
     def body(self) -> bytes:
         """Return the answer's body."""
@@ -53,7 +65,10 @@ def failure(error: Exception) -> Failure:
             text = str(error) or kind.__doc__ or ""
             if code == "unavailable":  # with the address of the database in it, and more
                 text = "the database does not answer now"
-            return Failure(status, code, text, retry=status == _NOT_NOW)
+            elif kind is errors.ValueRefused:  # in the words of the database
+                text = "a value of this request cannot be stored"
+            after_s = error.after_s if isinstance(error, Busy) else None
+            return Failure(status, code, text, status == _NOT_NOW, after_s)
     return Failure(500, "defect", "the gateway has failed; its log says why")
 
 
@@ -74,6 +89,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (SessionLost, 410, "session_lost"),
     (SessionEnded, 410, "session_lost"),
     (TooLarge, 413, "too_large"),
+    (errors.ValueRefused, 422, "refused"),
     (errors.UsageError, 422, "refused"),
     (Refused, 422, "refused"),
     (Busy, 503, "busy"),

@@ -24,6 +24,7 @@ from taskq.database import Database
 from taskq.errors import TaskqError, Unavailable
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
+from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.service import Service, Settings
@@ -128,6 +129,7 @@ class Gateway:
             server_header=False,
             proxy_headers=bool(proxies),
             forwarded_allow_ips=proxies,
+            backlog=BACKLOG,  # or uvicorn would make it smaller
             timeout_keep_alive=round(IDLE_S),
             timeout_graceful_shutdown=LAST_ANSWERS_S,
         )
@@ -192,6 +194,33 @@ class _Server(uvicorn.Server):
     def connections(self) -> set[Any]:
         """The connections of all clients."""
         return self.server_state.connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept clients; those with whom hands are to be shaken, by our own rules."""
+        if self.config.ssl is None:
+            await super().startup(sockets)
+            return
+        protocol: Any = self.config.http_protocol_class
+        make = partial(
+            protocol,
+            config=self.config,
+            server_state=self.server_state,
+            app_state={},
+        )
+        accepting = [
+            Handshakes(listener, self.config.ssl, make, self._has_room, self._turned_away)
+            for listener in sockets or ()
+        ]
+        for one in accepting:
+            one.begin()
+        self.servers: list[Any] = [*accepting]
+        self.started = True
+
+    def _has_room(self, half_made: int) -> bool:
+        return len(self.connections) + half_made < self.service.settings.most_clients
+
+    def _turned_away(self) -> None:
+        self.service.metrics.slow += 1
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

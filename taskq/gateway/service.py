@@ -24,6 +24,7 @@ from taskq.gateway import messages, metrics
 from taskq.gateway.errors import Busy, Draining, retry_after_s
 from taskq.gateway.identities import Agent, Identities
 from taskq.gateway.lines import Lines
+from taskq.gateway.pace import Pace
 from taskq.gathering import Gatherer, Submitted, settle
 from taskq.hellos import presented
 from taskq.tokens import hashed, session_token
@@ -81,13 +82,14 @@ class Service:
     ) -> None:
         self.settings = settings
         self.metrics = metrics.Metrics()
-        self.lines = Lines(database, OTHER_LINES)
-        self._enrolments = Lines(database, ENROLMENT_LINES)
+        self.lines = Lines(database, OTHER_LINES, connections)
+        self._enrolments = Lines(database, ENROLMENT_LINES, connections)
         self.identities = Identities(self.lines, self.timeline)
         self.draining = False
         #: Large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._connections = connections
+        self._pace = Pace(time.monotonic)
         self._gatherer = Gatherer(database, lines=settings.lines)
         # Well within a lease: an agent beats four times in it, and waits for the answer.
         self._beats = Beats(database, min(GATHER_S, settings.lease_s / 8))
@@ -132,7 +134,7 @@ class Service:
         )
 
     def retry_after_s(self) -> float:
-        """Return for how long a client should stay away."""
+        """Return for how long a client should stay away, where nothing tells when to come."""
         return retry_after_s(self._connections())
 
     async def open(self, token: str, hello: Hello, address: str) -> Welcome:
@@ -192,9 +194,9 @@ class Service:
         if self.draining or (waiting >= MOST_CLAIMS and not self._has_tasks_for(agent, message)):
             message.want = 0
             if not message.reports:
-                raise Draining if self.draining else Busy
+                raise Draining if self.draining else Busy(self._wait_s())
             if waiting >= MOST_REPORTS:
-                raise Busy
+                raise Busy(self._wait_s())
         if message.want and not message.lease:
             raise Refused("a claim needs a lease id")
         reports = message.reports
@@ -213,6 +215,11 @@ class Service:
         if message.ahead and self._front is not None:
             return self._front.submit(asked, tell)
         return self._gatherer.submit(asked, tell)
+
+    def _wait_s(self) -> float:
+        """Return for how long an exchange that is turned away should wait."""
+        waiting = self._gatherer.waiting
+        return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
     def _has_tasks_for(self, agent: Agent, message: messages.Exchange) -> bool:
         """Tell whether a claim can be served from the front, however busy the database is."""
@@ -308,7 +315,7 @@ class Service:
         if self.draining:
             orders = replace(answer.orders, elsewhere=True, gateways=self.settings.gateways)
         elif message.lease and not message.want:  # the claim was put off
-            orders = Orders(claim_after_s=self.retry_after_s())
+            orders = Orders(claim_after_s=self._wait_s())
         else:
             return answer
         return replace(answer, orders=orders)

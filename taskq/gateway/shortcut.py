@@ -9,7 +9,6 @@ about this one, go to the application, which answers it in the same way.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Coroutine
 from functools import partial
@@ -92,9 +91,9 @@ class AgentConnection(Connection):
             and not self.is_busy
             and self._is_welcome()
         ):
-            self.in_head = False
+            self.end_head()
             keep_alive = self.parser.should_keep_alive()
-            self._arriving = self._call = _Call(keep_alive=keep_alive)
+            self._arriving = self._call = self.running = _Call(keep_alive=keep_alive)
             self.cycle = self._call  # type: ignore[assignment]  # has all that uvicorn looks at
         else:
             self._arriving = None
@@ -108,7 +107,7 @@ class AgentConnection(Connection):
         elif self.count_body(len(body)) <= MAX_EXCHANGE_BYTES:
             call.parts.append(body)
         elif not call.response_complete:
-            call.parts.clear()  # what still comes is read, and left
+            call.parts.clear()
             self._fail(call, TooLarge(f"an exchange has {MAX_EXCHANGE_BYTES} bytes at most"))
 
     def on_message_complete(self) -> None:
@@ -118,10 +117,8 @@ class AgentConnection(Connection):
             super().on_message_complete()
             return
         call.more_body = False
-        if call.response_complete:
-            self.arrived()
-        else:
-            self.deadline = math.inf
+        self.arrived()
+        if not call.response_complete:
             self._begin(call)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -224,23 +221,27 @@ class AgentConnection(Connection):
             log.error("an exchange failed", exc_info=error)
         extra = b""
         if known.retry:
-            extra = b"retry-after: %s\r\n" % str(service.retry_after_s()).encode()
+            after_s = known.after_s or service.retry_after_s()
+            extra = b"retry-after: %s\r\n" % str(after_s).encode()
         self._write(call, known.status, known.body(), extra)
 
     def _write(self, call: _Call, status: int, body: bytes, extra: bytes = b"") -> None:
         if call.disconnected or call.response_complete:
             return
         call.response_complete = True
+        if call.more_body:
+            call.keep_alive = False  # what still comes of it is not worth reading
         if not call.keep_alive:
             extra += b"connection: close\r\n"
         self.send(status, body, extra)
         if not call.keep_alive:
-            self.transport.close()
+            self.close()
+            return
         self.server_state.total_requests += 1
         if self.flow.write_paused:
             self.flow.pause_reading()  # until it has taken what it has asked for
             return
         self.deadline = time.monotonic() + IDLE_S
         self.flow.resume_reading()
-        if self.pipeline:
-            super().on_response_complete()
+        if self.pipeline or self._last_words is not None:
+            self.on_response_complete()

@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,8 @@ class Peer:
 
     def ask(self, method: str, path: str, **options: Any) -> Reply:
         """Send a request as `request_bytes` makes it; return the answer."""
-        self.send(request_bytes(method, path, **options))
+        with suppress(BrokenPipeError):  # it may have said why before it closed
+            self.send(request_bytes(method, path, **options))
         return self.reply(head=method == "HEAD")
 
     def is_closed(self) -> bool:

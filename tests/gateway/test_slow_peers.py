@@ -32,9 +32,13 @@ def connections(place: Realm) -> int:
     return place.gateway.metric("connections", place.manager) - 1
 
 
-def assert_is_cut(peer: Peer) -> None:
-    """See the connection end by itself, without an answer."""
-    peer.socket.settimeout(10 * ARRIVAL_S)
+def assert_is_cut(peer: Peer, *, has_begun: bool = True) -> None:
+    """See the connection end by itself, and why, if a request has begun."""
+    peer.socket.settimeout(30 * ARRIVAL_S)
+    if has_begun:
+        reply = peer.reply()
+        assert (reply.status, reply.code) == (408, "too_slow")
+        assert reply.headers["connection"] == "close"
     assert peer.is_closed()
 
 
@@ -47,7 +51,7 @@ def test_request_that_never_arrives_in_full_is_given_up(place: Realm, path: str)
     for place_ in (0, 1, 20, body - 2, body, len(request) - 1):
         with place.gateway.peer() as peer:
             peer.send(request[:place_])
-            assert_is_cut(peer)
+            assert_is_cut(peer, has_begun=place_ > 0)
     wait_until(lambda: connections(place) == 1)
 
 
@@ -60,7 +64,18 @@ def test_request_that_trickles_is_given_up(place: Realm, path: str) -> None:
         for byte in request:
             peer.send(bytes([byte]))
             time.sleep(ARRIVAL_S / 20)  # no synchronisation: this is the client's pace
-    assert ARRIVAL_S / 2 < time.monotonic() - began < 10 * ARRIVAL_S
+    assert ARRIVAL_S / 2 < time.monotonic() - began < 30 * ARRIVAL_S
+
+
+def test_request_behind_another_is_given_up_after_its_answer(place: Realm) -> None:
+    """While the one before it waits for us, nobody waits for the client."""
+    place.seed()
+    busy, agent = place.agent(), place.agent()
+    assert len(busy.claim()) == 1
+    waiting = agent.request(want=1, lease=agent.lease(), wait_s=3 * ARRIVAL_S)
+    agent.peer.send(waiting + agent.request()[:-1])
+    assert agent.peer.reply().json["tasks"] == []
+    assert_is_cut(agent.peer)
 
 
 def test_second_request_has_as_much_time_as_the_first(place: Realm) -> None:

@@ -12,6 +12,7 @@ touched    rows and pages, whatever the machine
 crowds     gateway-...: agents of gateways, as fast as they can
 multitudes gateway-...: thousands of agents, connected, arriving, waiting
 hostile    gateway-hostile: agents beside a client that would cost them something
+strangers  gateway-...: agents beside clients without a token that mean harm
 distance   gateway-...: a wide-area network between agents, gateway and database
 inputs     what the cache of a node saves
 doors      gateway-...: the ways that the study of AMGA compares
@@ -44,6 +45,7 @@ from taskq.bench.cases import (
     siblings,
     sizes,
     snapshot,
+    strangers,
     touched,
     wal,
 )
@@ -79,6 +81,7 @@ CASES: Final[Mapping[str, Case]] = {
     "gateway-connected": multitudes.connected,
     "gateway-arriving": multitudes.arriving,
     "gateway-idle": multitudes.idle,
+    "gateway-strangers": strangers.poured,
     "gateway-wan": distance.agents,
     "gateway-far-database": distance.database,
     "gateway-amga": doors.amga,

@@ -176,8 +176,8 @@ class Agent:
         self._again(RETRY_S)
 
     def _again(self, after_s: float) -> None:
-        """Say the same again after a while: not before, and not all at once."""
-        wait_s = after_s * random.uniform(1.0, 1.5)  # noqa: S311  # spreads the askers
+        """Say the same again after a while: not before, and not all at once; as agents do."""
+        wait_s = after_s + random.uniform(0.0, RETRY_S)  # noqa: S311  # spreads the askers
         self._shared.loop.at(self._shared.loop.now + wait_s, self._repeat)
 
     def _repeat(self) -> None:
