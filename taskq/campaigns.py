@@ -13,7 +13,7 @@ from taskq.blob_store import BlobStore
 from taskq.blobs import open_blobs
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
-from taskq.errors import Conflict, InvalidCampaign, NotFound, ResultLost
+from taskq.errors import Conflict, InvalidCampaign, NotFound, ResultLost, UsageError
 from taskq.large_results import is_reference, resolved
 from taskq.model import Seed
 from taskq.seeding import Seedable, SeedCount
@@ -21,6 +21,7 @@ from taskq.sources.records import BadLine
 from taskq.views import Attempt, Failure, FailureClass, Result, Status, TaskView
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.protocol import Input
+from taskq_agent.text import is_unicode
 
 PAGE: Final = 1_000
 MOVE_CHUNK: Final = 5_000
@@ -78,6 +79,8 @@ class Campaign:
         name: by default the file's own. blobs: where to store it; by default as `open_blobs` says.
         """
         path = Path(path)
+        if name is None and not is_unicode(path.name):
+            raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
         store = open_blobs(self._database) if blobs is None else blobs
         digest, size = store.put(path)
         name = path.name if name is None else name

@@ -16,15 +16,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, cast
+from weakref import WeakSet
 
 import click
 
 from taskq.errors import TaskqError
 from taskq_agent import streams
+from taskq_cli.encoding import utf_8_only
 from taskq_cli.endings import Declined, Interrupted
 from taskq_cli.text import one_line
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
+
+_PREPARED: Final = WeakSet[click.Command]()
 
 Sections = Mapping[str, Mapping[str, str]]
 
@@ -37,7 +41,7 @@ class Program(click.Group):
 
     def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _laid_out(self)
+        _prepared(self)
         self._sections = sections
         self._places = {name: place for part in sections.values() for name, place in part.items()}
 
@@ -51,7 +55,7 @@ class Program(click.Group):
             return None
         module, _, name = self._places[cmd_name].partition(":")
         found = getattr(importlib.import_module(f"taskq_cli.commands.{module}"), name)
-        return _laid_out(cast("click.Command", found))
+        return _prepared(cast("click.Command", found))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -123,14 +127,21 @@ class Program(click.Group):
             return _failed(error, error.exit_code)
 
 
-def _laid_out(command: click.Command) -> click.Command:
-    """Mark the paragraphs of its help that begin with `Title:`, so that click keeps their lines."""
+def _prepared(command: click.Command) -> click.Command:
+    """Let a command refuse what is not UTF-8, and keep the lines of some paragraphs of its help.
+
+    Those that begin with `Title:` are marked for click. Each command is prepared once.
+    """
+    if command in _PREPARED:
+        return command
+    _PREPARED.add(command)
+    utf_8_only(command)
     if command.help is not None and _MARK not in command.help:
         text = inspect.cleandoc(command.help)
         command.help = re.sub(r"^(.+:)$", f"{_MARK}\n\\1", text, flags=re.MULTILINE)
     if isinstance(command, click.Group):
         for inner in command.commands.values():
-            _laid_out(inner)
+            _prepared(inner)
     return command
 
 

@@ -116,6 +116,7 @@ _OUTPUT: Final = click.option(
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 blobs_option: Final = click.option(
     "--blobs",
+    type=click.Path(),  # or a URL
     metavar="URL",
     help="Where inputs and large results are stored, alike for all who use the queue: a folder, or "
     "a URL that fsspec knows, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",

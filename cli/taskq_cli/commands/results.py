@@ -95,6 +95,7 @@ def results(
 @path_argument(metavar="CAMPAIGN")
 @click.option(
     "--to",
+    type=click.Path(),
     default="-",
     show_default=True,
     metavar="FILE",
