@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import Callable, Optional, Sequence, Tuple
 from taskq_agent.dialling import Dialer
 from taskq_agent.gateways import Gateways
 from taskq_agent.handlers.output import Tail
+from taskq_agent.handlers.starting import hindrance
 from taskq_agent.http_connection import Connections, Question, read_all
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder
@@ -129,7 +131,9 @@ def _run(argv: Sequence[str], within_s: float) -> None:
     except subprocess.TimeoutExpired:
         raise Unfit(f"{argv[0]} has not ended after {within_s:.0f} s") from None
     except OSError as error:
-        raise Unfit(f"{argv[0]} cannot be started: {error}") from error
+        why = hindrance(shutil.which(argv[0]), error)
+        told = f"cannot be started: {error}" if why is None else f"is there, but {why}"
+        raise Unfit(f"{argv[0]} {told}") from error
     if ended.returncode != 0:
         tail = Tail(MAX_TAIL_BYTES)
         tail.add(ended.stdout)

@@ -10,7 +10,7 @@ import click
 
 from taskq_agent.text import is_unicode
 
-_SECRET: Final = frozenset({"dsn", "redis"})  # may have a password in them
+_SECRET: Final = frozenset({"dsn", "front"})  # may have a password in them
 
 
 def utf_8_only(command: click.Command) -> None:
