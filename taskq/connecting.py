@@ -122,6 +122,10 @@ def described(dsn: str) -> str:
     check_delimited(dsn, "@/?")
     if not is_unicode(dsn):
         raise UsageError("not a PostgreSQL address: it has bytes that are not UTF-8")
+    if dsn.startswith(("http://", "https://")):
+        raise UsageError(
+            "not a PostgreSQL address but a gateway's: those are for `taskq-agent run --gateway`"
+        )
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:

@@ -24,6 +24,7 @@ from taskq_agent.gateways import Gateways
 from taskq_agent.handlers.output import Tail
 from taskq_agent.handlers.starting import hindrance
 from taskq_agent.http_connection import Connections, Question, read_all
+from taskq_agent.mismatch import wrong_scheme
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder
 
@@ -77,9 +78,9 @@ def _children(_: Node) -> None:
 
 
 def _gateways(node: Node) -> None:
-    """Ask any gateway; none there is no fault of the node, one that cannot be verified is."""
+    """Ask any gateway; none there is no fault of the node, one that it cannot speak with is."""
     connections = Connections(node.dialer)
-    untrusted = []
+    unusable = []
     addresses = node.gateways.all()
     try:
         for address in addresses:
@@ -89,17 +90,19 @@ def _gateways(node: Node) -> None:
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
-                untrusted.append(f"{address}: {error}")
+                hint = "an authority of your own is named by --ca"
+                unusable.append(f"no certificate can be verified: {address}: {error}; {hint}")
             except (OSError, HTTPException, ValueError) as error:
                 log.debug("self-test: %s: %s", address, error)
+                wrong = wrong_scheme(address, error)
+                unusable += [] if wrong is None else [wrong]
             else:
                 _compare_clocks(date)
                 return
     finally:
         connections.close()
-    if len(untrusted) == len(addresses):
-        hint = "an authority of your own is named by --ca"
-        raise Unfit(f"no gateway's certificate can be verified: {untrusted[0]}; {hint}")
+    if len(unusable) == len(addresses):
+        raise Unfit(f"no gateway can be used: {unusable[0]}")
 
 
 def _compare_clocks(date: Optional[str]) -> None:

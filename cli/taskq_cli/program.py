@@ -24,6 +24,7 @@ from taskq.errors import TaskqError
 from taskq_agent import streams
 from taskq_cli.encoding import utf_8_only
 from taskq_cli.endings import Declined, Interrupted
+from taskq_cli.hints import unknown_option
 from taskq_cli.text import one_line
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
@@ -147,6 +148,8 @@ def _prepared(command: click.Command) -> click.Command:
 
 def _usage_text(error: click.ClickException) -> str:
     text = error.format_message().rstrip()
+    if isinstance(error, click.NoSuchOption):
+        text = unknown_option(error) or text
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return text

@@ -23,9 +23,8 @@ from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
 from taskq.model import check_path
 from taskq.views import Status
 from taskq_cli.endings import Declined
+from taskq_cli.hints import OutputType
 from taskq_cli.output import Column
-
-OUTPUTS: Final = ("table", "json", "jsonl")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -110,7 +109,7 @@ _OUTPUT: Final = click.option(
     "-o",
     expose_value=False,
     callback=_keep,
-    type=click.Choice(OUTPUTS),
+    type=OutputType(),
     help="How to write what is asked for. [default: table]",
 )
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")

@@ -32,7 +32,7 @@ def why_none(agents: Sequence[Agent], path: str, wanted: Mapping[str, Sequence[s
     for what, names in wanted.items():
         there = Counter(_OF[what](one) for one in here)
         if names and not set(names) & set(there):
-            return f"Of the agents of {path} there is none of this {what}; {_there(what, there)}."
+            return f"Of the agents of {path} there is none of this {what}; {_there(there)}."
     matching = [one for one in here if _matches(one, wanted)]
     if not matching:
         return f"No agent of {path} fits all that was asked for; see `taskq agents list {path}`."
@@ -43,7 +43,7 @@ def _matches(agent: Agent, wanted: Mapping[str, Sequence[str]]) -> bool:
     return all(not names or _OF[what](agent) in names for what, names in wanted.items())
 
 
-def _there(what: str, there: Counter[str]) -> str:
+def _there(there: Counter[str]) -> str:
     shown = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in there.most_common(SHOWN)]
     more = len(there) - len(shown)
     return f"there are: {', '.join(shown)}{f' and {more:,} more' if more else ''}"
