@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
 import shlex
+import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from taskq_agent.gateways import parsed
 from taskq_agent.text import is_unicode
@@ -34,6 +36,37 @@ def json_object(word: str) -> Dict[str, Any]:
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{word}: not a JSON object")
     return value
+
+
+def campaign_file(word: str) -> Dict[str, Any]:
+    """Return what a campaign file says, TOML or JSON; its values are not looked at."""
+    try:
+        data = Path(word).read_bytes()
+        return dict(json.loads(data) if data.lstrip().startswith(b"{") else _toml(data))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{word}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{word}: no campaign file: {error}") from None
+
+
+def _toml(data: bytes) -> Dict[str, Any]:
+    try:
+        loads = importlib.import_module("tomllib").loads  # not before Python 3.11
+    except ImportError:
+        version = "{}.{}".format(*sys.version_info[:2])
+        hint = "give what `taskq campaign show PATH -o json` writes"
+        raise ValueError(f"Python {version} reads no TOML; {hint}") from None
+    described: Dict[str, Any] = loads(data.decode("utf-8-sig"))
+    return described
+
+
+def named_file(word: str) -> Tuple[str, Path]:
+    """Return name and path of `NAME=FILE`, or of a file that bears its name itself."""
+    name, equals, path = word.partition("=")
+    file = Path(path if equals else word)
+    if not file.is_file():
+        raise argparse.ArgumentTypeError(f"{file}: no such file")
+    return text(name if equals else file.name), file
 
 
 def seconds(word: str) -> float:

@@ -7,7 +7,6 @@ claims nothing.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import ssl
 import subprocess
@@ -17,13 +16,16 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from pathlib import Path
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
+from taskq_agent.core import EXIT_NODE_BROKEN
 from taskq_agent.dialling import Dialer
 from taskq_agent.gateways import Gateways
+from taskq_agent.handlers import environment
 from taskq_agent.handlers.output import Tail
 from taskq_agent.handlers.starting import hindrance
 from taskq_agent.http_connection import Connections, Question, read_all
+from taskq_agent.loop import AgentSummary
 from taskq_agent.mismatch import wrong_scheme
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder
@@ -45,12 +47,21 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Node:
-    """What is to be tested. command: a program of the site's own, which must exit with 0."""
+    """What is to be tested. command: a program of the site's own, which must exit with 0.
+
+    gateways, dialer: None where the agent speaks with the database itself.
+    """
 
     scratch_root: Optional[Path]
-    gateways: Gateways
-    dialer: Dialer
+    gateways: Optional[Gateways]
+    dialer: Optional[Dialer]
     command: Sequence[str] = ()
+
+
+def unfit(reason: str) -> AgentSummary:
+    """Log that nothing was claimed, and why; return what the agent's summary says then."""
+    log.error("this node is unfit, and has claimed nothing: %s", reason)
+    return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)
 
 
 def check_node(node: Node) -> None:
@@ -79,8 +90,10 @@ def _children(_: Node) -> None:
 
 def _gateways(node: Node) -> None:
     """Ask any gateway; none there is no fault of the node, one that it cannot speak with is."""
+    if node.gateways is None or node.dialer is None:
+        return
     connections = Connections(node.dialer)
-    unusable = []
+    unusable: List[str] = []
     addresses = node.gateways.all()
     try:
         for address in addresses:
@@ -124,7 +137,7 @@ def _run(argv: Sequence[str], within_s: float) -> None:
     try:
         ended = subprocess.run(
             argv,
-            env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
+            env=environment.own(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
