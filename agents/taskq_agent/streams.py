@@ -64,11 +64,10 @@ def _fill(number: int) -> None:
 
 def _text(raw: io.FileIO, like: TextIO) -> TextIO:
     buffered = io.BufferedWriter(cast("io.RawIOBase", raw))
-    lines = getattr(like, "line_buffering", False) or isinstance(raw, _Deaf)
-    through = getattr(like, "write_through", False)
-    return io.TextIOWrapper(
-        buffered, _ENCODING, _ERRORS, line_buffering=lines, write_through=through
-    )
+    # By lines where Python would: on a terminal, and unbuffered (-u, PYTHONUNBUFFERED).
+    hasty = ("line_buffering", "write_through")
+    lines = isinstance(raw, _Deaf) or any(getattr(like, name, False) for name in hasty)
+    return io.TextIOWrapper(buffered, _ENCODING, _ERRORS, line_buffering=lines)
 
 
 class _Deaf(io.FileIO):

@@ -27,8 +27,10 @@ def why_none(agents: Sequence[Agent], path: str, wanted: Mapping[str, Sequence[s
     below = path.rstrip("/") + "/"
     here = [one for one in agents if one.path == path or one.path.startswith(below)]
     if not here:
-        above = f"; {counted(len(agents), 'agent')} of campaigns above it may" if agents else ""
-        return f"No agent serves just {path} or something below it{above}."
+        if not agents:
+            return f"No agent that serves {path} is at work; see `taskq agents list`."
+        above = counted(len(agents), "agent")
+        return f"No agent serves just {path} or what is below it; {above} of campaigns above may."
     for what, names in wanted.items():
         there = Counter(_OF[what](one) for one in here)
         if names and not set(names) & set(there):

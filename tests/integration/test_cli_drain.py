@@ -83,10 +83,12 @@ def test_an_order_that_reaches_nobody_says_who_is_there(
         assert (result.exit_code, result.stdout) == (0, "0 agents told to leave.\n")
         return result.stderr
 
-    assert said("--campaign", "/c") == "No agent serves just /c or something below it.\n"
+    assert said("--campaign", "/c") == (
+        "No agent that serves /c is at work; see `taskq agents list`.\n"
+    )
     hire("/c", host="node7")
     assert said("--campaign", "/c/below") == (
-        "No agent serves just /c/below or something below it; 1 agent of campaigns above it may.\n"
+        "No agent serves just /c/below or what is below it; 1 agent of campaigns above may.\n"
     )
     assert said("--site", "cracow") == (
         "Of the agents of / there is none of this site; there are: here (1).\n"

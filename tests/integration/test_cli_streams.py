@@ -111,6 +111,15 @@ def test_seeding_goes_on_where_nobody_hears_of_bad_lines(
     assert campaign.status().total == 1_800
 
 
+def test_on_a_terminal_lines_come_in_their_order(taskq: CommandLine, campaign: Campaign) -> None:
+    """What is said besides the output comes after the line that it is about."""
+    with taskq.terminal("retry", campaign.path, "--error-class", "none") as terminal:
+        assert terminal.end() == 0
+    first, _, then = terminal.seen.partition("\n")
+    assert "0 tasks" in first
+    assert "No such task" in then
+
+
 @pytest.mark.parametrize("redirected", ["2>/dev/full", "2>&-"])
 def test_an_error_keeps_its_code_where_nobody_hears_of_it(
     taskq: CommandLine, campaign: Campaign, redirected: str

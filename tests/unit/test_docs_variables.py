@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__, "../../..").resolve()
 PAGE = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
 READ = re.compile(r'(?:environ(?:\.get\(|\[)|envvar=)"(\w+)"')
-NAMED = re.compile(r'_VARIABLE(?:: Final)? = "(TASKQ_\w+)"')
+NAMED = re.compile(r'(?:_VARIABLE|ENVIRONMENT)(?:: Final)? = "(TASKQ_\w+)"')
 
 
 def test_every_variable_that_is_read_is_on_the_page() -> None:
