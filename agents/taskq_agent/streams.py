@@ -40,7 +40,7 @@ def take_over() -> None:
         elif now is getattr(sys, f"__{name}__"):
             with suppress(OSError):
                 now.flush()
-            setattr(sys, name, _text(kind(now.fileno(), "wb", closefd=False), now))
+            setattr(sys, name, _text(kind(now.fileno(), "wb", closefd=False)))
         elif isinstance(now, io.TextIOWrapper):
             now.reconfigure(encoding=_ENCODING, errors=_ERRORS)
 
@@ -62,11 +62,10 @@ def _fill(number: int) -> None:
         os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
 
 
-def _text(raw: io.FileIO, like: TextIO) -> TextIO:
+def _text(raw: io.FileIO) -> TextIO:
     buffered = io.BufferedWriter(cast("io.RawIOBase", raw))
-    # By lines where Python would: on a terminal, and unbuffered (-u, PYTHONUNBUFFERED).
-    hasty = ("line_buffering", "write_through")
-    lines = isinstance(raw, _Deaf) or any(getattr(like, name, False) for name in hasty)
+    # Elsewhere at the end, also with PYTHONUNBUFFERED: what fails then, fails when all is done.
+    lines = isinstance(raw, _Deaf) or raw.isatty()
     return io.TextIOWrapper(buffered, _ENCODING, _ERRORS, line_buffering=lines)
 
 
