@@ -62,8 +62,9 @@ format: .venv/test ## Format the code
 	$(BIN)/ruff check --fix .
 
 .PHONY: schema
-schema: .venv/test ## Write sql/schema.txt anew from the migrations and functions
+schema: .venv/test ## Write sql/schema.txt and docs/sql.md anew from the migrations and functions
 	$(BIN)/python -m tests.schema > sql/schema.txt
+	$(BIN)/python -m tests.sql_page
 
 .PHONY: clean
 clean: ## Remove the virtual environment and what tools left behind

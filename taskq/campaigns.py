@@ -13,7 +13,15 @@ from taskq.blob_store import BlobStore
 from taskq.blobs import open_blobs
 from taskq.campaign import CampaignSpec, Handler, RetryPolicy
 from taskq.database import Database, Row
-from taskq.errors import Clash, Conflict, InvalidCampaign, KeyConflict, NotFound, ResultLost
+from taskq.errors import (
+    Clash,
+    Conflict,
+    InvalidCampaign,
+    KeyConflict,
+    NotFound,
+    ResultLost,
+    UsageError,
+)
 from taskq.key_conflicts import OnConflict, check_choice, refused
 from taskq.large_results import Fetching
 from taskq.model import Seed
@@ -22,6 +30,7 @@ from taskq.sources.records import BadLine
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.protocol import Input
+from taskq_agent.text import is_unicode
 
 PAGE: Final = 1_000
 MOVE_CHUNK: Final = 5_000
@@ -79,6 +88,8 @@ class Campaign:
         name: by default the file's own. blobs: where to store it; by default as `open_blobs` says.
         """
         path = Path(path)
+        if name is None and not is_unicode(path.name):
+            raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
         store = open_blobs(self._database) if blobs is None else blobs
         digest, size = store.put(path)
         name = path.name if name is None else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 
@@ -105,16 +105,21 @@ class Client:
         return [Agent(**row) for row in rows]
 
     def drain_agents(
-        self, path: str = "/", *, site: str | None = None, name: str | None = None
+        self,
+        path: str = "/",
+        *,
+        site: str | Sequence[str] | None = None,
+        name: str | Sequence[str] | None = None,
+        host: str | Sequence[str] | None = None,
     ) -> int:
         """Tell agents to claim no more and to leave; return how many were not told before.
 
-        Those that serve a campaign or one below it; only of a site, only of a name. They hear of it
-        with the answer to their next beat, and finish what they have in hand. Raise
-        `UnknownCampaign` if there is none.
+        Those that serve a campaign or one below it; only of a site, of a name, on a host, or of
+        one of several; None: of any. They hear of it with the answer to their next beat, and finish
+        what they have in hand. Raise `UnknownCampaign` if there is none.
         """
-        values = {"path": self._known(path), "site": site, "agent": name}
-        return int(self.database.value("drain_sessions", **values))
+        named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
+        return int(self.database.value("drain_sessions", path=self._known(path), **named))
 
     def brake(self) -> Brake | None:
         """Return what holds the tasks of silent agents; None: they are handed out as usual."""
@@ -166,3 +171,10 @@ class Client:
     def _known(self, path: str) -> str:
         """Return the path, of a campaign that there is; raise `UnknownCampaign`."""
         return self.campaign(path).path
+
+
+def _several(names: str | Sequence[str] | None) -> list[str] | None:
+    """Return names as the statements want them; None stands for all."""
+    if names is None:
+        return None
+    return [names] if isinstance(names, str) else list(names)

@@ -33,6 +33,7 @@ from taskq.errors import (
 )
 from taskq.logins import refusal
 from taskq.passwords import check_delimited
+from taskq_agent.text import is_unicode
 
 #: For all hosts of a DSN together, so that a few dead ones do not outlast POOL_TIMEOUT_S.
 CONNECT_TIMEOUT_S: Final = 10
@@ -72,6 +73,10 @@ def translated(what: str) -> Iterator[None]:
         lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
         told = f"cannot reach {what}" if lost else f"{what} cannot do this now"
         raise Unavailable(f"{told}: {_first_line(error)}") from error
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{what} takes no text that is not valid Unicode: {error.object!r:.80}"
+        ) from error
     except psycopg.Error as error:
         kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         if kind is KeyConflict:
@@ -127,6 +132,12 @@ def note_backend(connection: Connection, pid: int) -> None:
 def described(dsn: str) -> str:
     """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
     check_delimited(dsn, "@/?")
+    if not is_unicode(dsn):
+        raise UsageError("not a PostgreSQL address: it has bytes that are not UTF-8")
+    if dsn.startswith(("http://", "https://")):
+        raise UsageError(
+            "not a PostgreSQL address but a gateway's: those are for `taskq-agent run --gateway`"
+        )
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
-from taskq.errors import NotFound, Unavailable, UsageError
+from taskq.errors import NotFound, OutputFailed, UsageError
 
 _MOST_LINKS: Final = 40  # as many as Linux follows
 
@@ -25,7 +25,7 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
     the block is left quietly.
 
     Raise `NotFound` if the folder is absent, `UsageError` if the path cannot be written,
-    `Unavailable` if the disk is full or fails.
+    `OutputFailed` if the disk is full or fails.
     """
     if not isinstance(destination, (str, Path)):
         with _until_broken(destination):
@@ -81,7 +81,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         beside.replace(path)
     except OSError as error:
-        raise Unavailable(f"{str(path)!r} cannot be written: {error.strerror}") from error
+        raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:
         beside.unlink(missing_ok=True)
 
@@ -96,7 +96,7 @@ def _until_broken(stream: BinaryIO) -> Iterator[None]:
         with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), stream.fileno())
         if not isinstance(error, BrokenPipeError):
-            raise Unavailable(f"the output cannot be written: {error.strerror}") from error
+            raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
 
 
 def _create(path: Path, mode: Literal["wb", "xb"]) -> BinaryIO:

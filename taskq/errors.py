@@ -19,7 +19,8 @@
     │   └── SchemaNewer
     ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
-    │   └── LoginRefused        fix the address, or ask to be let in; who runs already may wait
+    │   ├── LoginRefused        fix the address, or ask to be let in; who runs already may wait
+    │   └── OutputFailed        make room and do it again: what was asked for cannot be written
     └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
 
 Each class carries the exit code of the command line, so that a script can tell
@@ -169,6 +170,12 @@ class LoginRefused(Unavailable):
     """
 
     exit_code = 77
+
+
+class OutputFailed(Unavailable):
+    """The disk that output goes to is full, or fails."""
+
+    exit_code = 74
 
 
 class ServerUnsuitable(TaskqError):

@@ -110,3 +110,18 @@ _WRITERS: Final[dict[str, Callable[[Iterable[Record], BinaryIO], None]]] = {
     "parquet": _write_parquet,
 }
 FORMATS: Final = tuple(_WRITERS)
+_SUFFIXES: Final = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+
+
+def format_of(path: str | Path) -> str:
+    """Return the format that a file's suffix names, `jsonl` for a path without one.
+
+    Raise `UsageError` for any other suffix: what is in the file would not be what it says.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in _SUFFIXES or not suffix:
+        return _SUFFIXES.get(suffix, "jsonl")
+    raise UsageError(
+        f"{str(path)!r}: no format has the suffix {suffix}; use one of {', '.join(_SUFFIXES)}, or "
+        f"name the format: {', '.join(FORMATS)}"
+    )

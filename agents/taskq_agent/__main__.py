@@ -7,21 +7,44 @@ import os
 import sys
 from typing import Optional, Sequence
 
-from taskq_agent import run_command, try_command
+from taskq_agent import run_command, streams, try_command
 from taskq_agent.protocol import PROTOCOL
 from taskq_agent.release import release
 
 _INTERRUPTED = 130
+_THROUGH = "the command is through, but "
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command line; return the exit code, or raise SystemExit where argparse does."""
+    streams.take_over()
+    try:
+        code = _run(arguments)
+    except streams.OutputLost as lost:
+        return _lost("", lost, 0)
+    except SystemExit as ended:  # help, or a wrong call
+        code = ended.code if isinstance(ended.code, int) else os.EX_USAGE
+        if (late := streams.flushed()) is None:
+            raise
+        return _lost(_THROUGH, late, code)
+    late = streams.flushed()
+    return code if late is None else _lost(_THROUGH, late, code)
+
+
+def _run(arguments: Optional[Sequence[str]]) -> int:
     options = _parser().parse_args(arguments)
     try:
         code: int = options.action(options)
     except KeyboardInterrupt:
         return _INTERRUPTED
     return code
+
+
+def _lost(before: str, lost: streams.OutputLost, code: int) -> int:
+    if lost.gone:
+        return code
+    sys.stderr.write(f"taskq-agent: {before}{lost}\n")
+    return code or streams.EXIT_OUTPUT_LOST
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,78 +3,122 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
+import os
 import shlex
+import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from taskq_agent.gateways import parsed
+from taskq_agent.text import is_unicode
 
 
-def json_object(text: str) -> Dict[str, Any]:
-    """Return the JSON object in `text`, or in the file that it names."""
+def text(word: str) -> str:
+    """Return what is said to the queue, which is Unicode; names of files may be otherwise."""
+    if not is_unicode(word):
+        shown = os.fsencode(word).decode("ascii", "backslashreplace")
+        raise argparse.ArgumentTypeError(f"'{shown}' is not UTF-8; only names of files may not be")
+    return word
+
+
+def json_object(word: str) -> Dict[str, Any]:
+    """Return the JSON object in `word`, or in the file that it names."""
+    in_place = word.lstrip().startswith("{")
     try:
-        value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_bytes())
+        value = json.loads(text(word) if in_place else Path(word).read_bytes())
     except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
+        raise argparse.ArgumentTypeError(f"{word}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
+        raise argparse.ArgumentTypeError(f"{word}: not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text}: not a JSON object")
+        raise argparse.ArgumentTypeError(f"{word}: not a JSON object")
     return value
 
 
-def seconds(text: str) -> float:
+def campaign_file(word: str) -> Dict[str, Any]:
+    """Return what a campaign file says, TOML or JSON; its values are not looked at."""
+    try:
+        data = Path(word).read_bytes()
+        return dict(json.loads(data) if data.lstrip().startswith(b"{") else _toml(data))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{word}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{word}: no campaign file: {error}") from None
+
+
+def _toml(data: bytes) -> Dict[str, Any]:
+    try:
+        loads = importlib.import_module("tomllib").loads  # not before Python 3.11
+    except ImportError:
+        version = "{}.{}".format(*sys.version_info[:2])
+        hint = "give what `taskq campaign show PATH -o json` writes"
+        raise ValueError(f"Python {version} reads no TOML; {hint}") from None
+    described: Dict[str, Any] = loads(data.decode("utf-8-sig"))
+    return described
+
+
+def named_file(word: str) -> Tuple[str, Path]:
+    """Return name and path of `NAME=FILE`, or of a file that bears its name itself."""
+    name, equals, path = word.partition("=")
+    file = Path(path if equals else word)
+    if not file.is_file():
+        raise argparse.ArgumentTypeError(f"{file}: no such file")
+    return text(name if equals else file.name), file
+
+
+def seconds(word: str) -> float:
     """Return a time above 0."""
-    value = float(text)
+    value = float(word)
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text}: must be above 0")
+        raise argparse.ArgumentTypeError(f"{word}: must be above 0")
     return value
 
 
-def amount(text: str) -> float:
+def amount(word: str) -> float:
     """Return a time or size of 0 or more."""
-    value = float(text)
+    value = float(word)
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
+        raise argparse.ArgumentTypeError(f"{word}: must be 0 or more")
     return value
 
 
-def folder(text: str) -> Path:
+def folder(word: str) -> Path:
     """Return an absolute path: children are started elsewhere."""
-    return Path(text).absolute()
+    return Path(word).absolute()
 
 
-def existing_folder(text: str) -> str:
+def existing_folder(word: str) -> str:
     """Return the absolute path of a folder that is there."""
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text}: no such folder")
-    return str(Path(text).absolute())
+    if not Path(word).is_dir():
+        raise argparse.ArgumentTypeError(f"{word}: no such folder")
+    return str(Path(word).absolute())
 
 
-def gateway(text: str) -> str:
+def gateway(word: str) -> str:
     """Return a URL that may be a gateway's; whether `http` will do is seen later."""
     try:
-        parsed(text, insecure=True)
+        parsed(word, insecure=True)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return text
+    return word
 
 
-def campaign(text: str) -> str:
+def campaign(word: str) -> str:
     """Return the path of a campaign."""
-    if not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text}: a campaign's path begins with /")
-    return text
+    if not text(word).startswith("/"):
+        raise argparse.ArgumentTypeError(f"{word}: a campaign's path begins with /")
+    return word
 
 
-def command(text: str) -> List[str]:
+def command(word: str) -> List[str]:
     """Return the words of a command line, quoted as for a shell, which none will see."""
     try:
-        words = shlex.split(text)
+        words = shlex.split(word)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+        raise argparse.ArgumentTypeError(f"{word}: {error}") from None
     if not words:
         raise argparse.ArgumentTypeError("the command is empty")
     return words

@@ -16,6 +16,7 @@ from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.gateways import Address, Gateways
 from taskq_agent.http_connection import Breaker, Connections, Question, chunks_of, read_all
 from taskq_agent.http_refusals import GatewayFailed, error_of
+from taskq_agent.mismatch import no_tls
 from taskq_agent.protocol import (
     Answer,
     Beat,
@@ -26,6 +27,7 @@ from taskq_agent.protocol import (
     Welcome,
     dumps,
 )
+from taskq_agent.text import clean
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +181,8 @@ class HttpTransport:
             if breaker is not None and breaker.broken:
                 raise TransportFailed("broken off") from error
             self._gateways.avoid(address)
-            raise GatewayFailed(f"{address}: {str(error) or type(error).__name__}") from error
+            told = no_tls(address, error) or f"{address}: {str(error) or type(error).__name__}"
+            raise GatewayFailed(told) from error
 
     @contextmanager
     def _breakable(self, request: Request) -> Iterator[Optional[Breaker]]:
@@ -240,6 +243,10 @@ def _check(response: HTTPResponse, *, with_session: bool) -> None:
     if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
         return
     body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=ANSWER_S)
+    location = response.getheader("Location")
+    if response.status < HTTPStatus.BAD_REQUEST and location is not None:
+        text = f"{response.status}: it sends on to {location:.200}; give the address of a gateway"
+        raise GatewayFailed(clean(text))
     retry_after = response.getheader("Retry-After")
     raise error_of(response.status, retry_after, body, with_session=with_session)
 

@@ -15,16 +15,15 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Optional, Tuple
 
-from taskq_agent.core import EXIT_NODE_BROKEN
 from taskq_agent.dialling import Dialer, tls_context
 from taskq_agent.gateways import Gateways
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.http_transport import LONGEST_WAIT_S, HttpTransport, is_sendable
 from taskq_agent.log import log_to_stderr
-from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.loop import run_agent
 from taskq_agent.release import release
 from taskq_agent.run_options import add_options
-from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node
+from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
 
 log = logging.getLogger(__name__)
@@ -73,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
     except (Unfit, OSError) as error:
         many = isinstance(error, OSError) and error.errno == errno.EMFILE
         hint = f"; `ulimit -n` allows too few for {agent.slots} slots" if many else ""
-        summary = _unfit(f"{error}{hint}")
+        summary = unfit(f"{error}{hint}")
     sys.stdout.write(json.dumps(asdict(summary)) + "\n")
     return summary.exit_code
 
@@ -132,8 +131,3 @@ def _token(file: Optional[Path]) -> str:
             f"{file or TOKEN_VARIABLE}: this is a manager's token; agents show a site's"
         )
     return token
-
-
-def _unfit(reason: str) -> AgentSummary:
-    log.error("this node is unfit, and has claimed nothing: %s", reason)
-    return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)

@@ -66,6 +66,7 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
         dest="offers",
         action="append",
         default=[],
+        type=arguments.text,
         metavar="TAG",
         help="what this machine has: NAME or NAME=VALUE, as gpu or mem=64; may be repeated",
     )
@@ -75,9 +76,13 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
 
 def _add_node(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--name", help=f"what people call this agent; default: {AgentSettings.name}")
-    add("--host", help="default: the name of this machine")
-    add("--site", help="the place it runs at, as a cluster")
+    add(
+        "--name",
+        type=arguments.text,
+        help=f"what people call this agent; default: {AgentSettings.name}",
+    )
+    add("--host", type=arguments.text, help="default: the name of this machine")
+    add("--site", type=arguments.text, help="the place it runs at, as a cluster")
     add(
         "--spool",
         dest="spool_dir",

@@ -7,7 +7,7 @@ claims nothing.
 from __future__ import annotations
 
 import logging
-import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from pathlib import Path
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
+from taskq_agent.core import EXIT_NODE_BROKEN
 from taskq_agent.dialling import Dialer
 from taskq_agent.gateways import Gateways
+from taskq_agent.handlers import environment
 from taskq_agent.handlers.output import Tail
+from taskq_agent.handlers.starting import hindrance
 from taskq_agent.http_connection import Connections, Question, read_all
+from taskq_agent.loop import AgentSummary
+from taskq_agent.mismatch import wrong_scheme
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder
 
@@ -42,12 +47,21 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Node:
-    """What is to be tested. command: a program of the site's own, which must exit with 0."""
+    """What is to be tested. command: a program of the site's own, which must exit with 0.
+
+    gateways, dialer: None where the agent speaks with the database itself.
+    """
 
     scratch_root: Optional[Path]
-    gateways: Gateways
-    dialer: Dialer
+    gateways: Optional[Gateways]
+    dialer: Optional[Dialer]
     command: Sequence[str] = ()
+
+
+def unfit(reason: str) -> AgentSummary:
+    """Log that nothing was claimed, and why; return what the agent's summary says then."""
+    log.error("this node is unfit, and has claimed nothing: %s", reason)
+    return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)
 
 
 def check_node(node: Node) -> None:
@@ -75,9 +89,11 @@ def _children(_: Node) -> None:
 
 
 def _gateways(node: Node) -> None:
-    """Ask any gateway; none there is no fault of the node, one that cannot be verified is."""
+    """Ask any gateway; none there is no fault of the node, one that it cannot speak with is."""
+    if node.gateways is None or node.dialer is None:
+        return
     connections = Connections(node.dialer)
-    untrusted = []
+    unusable: List[str] = []
     addresses = node.gateways.all()
     try:
         for address in addresses:
@@ -87,17 +103,19 @@ def _gateways(node: Node) -> None:
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
-                untrusted.append(f"{address}: {error}")
+                hint = "an authority of your own is named by --ca"
+                unusable.append(f"no certificate can be verified: {address}: {error}; {hint}")
             except (OSError, HTTPException, ValueError) as error:
                 log.debug("self-test: %s: %s", address, error)
+                wrong = wrong_scheme(address, error)
+                unusable += [] if wrong is None else [wrong]
             else:
                 _compare_clocks(date)
                 return
     finally:
         connections.close()
-    if len(untrusted) == len(addresses):
-        hint = "an authority of your own is named by --ca"
-        raise Unfit(f"no gateway's certificate can be verified: {untrusted[0]}; {hint}")
+    if len(unusable) == len(addresses):
+        raise Unfit(f"no gateway can be used: {unusable[0]}")
 
 
 def _compare_clocks(date: Optional[str]) -> None:
@@ -119,7 +137,7 @@ def _run(argv: Sequence[str], within_s: float) -> None:
     try:
         ended = subprocess.run(
             argv,
-            env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
+            env=environment.own(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -129,7 +147,9 @@ def _run(argv: Sequence[str], within_s: float) -> None:
     except subprocess.TimeoutExpired:
         raise Unfit(f"{argv[0]} has not ended after {within_s:.0f} s") from None
     except OSError as error:
-        raise Unfit(f"{argv[0]} cannot be started: {error}") from error
+        why = hindrance(shutil.which(argv[0]), error)
+        told = f"cannot be started: {error}" if why is None else f"is there, but {why}"
+        raise Unfit(f"{argv[0]} {told}") from error
     if ended.returncode != 0:
         tail = Tail(MAX_TAIL_BYTES)
         tail.add(ended.stdout)

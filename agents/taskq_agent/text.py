@@ -20,3 +20,12 @@ def clean(text: str) -> str:
     with which programs redraw a line, become line ends.
     """
     return _CONTROLS.sub("", _ESCAPES.sub("", _LINE_ENDS.sub("\n", text)))
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether text can be UTF-8: bytes of a command line that are not are lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -7,12 +7,14 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Dict
 
 from taskq_agent import arguments
-from taskq_agent.handlers import Ended, RunnerSettings, check_handler, make_runner
+from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
+from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import DONE, Campaign, Task
 
 _STOP_AGAIN_S = 0.1
@@ -28,14 +30,31 @@ def add_to(actions: Any) -> None:
         "69 this machine cannot do such tasks. JSON is given as a file's name or in place.",
     )
     attempt.set_defaults(action=_try, parser=attempt)
-    attempt.add_argument("--handler", required=True, type=arguments.json_object, metavar="JSON")
+    what = attempt.add_mutually_exclusive_group(required=True)
+    what.add_argument("--handler", type=arguments.json_object, metavar="JSON")
+    what.add_argument(
+        "--campaign-file",
+        type=arguments.campaign_file,
+        metavar="FILE",
+        help="take handler, parameters and time limit from a campaign file, TOML (Python 3.11 and "
+        "later) or JSON",
+    )
     attempt.add_argument("--payload", default={}, type=arguments.json_object, metavar="JSON")
     attempt.add_argument(
         "--params",
         default={},
         type=arguments.json_object,
         metavar="JSON",
-        help="the campaign's parameters",
+        help="the campaign's parameters; they come on top of those of the file",
+    )
+    attempt.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        default=[],
+        type=arguments.named_file,
+        metavar="[NAME=]FILE",
+        help="a file that tasks of the campaign share; may be repeated",
     )
     attempt.add_argument(
         "--path",
@@ -61,24 +80,62 @@ def add_to(actions: Any) -> None:
 
 
 def _try(options: argparse.Namespace) -> int:
+    parser: argparse.ArgumentParser = options.parser
     try:
-        check_handler(options.handler, options.params)
-    except ValueError as error:
-        options.parser.error(str(error))
-    settings = RunnerSettings(
-        scratch_root=options.scratch,
-        python_path=tuple(options.path),
-        grace_s=options.grace,
-        keep_scratch=options.keep_scratch,
-    )
-    campaign = Campaign(1, 1, "/try", options.handler, options.params, options.time_limit)
+        campaign = _campaign(options)
+        check_handler(campaign.handler, campaign.params)
+    except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
+        parser.error(str(error))
     task = Task(1, 1, 1, "try", 1, "", options.payload)
-    runner = make_runner(0, settings)
+    with TemporaryDirectory() as cache:
+        settings = RunnerSettings(
+            scratch_root=options.scratch,
+            python_path=tuple(options.path),
+            grace_s=options.grace,
+            keep_scratch=options.keep_scratch,
+            cache_dir=Path(cache),
+        )
+        blobs = LocalBlobs()
+        try:
+            campaign = replace(campaign, inputs=blobs.inputs(dict(options.inputs)))
+        except OSError as error:
+            parser.error(str(error))
+        ended = _ended(make_runner(0, settings, blobs), task, campaign)
+    if blobs.written:
+        (large,) = blobs.written.values()
+        ended = replace(ended, result=json.loads(large))
+    sys.stdout.write(json.dumps(asdict(ended), indent=2) + "\n")
+    return _exit_code(ended)
+
+
+def _campaign(options: argparse.Namespace) -> Campaign:
+    """Return the campaign that is to be tried; ValueError or TypeError if it makes no sense."""
+    described: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
+    tables = {}
+    for name in ("handler", "params", "limits"):
+        table = described.get(name) or {}
+        if not isinstance(table, dict):
+            raise TypeError(f"{name} is {table!r:.80}; it must be a table")
+        tables[name] = table
+    limit_s = options.time_limit or tables["limits"].get("time_limit_s")
+    if limit_s is not None:
+        limit_s = arguments.seconds(str(limit_s))
+    return Campaign(
+        1,
+        1,
+        str(described.get("path") or "/try"),
+        tables["handler"],
+        {**tables["params"], **options.params},
+        limit_s,
+    )
+
+
+def _ended(runner: Runner, task: Task, campaign: Campaign) -> Ended:
     # in a thread, as in an agent: Ctrl-C must not strike in the midst of starting a process
     with ThreadPoolExecutor(1) as pool:
         attempt = pool.submit(runner.run, task, campaign)
         try:
-            ended = attempt.result()
+            return attempt.result()
         except KeyboardInterrupt:
             while not attempt.done():
                 runner.stop()
@@ -86,8 +143,6 @@ def _try(options: argparse.Namespace) -> int:
             raise
         finally:
             pool.submit(runner.close).result()
-    sys.stdout.write(json.dumps(asdict(ended), indent=2) + "\n")
-    return _exit_code(ended)
 
 
 def _exit_code(ended: Ended) -> int:

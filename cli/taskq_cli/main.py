@@ -65,7 +65,7 @@ def main(_: object) -> None:
     used, and started when needed.
 
     Example:
-      taskq campaign create /demo -- sh -c 'sleep {seconds}'
+      taskq campaign create /demo -- sleep '{seconds}'
       taskq seed /demo --sweep seconds=1:20
       taskq agent run --campaign /demo --slots 2 --until-empty
     """

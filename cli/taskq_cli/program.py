@@ -1,33 +1,35 @@
 """The frame of the program: loads a sub-command when it is called, and says what went wrong.
 
 Errors are one line on standard error and an exit code: that of the `TaskqError`, 2 for a wrong
-call, 130 for Ctrl-C. A reader that goes away (`| head`) is no error, a full disk is one. What
-nobody has foreseen comes out as a traceback.
+call, 130 for Ctrl-C, 74 where standard output cannot be written. A reader that goes away
+(`| head`) is no error: what had to be done first is done, and a listing ends there. What nobody has
+foreseen comes out as a traceback.
 """
 
 from __future__ import annotations
 
-import errno
 import importlib
 import inspect
-import io
 import logging
-import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
+from weakref import WeakSet
 
 import click
 
-from taskq.errors import TaskqError, Unavailable
+from taskq.errors import TaskqError
+from taskq_agent import streams
+from taskq_cli.encoding import utf_8_only
 from taskq_cli.endings import Declined, Interrupted
+from taskq_cli.hints import unknown_option
 from taskq_cli.text import one_line
 
-_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
+
+_PREPARED: Final = WeakSet[click.Command]()
 
 Sections = Mapping[str, Mapping[str, str]]
 
@@ -40,7 +42,7 @@ class Program(click.Group):
 
     def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _laid_out(self)
+        _prepared(self)
         self._sections = sections
         self._places = {name: place for part in sections.values() for name, place in part.items()}
 
@@ -54,7 +56,7 @@ class Program(click.Group):
             return None
         module, _, name = self._places[cmd_name].partition(":")
         found = getattr(importlib.import_module(f"taskq_cli.commands.{module}"), name)
-        return _laid_out(cast("click.Command", found))
+        return _prepared(cast("click.Command", found))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -76,19 +78,11 @@ class Program(click.Group):
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the sub-command; turn what ends it early into what `main` knows."""
-        result = None
+        """Run the sub-command; Ctrl-C is said in one line, and not by click."""
         try:
-            with _written():
-                result = super().invoke(ctx)
-                sys.stdout.flush()
-        except TaskqError:
-            with _written():  # else it would be written, or fail to be, when the program ends
-                sys.stdout.flush()
-            raise
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted("Interrupted.") from None
-        return result
 
     def main(
         self,
@@ -101,70 +95,76 @@ class Program(click.Group):
         """Run the program; in standalone mode, exit with its code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        for stream in (sys.stdout, sys.stderr):
-            # JSON is UTF-8 in any locale, and what cannot be encoded must not end the program.
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        streams.take_over()
         # What its pool logs comes out as an error, once, where it matters.
         logging.getLogger("psycopg").addHandler(logging.NullHandler())
         try:
-            sys.exit(super().main(args, prog_name, complete_var, standalone_mode=False, **extra))
+            code = self._run(args, prog_name, complete_var, extra)
+        except streams.OutputLost as lost:
+            code = _lost(str(lost), lost, 0)
+        if (late := streams.flushed()) is not None:
+            code = _lost(f"the command is through, but {late}", late, code)
+        sys.exit(code)
+
+    def _run(
+        self,
+        args: Sequence[str] | None,
+        prog_name: str | None,
+        complete_var: str | None,
+        extra: Mapping[str, Any],
+    ) -> int:
+        """Run the command; say what went wrong; return the exit code."""
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            return cast("int | None", code) or 0
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
-            sys.exit(error.exit_code)
+            return error.exit_code
         except click.ClickException as error:
-            _fail(_usage_text(error), error.exit_code)
+            return _failed(_usage_text(error), error.exit_code)
         except click.Abort:
-            _fail(Interrupted("Interrupted."), Interrupted.exit_code)
+            return _failed(Interrupted("Interrupted."), Interrupted.exit_code)
         except TaskqError as error:
-            _fail(error, error.exit_code)
+            return _failed(error, error.exit_code)
 
 
-def _laid_out(command: click.Command) -> click.Command:
-    """Mark the paragraphs of its help that begin with `Title:`, so that click keeps their lines."""
+def _prepared(command: click.Command) -> click.Command:
+    """Let a command refuse what is not UTF-8, and keep the lines of some paragraphs of its help.
+
+    Those that begin with `Title:` are marked for click. Each command is prepared once.
+    """
+    if command in _PREPARED:
+        return command
+    _PREPARED.add(command)
+    utf_8_only(command)
     if command.help is not None and _MARK not in command.help:
         text = inspect.cleandoc(command.help)
         command.help = re.sub(r"^(.+:)$", f"{_MARK}\n\\1", text, flags=re.MULTILINE)
     if isinstance(command, click.Group):
         for inner in command.commands.values():
-            _laid_out(inner)
+            _prepared(inner)
     return command
 
 
 def _usage_text(error: click.ClickException) -> str:
     text = error.format_message().rstrip()
+    if isinstance(error, click.NoSuchOption):
+        text = unknown_option(error) or text
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return text
     return f"{text}{'' if text.endswith(('.', '?', ')')) else '.'} See `{context.command_path} -h`."
 
 
-def _fail(error: TaskqError | str, exit_code: int) -> NoReturn:
+def _failed(error: TaskqError | str, exit_code: int) -> int:
     text = one_line(str(error))
     if isinstance(error, Interrupted) and sys.stderr.isatty():
         text = f"\n{text}"  # the terminal has just shown ^C
     elif not isinstance(error, (Interrupted, Declined)):
         text = f"Error: {text}"
     click.echo(text, err=True)
-    sys.exit(exit_code)
+    return exit_code
 
 
-@contextmanager
-def _written() -> Iterator[None]:
-    """Let a reader go away in the block; raise `Unavailable` if the disk is full."""
-    try:
-        yield
-    except BrokenPipeError:
-        _forget_stdout()
-    except OSError as error:
-        if error.errno not in _UNWRITABLE or error.filename is not None:
-            raise
-        _forget_stdout()
-        raise Unavailable(f"the output cannot be written: {error.strerror}") from error
-
-
-def _forget_stdout() -> None:
-    """Let go of what could not be written: it would fail again when the program ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _lost(text: str, lost: streams.OutputLost, code: int) -> int:
+    return code if lost.gone else _failed(text, code or streams.EXIT_OUTPUT_LOST)

@@ -23,9 +23,8 @@ from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
 from taskq.model import check_path
 from taskq.views import Status
 from taskq_cli.endings import Declined
+from taskq_cli.hints import OutputType
 from taskq_cli.output import Column
-
-OUTPUTS: Final = ("table", "json", "jsonl")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -110,12 +109,13 @@ _OUTPUT: Final = click.option(
     "-o",
     expose_value=False,
     callback=_keep,
-    type=click.Choice(OUTPUTS),
+    type=OutputType(),
     help="How to write what is asked for. [default: table]",
 )
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 blobs_option: Final = click.option(
     "--blobs",
+    type=click.Path(),  # or a URL
     metavar="URL",
     help="Where inputs and large results are stored, alike for all who use the queue: a folder, or "
     "a URL that fsspec knows, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",

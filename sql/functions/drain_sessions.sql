@@ -1,16 +1,17 @@
--- drain_sessions(path, site, agent): tells agents to claim no more, and to leave when what they
+-- drain_sessions(path, sites, agents, hosts): tells agents to claim no more, and to leave when what they
 -- have in hand has ended.
 --
--- path: those that serve this campaign or one below it. site, agent: only those of this site, of
---     this name; null: of any.
+-- path: those that serve this campaign or one below it. sites, agents, hosts: only those of one of
+--     these sites, of these names, on these hosts; null: of any.
 -- Result: how many were not told before. They hear of it with the answer to their next beat.
 -- Error TQ404: no such campaign.
 --
 -- Locks: the sessions, in their order. Index: session_open.
 create or replace function taskq.drain_sessions(
     p_path text,
-    p_site text default null,
-    p_agent text default null
+    p_sites text[] default null,
+    p_agents text[] default null,
+    p_hosts text[] default null
 )
 returns integer
 language plpgsql
@@ -27,8 +28,9 @@ begin
           join taskq.campaign c on c.campaign_id = s.campaign_id
          where s.ended_at is null
            and not s.drain
-           and s.site = coalesce(p_site, s.site)
-           and s.agent = coalesce(p_agent, s.agent)
+           and (p_sites is null or s.site = any (p_sites))
+           and (p_agents is null or s.agent = any (p_agents))
+           and (p_hosts is null or s.host = any (p_hosts))
            and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
          order by s.session_id
            for no key update of s

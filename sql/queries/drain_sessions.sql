@@ -1,1 +1,1 @@
-select taskq.drain_sessions(%(path)s, %(site)s, %(agent)s)
+select taskq.drain_sessions(%(path)s, %(sites)s::text[], %(agents)s::text[], %(hosts)s::text[])

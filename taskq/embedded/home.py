@@ -31,6 +31,7 @@ from typing import Final
 
 from taskq.embedded.account import ROOT_UID, Account, user_name
 from taskq.errors import ServerUnsuitable, Unavailable, UsageError
+from taskq_agent.text import is_unicode
 
 ROOT_HOME: Final = Path("/var/lib/taskq")
 LOCK_TIMEOUT_S: Final = 180.0
@@ -46,6 +47,8 @@ _UNUSABLE: Final = {
 def default_home() -> Path:
     """Return TASKQ_HOME, else /var/lib/taskq for root and the user's data directory for others."""
     named = os.environ.get("TASKQ_HOME")
+    if named and not is_unicode(named):
+        raise UsageError("TASKQ_HOME has bytes that are not UTF-8, which PostgreSQL's clients need")
     if named:
         return Path(named)
     if os.geteuid() == ROOT_UID:

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import NotFound, Unavailable, UsageError
+from taskq.errors import NotFound, OutputFailed, UsageError
 from taskq.export import FORMATS, write
 from taskq.sources import open_source
 
@@ -291,9 +291,9 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
         write([], tmp_path / "file" / "out.csv", "csv")
 
 
-def test_full_disk_is_unavailable() -> None:
+def test_full_disk_is_told() -> None:
     """The kernel's own full device: the export may be repeated once there is room."""
-    with pytest.raises(Unavailable, match="No space left"):
+    with pytest.raises(OutputFailed, match="No space left"):
         write([record(i) for i in range(2000)], "/dev/full", "jsonl")
 
 

@@ -54,7 +54,8 @@ class Channel:
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message that has no answer."""
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        self.group.send(text.encode() + b"\n")
+        # Bytes of a path that are not UTF-8 come out as what JSON has for the same characters.
+        self.group.send(text.encode(errors="backslashreplace") + b"\n")
 
     def ask(self, message: Mapping[str, Any]) -> Dict[str, Any]:
         """Send a message and return the answer.

@@ -82,7 +82,7 @@ class CommandKind:
                 cut = over.ended
             finally:
                 code = group.end()
-        ended = cut or exits.of_code(code) or _success(folder, stdout)
+        ended = cut or exits.of_code(code, group.program) or _success(folder, stdout)
         return replace(ended, phases=phases, tail=output.text())
 
     def close(self) -> None:

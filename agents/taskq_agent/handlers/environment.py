@@ -16,18 +16,23 @@ RESULT_FILE = "taskq-result.json"
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
 
 
+def own() -> Dict[str, str]:
+    """Return the agent's own environment, less secrets."""
+    return {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
+
+
 def of_campaign(campaign: Campaign, inputs: Mapping[str, str]) -> Dict[str, str]:
     """Return what all children that serve a campaign have in common: our own, less secrets.
 
     inputs: the paths of the campaign's inputs by name.
     """
-    own = {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
-    own["TASKQ_CAMPAIGN"] = campaign.path
-    own["TASKQ_INPUTS"] = json.dumps(inputs)
-    if "PYTHONPATH" in own:  # relative to where the agent was started, which is elsewhere
-        paths = filter(None, own["PYTHONPATH"].split(os.pathsep))
-        own["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
-    return own
+    its = own()
+    its["TASKQ_CAMPAIGN"] = campaign.path
+    its["TASKQ_INPUTS"] = json.dumps(inputs)
+    if "PYTHONPATH" in its:  # relative to where the agent was started, which is elsewhere
+        paths = filter(None, its["PYTHONPATH"].split(os.pathsep))
+        its["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
+    return its
 
 
 def of_task(task: Task, folder: str) -> Dict[str, str]:

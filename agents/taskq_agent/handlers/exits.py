@@ -13,10 +13,17 @@ import signal
 from typing import Optional
 
 from taskq_agent.handlers.base import Ended, broken, failed
+from taskq_agent.handlers.starting import hindrance, line_ends
+
+# What env, shells and others exit with that start a program in turn.
+_NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
 
 
-def of_code(code: int) -> Optional[Ended]:
-    """Return what an exit code means, minus the signal's number for a signal; None for 0."""
+def of_code(code: int, program: str = "") -> Optional[Ended]:
+    """Return what an exit code means, minus the signal's number for a signal; None for 0.
+
+    program: the file that was started, if that is known.
+    """
     if code == 0:
         return None
     if code < 0:
@@ -31,12 +38,19 @@ def of_code(code: int) -> Optional[Ended]:
         text += ", EX_TEMPFAIL: try again"
     elif code == os.EX_DATAERR:
         text += ", EX_DATAERR: no further attempt can help"
+    elif code in _NOT_FOUND:
+        text += f", {_NOT_FOUND[code]}"
+        if (why := line_ends(program)) is not None:
+            text += f": {why}"
     return failed(f"exit-{code}", text, retry=code != os.EX_DATAERR, exit_code=code)
 
 
 def of_start(program: str, error: Exception) -> Ended:
     """Return what it means that a program could not be started."""
     text = f"{program!r} cannot be started: {error}"
+    why = hindrance(error.filename, error) if isinstance(error, OSError) else None
+    if why is not None:
+        return broken("command-not-executable", f"{program!r} is there, but {why}")
     if isinstance(error, FileNotFoundError):
         place = " in the scratch folder" if "/" in program and program[0] != "/" else ""
         return broken(

@@ -52,9 +52,10 @@ class Group:
         self._reaper = reaper.shared()
         variable, value = self._reaper.new_mark()
         self._mark = f"{variable}={value}"
+        self.program = _found(argv[0], env)
         self._process = subprocess.Popen(
             argv,
-            executable=_found(argv[0], env),
+            executable=self.program,
             cwd=cwd,
             env={**env, variable: value},
             stdin=subprocess.PIPE if talks else subprocess.DEVNULL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import click
 
 from taskq.blobs import open_blobs
@@ -9,8 +11,10 @@ from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress
 from taskq.keeper import keeping
+from taskq_agent import arguments
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
 from taskq_cli.agent_options import agent_options
 from taskq_cli.front_option import front_option
@@ -28,8 +32,21 @@ def agent() -> None:
     """
 
 
+def _words(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+    try:
+        return arguments.command(value) if value is not None else []
+    except argparse.ArgumentTypeError as error:
+        raise click.BadParameter(f"{error}.", context, parameter) from None
+
+
 @agent.command()
 @agent_options
+@click.option(
+    "--self-test",
+    callback=_words,
+    metavar="COMMAND",
+    help="Run this first, without a shell; unless it exits with 0, nothing is claimed.",
+)
 @blobs_option
 @front_option
 @verbosity_options
@@ -42,6 +59,7 @@ def run(
     agent: AgentSettings,
     runner: RunnerSettings,
     lease_s: float,
+    self_test: list[str],
     blobs: str | None,
     front: FrontAddress | None,
     verbose: bool,
@@ -71,15 +89,17 @@ def run(
         client.campaign(agent.campaign)  # a wrong path is told before anything is started
         store = open_blobs(client.database, blobs)
         transport = DirectTransport(client.database, lease_s=lease_s, blobs=store, front=front)
-        with keeping(client.database):
-            try:
+        try:
+            if self_test:
+                check_node(Node(runner.scratch_root, None, None, self_test))
+            with keeping(client.database):
                 summary = run_agent(
                     transport, agent, lambda slot: make_runner(slot, runner, transport)
                 )
-            except OSError as error:
-                raise Unavailable(
-                    f"this machine cannot start the agent's slots: {error}"
-                ) from error
+        except Unfit as error:
+            summary = unfit(str(error))
+        except OSError as error:
+            raise Unavailable(f"this machine cannot start the agent's slots: {error}") from error
     write_record(invocation.output, as_record(summary), _described(summary))
     context.exit(summary.exit_code)
 

@@ -17,6 +17,7 @@ from taskq_cli.shared import (
     shared_options,
 )
 from taskq_cli.text import counted, duration, instant
+from taskq_cli.untold import why_none
 
 MAX_AGENTS = 1_000_000
 
@@ -83,8 +84,24 @@ def _trouble(agent: Record) -> str:
 
 
 @agents.command()
-@click.option("--site", metavar="SITE", help="Only agents of this site.")
-@click.option("--name", metavar="NAME", help="Only agents of this name.")
+@click.option(
+    "--site",
+    "sites",
+    multiple=True,
+    metavar="SITE",
+    help="Only agents of this site; those that name none are of that of their token. May be "
+    "repeated.",
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="NAME", help="Only this name. May be repeated."
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Only agents on this machine, as `taskq agents list` names it. May be repeated.",
+)
 @click.option(
     "--campaign",
     "path",
@@ -94,21 +111,35 @@ def _trouble(agent: Record) -> str:
     help="Only agents that serve this campaign or one below it.",
 )
 @shared_options
-def drain(invocation: Invocation, *, site: str | None, name: str | None, path: str | None) -> None:
+def drain(
+    invocation: Invocation,
+    *,
+    sites: tuple[str, ...],
+    names: tuple[str, ...],
+    hosts: tuple[str, ...],
+    path: str | None,
+) -> None:
     """Tell agents to claim no more, and to leave.
 
     They hear of it with the answer to their next beat, finish what they have in hand, and exit.
     Agents that start later are not meant: to keep a site's away, revoke its token.
 
-    Example:
+    Examples:
       taskq agents drain --site cluster-b
+      taskq agents drain --host node07 --host node08
     """
-    if site is None and name is None and path is None:
+    wanted = {"site": sites, "name": names, "host": hosts}
+    if path is None and not any(wanted.values()):
         raise UsageError("say which agents shall leave; --campaign / stands for all")
+    path = path or "/"
     with invocation.client() as client:
-        told = client.drain_agents(path or "/", site=site, name=name)
+        some = {what: it or None for what, it in wanted.items()}
+        told = client.drain_agents(path, **some)
+        why = None if told else why_none(client.agents(path, limit=MAX_AGENTS), path, wanted)
     text = f"{counted(told, 'agent')} told to leave."
     write_record(invocation.output, {"agents": told}, text)
+    if why is not None:
+        click.echo(why, err=True)
 
 
 def held(brake: Brake) -> str:

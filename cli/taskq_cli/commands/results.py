@@ -13,11 +13,11 @@ import click
 from taskq import Client
 from taskq.blobs import open_blobs
 from taskq.errors import ResultLost, UsageError
-from taskq.export import FORMATS, write
+from taskq.export import FORMATS, format_of, write
 from taskq.large_results import Fetching
 from taskq.ranking import Ranking, dotted
 from taskq.tabular import Table
-from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
+from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
     Invocation,
@@ -95,6 +95,7 @@ def results(
 @path_argument(metavar="CAMPAIGN")
 @click.option(
     "--to",
+    type=click.Path(),
     default="-",
     show_default=True,
     metavar="FILE",
@@ -104,7 +105,8 @@ def results(
     "--format",
     "how",
     type=click.Choice(FORMATS),
-    help="Default: by the suffix of the file, else jsonl. Parquet needs the extra taskq[parquet].",
+    help="Default: by the suffix of the file, jsonl without one. Parquet needs the extra "
+    "taskq[parquet].",
 )
 @_ranking_options
 @_large_options
@@ -130,14 +132,17 @@ def export(
       taskq export /demo --format jsonl | jq .result
     """
     _check_ranking(top, by, ascending=ascending)
-    how = how or _format_of(to)
-    if how == "parquet" and to == "-" and sys.stdout.isatty():
-        raise UsageError("Parquet is no text for a terminal; name a file with --to")
+    how = _chosen_format(invocation.output, to, how)
     with invocation.client() as client:
         records = _found(client, path, top, by, ascending=ascending, raw=raw, blobs=blobs)
         written = write(records, _stdout() if to == "-" else Path(to), how)
     if to != "-":
-        click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
+        text = f"{counted(written, 'result')} of {path} written to {to}."
+        if invocation.output == "table":
+            click.echo(text, err=True)
+        else:
+            record = {"path": path, "file": to, "format": how, "results": written}
+            write_record(invocation.output, record, text)
 
 
 def _check_ranking(top: int | None, by: str | None, *, ascending: bool) -> None:
@@ -188,9 +193,17 @@ class _Warning:
             self._given = True
 
 
-def _format_of(to: str) -> str:
-    suffix = Path(to).suffix.lstrip(".").lower()
-    return suffix if suffix in FORMATS else "jsonl"
+def _chosen_format(output: str, to: str, how: str | None) -> str:
+    """Return the format of an export; raise `UsageError` if `-o` wants another on the same way."""
+    how = how or format_of(to)
+    if to == "-" and output not in ("table", how):
+        raise UsageError(
+            f"-o {output} is how a command speaks of what it did; what `export` writes to standard "
+            f"output is {how}, or what --format says; `taskq results -o {output}` lists results so"
+        )
+    if how == "parquet" and to == "-" and sys.stdout.isatty():
+        raise UsageError("Parquet is no text for a terminal; name a file with --to")
+    return how
 
 
 def _stdout() -> Any:

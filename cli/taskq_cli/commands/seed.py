@@ -24,7 +24,7 @@ from taskq_cli.text import counted, duration
 
 @click.command()
 @path_argument(required=False, metavar="CAMPAIGN")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
 @click.option(
     "--sweep",
     "sweeps",

@@ -9,6 +9,7 @@ import click
 
 from taskq import Client
 from taskq.plain import as_json
+from taskq_cli.classes import why_none
 from taskq_cli.counts import STATUSES
 from taskq_cli.endings import resumable
 from taskq_cli.output import Column, as_record, write_record, write_records
@@ -78,7 +79,10 @@ def tasks(
     help="Tasks in this status.",
 )
 @click.option(
-    "--error-class", metavar="CLASS", help="Only tasks whose last attempt ended with this class."
+    "--error-class",
+    metavar="CLASS",
+    help="Only tasks whose last attempt ended with this class, as `taskq failures` names it: "
+    "time-limit, agent-lost, exit-3, the name of an exception.",
 )
 @_key_option
 @shared_options
@@ -95,14 +99,17 @@ def retry(
     Those of CAMPAIGN and all below it. Their failures are counted from zero again.
 
     Example:
-      taskq retry /demo --error-class timeout
+      taskq retry /demo --error-class time-limit
     """
     with invocation.client() as client:
         campaign = client.campaign(path)
         with resumable():
             moved = campaign.retry(status=status, error_class=error_class, keys=keys or None)
+        why = why_none(client, path, error_class) if error_class and not moved else None
     text = f"{counted(moved, 'task')} of {path} will be tried again."
     write_record(invocation.output, {"path": path, "tasks": moved}, text)
+    if why is not None:
+        click.echo(why, err=True)
 
 
 @click.command()

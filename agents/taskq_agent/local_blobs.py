@@ -1,0 +1,46 @@
+"""Blobs without a queue: inputs that are files of this machine, results that are kept in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Dict, Iterator, Mapping
+
+from taskq_agent.errors import Refused
+from taskq_agent.protocol import Input
+
+_CHUNK = 1 << 20
+
+
+class LocalBlobs:
+    """What `Blobs` of a transport are to an agent. written: what was stored, by digest."""
+
+    def __init__(self) -> None:
+        self.written: Dict[str, bytes] = {}
+        self._files: Dict[str, Path] = {}
+
+    def inputs(self, files: Mapping[str, Path]) -> Dict[str, Input]:
+        """Take in files by the names that tasks call them; OSError if one cannot be read."""
+        found = {}
+        for name, file in files.items():
+            hashed, size = hashlib.sha256(), 0
+            with file.open("rb") as stream:
+                while chunk := stream.read(_CHUNK):
+                    hashed.update(chunk)
+                    size += len(chunk)
+            found[name] = Input(hashed.hexdigest(), size)
+            self._files[hashed.hexdigest()] = file
+        return found
+
+    def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
+        """Yield a file from an offset to its end."""
+        if digest not in self._files:
+            raise Refused(f"no input has the digest {digest}")
+        with self._files[digest].open("rb") as stream:
+            stream.seek(offset)
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+
+    def write_blob(self, digest: str, data: bytes) -> None:
+        """Keep a large result."""
+        self.written[digest] = data

@@ -1,0 +1,96 @@
+"""Standard streams that end no work: closed ones, readers that go away, full disks.
+
+Whoever closes a standard stream wants none of it, so it becomes `/dev/null`: else the next file or
+connection that is opened would take its number, and get what is printed. What cannot be written to
+standard error is nobody's loss. Standard output tells once that it cannot be written, by
+`OutputLost`, and then takes everything silently, so that nothing fails again at the program's end.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any, Optional, TextIO, cast
+
+EXIT_OUTPUT_LOST = 74  # EX_IOERR
+
+_ENCODING = "utf-8"  # JSON is, in any locale
+_ERRORS = "backslashreplace"  # what cannot be encoded must not end a program
+
+
+class OutputLost(Exception):
+    """Standard output cannot be written. gone: its reader went away, which is no error."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the output cannot be written: {error.strerror or error}")
+        self.gone = isinstance(error, BrokenPipeError)
+
+
+def take_over() -> None:
+    """Make the standard streams so; what stands in for them, as in a test, stays."""
+    for number in range(3):
+        _fill(number)
+    for name, kind in (("stdout", _Told), ("stderr", _Deaf)):
+        now: Optional[TextIO] = getattr(sys, name)
+        if now is None:
+            # Its number was free when Python started, and may be another's by now.
+            setattr(sys, name, open(os.devnull, "w", encoding=_ENCODING))  # noqa: PTH123, SIM115
+        elif now is getattr(sys, f"__{name}__"):
+            with suppress(OSError):
+                now.flush()
+            setattr(sys, name, _text(kind(now.fileno(), "wb", closefd=False)))
+        elif isinstance(now, io.TextIOWrapper):
+            now.reconfigure(encoding=_ENCODING, errors=_ERRORS)
+
+
+def flushed() -> Optional[OutputLost]:
+    """Write what is buffered; return what is wrong if that cannot be."""
+    try:
+        sys.stdout.flush()
+    except OutputLost as lost:
+        return lost
+    return None
+
+
+def _fill(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        # It gets the lowest number that is free, which is this one.
+        os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
+
+
+def _text(raw: io.FileIO) -> TextIO:
+    buffered = io.BufferedWriter(cast("io.RawIOBase", raw))
+    # Elsewhere at the end, also with PYTHONUNBUFFERED: what fails then, fails when all is done.
+    lines = isinstance(raw, _Deaf) or raw.isatty()
+    return io.TextIOWrapper(buffered, _ENCODING, _ERRORS, line_buffering=lines)
+
+
+class _Deaf(io.FileIO):
+    """Takes everything, whatever becomes of it."""
+
+    def write(self, data: Any) -> Any:
+        """Write what can be written."""
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+class _Told(io.FileIO):
+    """Raises `OutputLost` once."""
+
+    _lost = False
+
+    def write(self, data: Any) -> Any:
+        """Write, unless that has failed before."""
+        if self._lost:
+            return len(data)
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._lost = True
+            raise OutputLost(error) from error

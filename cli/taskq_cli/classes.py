@@ -1,0 +1,33 @@
+"""Why no task was tried again by its class of error: which classes there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from taskq import Client
+from taskq_cli.shared import campaigns_with
+from taskq_cli.text import one_line
+
+SHOWN = 6
+MAX_GROUPED = 100_000
+"""Unsuccessful attempts: grouping reads them all, and more would take longer than people wait."""
+
+
+def why_none(client: Client, path: str, error_class: str) -> str:
+    """Say that no task there has this class of error, and which there are, the commonest first.
+
+    Handlers choose them, as `exit-3` or `dock.BadReceptor`, so none is wrong as such.
+    """
+    none = f"No such task of {path} ended with the class {one_line(error_class)!r}"
+    status = client.campaign(path).status()
+    if status.failures + status.losses > MAX_GROUPED:
+        return f"{none}; `taskq failures {path}` lists the classes."
+    there: Counter[str] = Counter()
+    for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
+        for one in campaign.failure_classes():
+            there[one.error_class] += one.attempts
+    if not there:
+        return f"{none}; no attempt there has failed or was lost."
+    shown = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in there.most_common(SHOWN)]
+    more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
+    return f"{none}; attempts there have: {', '.join(shown)}{more}."

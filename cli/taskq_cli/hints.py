@@ -1,0 +1,48 @@
+"""Where something is to be had that was asked for by a name that is not known here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+OUTPUTS: Final = ("table", "json", "jsonl")
+
+_ELSEWHERE: Final = {
+    "--json": "JSON is written with `-o json`",
+    "--jsonl": "JSON Lines are written with `-o jsonl`",
+    "--table": "a table is what is written without `-o`",
+    "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
+    "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
+    "--gateway": "agents that are to use a gateway are run by `taskq-agent run`",
+    "--token-file": "agents that show a token are run by `taskq-agent run`",
+}
+_FORMATS: Final = {"csv", "parquet"}
+
+
+def unknown_option(error: click.NoSuchOption) -> str | None:
+    """Return what to say of an option that there is none of; None where click's words will do."""
+    told = _ELSEWHERE.get(error.option_name)
+    return None if told is None else f"No such option {error.option_name!r}; {told}."
+
+
+class OutputType(click.Choice[str]):
+    """How records are written. What looks like a file or a format of files is told where to go."""
+
+    def __init__(self) -> None:
+        super().__init__(OUTPUTS)
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the value, or fail with a hint."""
+        text = str(value)
+        if text in OUTPUTS:
+            return text
+        options = {} if ctx is None else {it.name: it for it in ctx.command.params}
+        known = f"is not one of {', '.join(OUTPUTS)}"
+        if text in _FORMATS:
+            known += f"; `taskq export --format {text}` writes that"
+        elif "." in text or "/" in text:
+            known += f"; a file is named by `{'--to' if 'to' in options else '>'} {text}`"
+        return self.fail(f"{text!r} {known}.", param, ctx)

@@ -1,0 +1,51 @@
+"""Why an order to leave has reached nobody: who is there instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from taskq.views import Agent
+from taskq_cli.text import counted, one_line
+
+SHOWN: Final = 5
+
+_OF: Final[Mapping[str, Callable[[Agent], str]]] = {
+    "site": lambda agent: agent.site,
+    "name": lambda agent: agent.agent,
+    "host": lambda agent: agent.host,
+}
+
+
+def why_none(agents: Sequence[Agent], path: str, wanted: Mapping[str, Sequence[str]]) -> str:
+    """Say why none of these agents was told to leave.
+
+    agents: those at work that serve the path, below or above it. wanted: `site`, `name` and
+    `host`, each with the ones that were asked for; none: any.
+    """
+    below = path.rstrip("/") + "/"
+    here = [one for one in agents if one.path == path or one.path.startswith(below)]
+    if not here:
+        if not agents:
+            return f"No agent that serves {path} is at work; see `taskq agents list`."
+        above = counted(len(agents), "agent")
+        return f"No agent serves just {path} or what is below it; {above} of campaigns above may."
+    for what, names in wanted.items():
+        there = Counter(_OF[what](one) for one in here)
+        if names and not set(names) & set(there):
+            return f"Of the agents of {path} there is none of this {what}; {_there(there)}."
+    matching = [one for one in here if _matches(one, wanted)]
+    if not matching:
+        return f"No agent of {path} fits all that was asked for; see `taskq agents list {path}`."
+    return f"{counted(len(matching), 'agent')} of these had been told before."
+
+
+def _matches(agent: Agent, wanted: Mapping[str, Sequence[str]]) -> bool:
+    return all(not names or _OF[what](agent) in names for what, names in wanted.items())
+
+
+def _there(there: Counter[str]) -> str:
+    shown = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in there.most_common(SHOWN)]
+    more = len(there) - len(shown)
+    return f"there are: {', '.join(shown)}{f' and {more:,} more' if more else ''}"

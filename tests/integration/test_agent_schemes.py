@@ -1,0 +1,76 @@
+"""An address of the wrong scheme is told before anything is claimed, not retried for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taskq_agent.dialling import Dialer
+from taskq_agent.errors import TransportFailed
+from taskq_agent.gateways import Gateways
+from taskq_agent.http_transport import HttpTransport
+from tests.certificates import Certificates
+from tests.http_gateway import TOKEN, Reply, gateway_of
+from tests.integration.test_agent_tls import open_and_beat, queue_of
+from tests.node import TIMEOUT_S, Node
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    """Give an authority of our own."""
+    return Certificates(tmp_path)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """Give a worker node."""
+    return Node(tmp_path)
+
+
+def ended(node: Node, *words: object) -> tuple[int, str]:
+    """Run an agent to its end; return exit code and reason."""
+    run = ["run", "--token-file", node.token, "--quiet", "--until-empty", *words]
+    with node.started(*run) as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert out, log
+    return agent.returncode, json.loads(out)["reason"]
+
+
+@pytest.mark.parametrize("clients_only", [False, True])
+def test_http_to_a_gateway_with_tls_is_told(
+    node: Node, certificates: Certificates, clients_only: bool
+) -> None:
+    """At the start, with the address that will do; the token was not sent in the clear."""
+    server = certificates.server(clients_only=clients_only)
+    with gateway_of(queue_of(1), server) as gateway:
+        wrong = gateway.url.replace("https", "http")
+        code, reason = ended(node, "--gateway", wrong)
+        assert gateway.seen == []
+    assert (code, f"TLS is spoken there; is it {gateway.url}?" in reason) == (69, True), reason
+
+
+def test_https_to_a_gateway_without_tls_is_told(node: Node) -> None:
+    """The other way round."""
+    with gateway_of(queue_of(1)) as gateway:
+        code, reason = ended(node, "--gateway", gateway.url.replace("http", "https"))
+    assert (code, f"no TLS is spoken there; is it {gateway.url}?" in reason) == (69, True), reason
+
+
+def test_one_right_address_is_enough(node: Node) -> None:
+    """Agents that know several gateways work with those that they can speak with."""
+    with gateway_of(queue_of(0)) as good, gateway_of(queue_of(0)) as other:
+        wrong = other.url.replace("http", "https")
+        code, reason = ended(node, "--gateway", wrong, "--gateway", good.url)
+    assert (code, reason) == (0, "nothing is left to do"), reason
+
+
+def test_a_gateway_that_sends_on_is_told() -> None:
+    """A proxy that redirects to HTTPS is not followed with the token, and says where it leads."""
+    with gateway_of(queue_of(1)) as gateway:
+        place = ("Location", "https://queue.example.org/v1/sessions")
+        gateway.misfortune = lambda _: Reply(301, headers=(place,))
+        transport = HttpTransport(Gateways([gateway.url]), TOKEN, Dialer())
+        with pytest.raises(TransportFailed, match=r"301: it sends on to https://queue\.example"):
+            open_and_beat(transport)

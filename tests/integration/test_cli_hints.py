@@ -1,0 +1,106 @@
+"""Errors name the right thing: where what was asked for is to be had."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from taskq import Campaign, Client
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of a fresh queue."""
+    return CommandLine(dsn)
+
+
+@pytest.fixture
+def finished(campaign: Campaign, hire: Hire) -> Campaign:
+    """Give a campaign with two results."""
+    campaign.seed({"n": n} for n in range(2))
+    agent = hire()
+    for task in agent.claim(2):
+        agent.done(task, {"n": 1})
+    return campaign
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["status", "--json"], "JSON is written with `-o json`"),
+        (["results", "/c", "--jsonl"], "`-o jsonl`"),
+        (["results", "/c", "--csv"], "--to FILE.csv"),
+        (["results", "/c", "-o", "csv"], "`taskq export --format csv`"),
+        (["export", "/c", "-o", "hits.csv"], "a file is named by `--to hits.csv`"),
+        (["results", "/c", "-o", "hits.json"], "a file is named by `> hits.json`"),
+        (["status", "-o", "yaml"], "is not one of table, json, jsonl"),
+        (["agent", "run", "--campaign", "/c", "--gateway", "https://g"], "taskq-agent run"),
+        (["--dsn", "https://gateway.example.org", "status"], "taskq-agent run --gateway"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_had_otherwise_is_said(taskq: CommandLine, words: list[str], hint: str) -> None:
+    """Not a similar word that means something else."""
+    code, error = taskq.refused(*words)
+    assert (code, hint in error, "Did you mean" in error) == (2, True, False), error
+
+
+def test_a_similar_option_is_still_proposed(taskq: CommandLine) -> None:
+    """A slip of the finger gets what it got before."""
+    code, error = taskq.refused("status", "--ouput", "json")
+    assert (code, "Did you mean '--output'?" in error) == (2, True), error
+
+
+@pytest.mark.parametrize("name", ["hits.xlsx", "hits.json", "hits.csv.gz", "hits.tsv"])
+def test_an_export_is_what_its_suffix_says(
+    taskq: CommandLine, finished: Campaign, tmp_path: Path, name: str
+) -> None:
+    """A suffix that stands for no format is refused, unless the format is said."""
+    code, error = taskq.refused("export", finished.path, "--to", tmp_path / name)
+    assert (code, ".jsonl, .ndjson, .csv, .parquet" in error) == (2, True), error
+    assert not list(tmp_path.iterdir())
+    taskq.out("export", "/c", "--to", tmp_path / name, "--format", "csv")
+    assert (tmp_path / name).read_text().startswith("campaign,")
+    taskq.out("export", "/c", "--to", tmp_path / "plain")
+    taskq.out("export", "/c", "--to", tmp_path / "lines.ndjson")
+    assert json.loads((tmp_path / "plain").read_text().splitlines()[0])["result"] == {"n": 1}
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "lines.ndjson").read_bytes()
+
+
+def test_the_output_of_an_export_says_what_was_written(
+    taskq: CommandLine, finished: Campaign, tmp_path: Path
+) -> None:
+    """As that of other commands, where the results go to a file."""
+    to = tmp_path / "hits.csv"
+    record = {"path": finished.path, "file": str(to), "format": "csv", "results": 2}
+    assert taskq.json("export", "/c", "--to", to) == record
+    assert len(taskq.out("export", "/c", "-o", "jsonl").splitlines()) == 2
+    for words in (["-o", "json"], ["-o", "jsonl", "--format", "csv"]):
+        code, error = taskq.refused("export", "/c", *words)
+        assert (code, "--format" in error) == (2, True), error
+
+
+def test_a_class_of_error_that_no_task_has_is_told(
+    taskq: CommandLine, queue: Client, hire: Hire
+) -> None:
+    """With those that there are; it is no error, since handlers may choose any."""
+    queue.create_campaign("/c")
+    words = ["retry", "/c", "--error-class", "timeout"]
+    result = taskq(*words)
+    assert (result.exit_code, result.stdout) == (0, "0 tasks of /c will be tried again.\n")
+    assert "no attempt there has failed or was lost" in result.stderr
+    below = queue.create_campaign("/c/below")
+    below.seed({"n": n} for n in range(3))
+    agent = hire("/c/below")
+    for task, name in zip(agent.claim(3), ("time-limit", "time-limit", "exit-3"), strict=True):
+        agent.fail(task, name, retry=False)
+    assert taskq(*words).stderr == (
+        "No such task of /c ended with the class 'timeout'; "
+        "attempts there have: time-limit (2), exit-3 (1).\n"
+    )
+    result = taskq("retry", "/c", "--error-class", "time-limit")
+    assert (result.stdout, result.stderr) == ("2 tasks of /c will be tried again.\n", "")

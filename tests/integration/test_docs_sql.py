@@ -1,0 +1,38 @@
+"""docs/sql.md says each function that a role may call, and its example can be typed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from taskq import Client
+from tests.sql_page import MARK, PAGE, granted, page
+
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_is_what_the_grants_and_heads_of_functions_say() -> None:
+    """`make schema` writes it; each function has its parameters, its result and its errors."""
+    assert page() == TEXT, "run `make schema`"
+    assert re.findall(r"^### (\w+)$", TEXT.partition(MARK)[2], re.MULTILINE) == [*granted()]
+
+
+def test_the_example_runs_in_psql(queue: Client, dsn: str) -> None:
+    """A task is made, claimed and done by the verbs alone."""
+    psql = shutil.which("psql")
+    if psql is None:
+        pytest.skip("there is no psql")
+    (example,) = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
+    done = subprocess.run(
+        [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", dsn],
+        input=example,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    status = queue.campaign("/demo/sql").status()
+    assert (status.done, status.waiting) == (1, 1)

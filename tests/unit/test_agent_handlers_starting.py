@@ -1,0 +1,108 @@
+"""A program that is there, and yet cannot be started: what is said names the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskq_agent.dialling import Dialer
+from taskq_agent.gateways import Gateways
+from taskq_agent.self_test import CHECKS, Node, Unfit
+from tests.slot_world import SlotWorld, command, slot_in
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[SlotWorld]:
+    with slot_in(tmp_path) as world:
+        yield world
+
+
+def script(folder: Path, content: bytes) -> Path:
+    """Write an executable file."""
+    file = folder / "dock.sh"
+    file.write_bytes(content)
+    file.chmod(0o755)
+    return file
+
+
+UNSTARTABLE = pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"#!/opt/no/such/perl -w\necho\n", "'/opt/no/such/perl' in its first line, is not there"),
+        (b"#! /no/python\n", "'/no/python' in its first line, is not there"),
+        (b"#!/bin/sh\r\necho\r\n", "CR LF, so that '/bin/sh\\r' is sought"),
+        (b"#!/etc/passwd\n", "'/etc/passwd' in its first line, cannot be executed"),
+        (b"#!\n", "names no interpreter"),
+        (b"echo without a first line\n", "no #!INTERPRETER"),
+    ],
+)
+
+
+@UNSTARTABLE
+def test_what_keeps_a_script_from_being_started_is_named(
+    slot: SlotWorld, tmp_path: Path, content: bytes, reason: str
+) -> None:
+    """Not that it was not found: it is there."""
+    program = script(tmp_path, content)
+    ended = slot.run(command(str(program)))
+    assert ended.error_class == "command-not-executable"
+    assert f"{str(program)!r} is there, but" in str(ended.error)
+    assert reason in str(ended.error)
+
+
+def test_a_script_on_path_is_looked_at_too(
+    slot: SlotWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is the campaign's, the file that which PATH leads to."""
+    script(tmp_path, b"#!/no/python\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    ended = slot.run(command("dock.sh"))
+    assert "'dock.sh' is there, but its interpreter, '/no/python'" in str(ended.error)
+
+
+def test_cr_lf_is_named_where_it_is_env_that_fails(slot: SlotWorld, tmp_path: Path) -> None:
+    """`env` is started, and then finds no `sh` with a CR in its name."""
+    program = script(tmp_path, b"#!/usr/bin/env sh\r\nexit 0\r\n")
+    ended = slot.run(command(str(program)))
+    assert (ended.error_class, ended.exit_code) == ("exit-127", 127)
+    assert "as when a program is not found: its first line ends in CR LF" in str(ended.error)
+    assert "'sh\\r' is sought" in str(ended.error)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the loader is an ELF program's")
+def test_a_program_of_another_system_is_told(slot: SlotWorld, tmp_path: Path) -> None:
+    """A loader that is missing is for the kernel a file that is missing."""
+    data = Path("/bin/true").resolve().read_bytes()
+    found = next((name for name in (b"/lib64/ld-linux", b"/lib/ld-linux") if name in data), None)
+    if found is None:
+        pytest.skip("/bin/true names no loader")
+    program = script(tmp_path, data.replace(found, found[:-5] + b"other"))
+    ended = slot.run(command(str(program)))
+    assert "is there, but the loader that it names is missing" in str(ended.error)
+
+
+def test_the_test_of_a_site_is_explained_alike(tmp_path: Path) -> None:
+    """`--self-test` with such a script says what is the matter with it."""
+    program = script(tmp_path, b"#!/no/python\n")
+    gateways = Gateways(["https://localhost:1"])
+    node = Node(tmp_path, gateways, Dialer(), [str(program)])
+    with pytest.raises(Unfit, match="is there, but its interpreter, '/no/python'"):
+        dict(CHECKS)["the site's own test"](node)
+
+
+def test_try_says_it_as_well(tmp_path: Path) -> None:
+    """Who debugs a payload sees the reason, and the code for a node that cannot do it."""
+    handler = json.dumps(command(str(script(tmp_path, b"#!/bin/sh\r\n"))))
+    done = subprocess.run(
+        [sys.executable, "-m", "taskq_agent", "try", "--handler", handler],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "CR LF" in json.loads(done.stdout)["error"], done.stderr

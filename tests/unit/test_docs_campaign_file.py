@@ -1,0 +1,83 @@
+"""docs/campaign-file.md says all that the parser of campaign files takes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+from taskq.campaign import CampaignSpec, Handler, RetryPolicy
+from taskq.campaign_file import read_campaign_file
+from taskq.errors import InvalidCampaign
+from taskq.sources import SourceOptions
+
+PAGE = Path(__file__, "../../../docs/campaign-file.md").resolve().read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+DOCUMENTED = {key: default.strip() for key, _, default in ROWS}
+EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
+
+OF_LIMITS = ("time_limit_s", "max_running", "max_failure_share")
+
+
+def _named(prefix: str, kind: type) -> dict[str, object]:
+    """Return the fields of a dataclass as keys, with their defaults."""
+    return {
+        prefix + one.name: (None if one.default is MISSING else one.default) for one in fields(kind)
+    }
+
+
+def _keys() -> dict[str, object]:
+    """Return the keys that the parser takes, with the defaults of its values."""
+    campaign = _named("", CampaignSpec)
+    for table in ("handler", "retry", "params"):
+        del campaign[table]
+    limits = {f"limits.{name}": campaign.pop(name) for name in OF_LIMITS}
+    seed = {f"seed.{name}": None for name in ("file", "format", "sweep")}
+    tables = _named("handler.", Handler) | _named("retry.", RetryPolicy)
+    return campaign | limits | tables | seed | _named("seed.", SourceOptions)
+
+
+def test_every_key_is_on_the_page() -> None:
+    """One that is new in the parser is new on the page, and one that is gone there goes."""
+    assert DOCUMENTED.keys() == _keys().keys()
+
+
+@pytest.mark.parametrize("key", sorted(_keys()))
+def test_defaults_are_those_of_the_parser(key: str) -> None:
+    """What stands in backquotes is the value; words stand where there is none."""
+    default, said = _keys()[key], DOCUMENTED[key]
+    if said.startswith("`"):
+        assert json.loads(said.strip("`")) == ([] if default in (None, ()) else default)
+    else:
+        assert default in (None, "")
+
+
+def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
+    """It can be used as it stands; what does not go with the rest of it is left out."""
+    file = tmp_path / "campaign.toml"
+    file.write_text(EXAMPLE)
+    described = read_campaign_file(file)
+    assert described.spec.path == "/wisdom/malaria/1lf3"
+    assert described.seed is not None
+    table = ""
+    shown = set()
+    for line in EXAMPLE.splitlines():
+        if found := re.fullmatch(r"\[(\w+)\]", line):
+            table = f"{found[1]}."
+        elif found := re.match(r"(\w+) = ", line):
+            shown.add(table + found[1])
+    others = {"handler.argv", "seed.header", "params.receptor", "params.exhaustiveness"}
+    assert shown ^ DOCUMENTED.keys() == others
+
+
+@pytest.mark.parametrize("table", ["", "[handler]", "[retry]", "[limits]", "[seed]"])
+def test_a_key_that_is_not_on_the_page_is_refused(tmp_path: Path, table: str) -> None:
+    """A slip is noticed, wherever it is."""
+    file = tmp_path / "campaign.toml"
+    whole = EXAMPLE.replace(table, f"{table}\nslip = 1", 1) if table else f"slip = 1\n{EXAMPLE}"
+    file.write_text(whole)
+    with pytest.raises(InvalidCampaign, match="slip"):
+        read_campaign_file(file)
