@@ -17,14 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
+from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving, Without
 from taskq.database import Row
 from taskq.described import Described
 from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
 from taskq.statements import array
 from taskq_agent import protocol
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Ack, Answer, Report, Request
+from taskq_agent.protocol import Ack, Answer, Report, Request, Unservable
 
 #: Campaigns that one exchange tries before it goes away empty-handed.
 TRIES: Final = 3
@@ -84,6 +84,8 @@ def asked(request: Request, serving: Serving, *, fenced: bool = False) -> Asked:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):
         raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
+    if len(serving.without) > protocol.MAX_WITHOUT:
+        raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
     if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
         raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
     try:
@@ -146,6 +148,26 @@ class _Pending:
     lost: bool = False
 
 
+class _Left(NamedTuple):
+    """The tasks that are unfinished, None: not counted; and those that an agent cannot be given."""
+
+    unfinished: int | None
+    unservable: Unservable | None = None
+
+    @property
+    def awaited(self) -> int:
+        """Return for how many tasks it is worth waiting."""
+        return (self.unfinished or 0) - (self.unservable.tasks if self.unservable else 0)
+
+
+_UNKNOWN: Final = _Left(None)
+
+
+def _unservable(row: Row) -> Unservable | None:
+    tasks = row["unservable"]
+    return Unservable(tasks, tuple(row["reasons"])) if tasks else None
+
+
 class Exchanges:
     """The exchanges of one process: which campaigns are tried, and what is known of them."""
 
@@ -153,8 +175,8 @@ class Exchanges:
         self.described = Described()
         self._clock = clock
         self._choices: dict[Serving, Choice] = {}
-        # Tasks left at and below a path, and when that was asked.
-        self._counts: dict[str, tuple[int, float]] = {}
+        # What is left at and below a path for agents with some tags, and when that was asked.
+        self._left: dict[tuple[str, tuple[str, ...]], tuple[_Left, float]] = {}
         # Where the last claim of a session went: asked again, it must go to the same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
@@ -201,7 +223,7 @@ class Exchanges:
 
     def forget(self, serving: Serving) -> None:
         """Draw anew what can be claimed: there is something, where there was nothing."""
-        self._choices.pop(serving.rounded(), None)
+        self._choices.pop(serving.drawn(), None)
 
     def _chosen(
         self, exchanges: Sequence[Asked]
@@ -215,7 +237,7 @@ class Exchanges:
 
     def _choice(self, serving: Serving) -> Generator[Query, list[Row], Choice]:
         """Return the campaigns to claim in, as they were within the last second."""
-        serving = serving.rounded()
+        serving = serving.drawn()
         choice = self._choices.get(serving)
         if choice is None:
             if len(self._choices) >= _MOST_KEPT:
@@ -245,17 +267,18 @@ class Exchanges:
 
         if len(self._claimed) >= _MOST_KEPT:
             self._claimed.clear()
-        groups: dict[int, list[_Pending]] = {}
+        groups: dict[tuple[int, Without], list[_Pending]] = {}
         for one in claiming:
             lease, campaign = self._claimed.get(one.asked.session, (None, 0))
             if not one.aimed and lease == one.asked.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
-                groups.setdefault(id(one.choice), []).append(one)
+                key = id(one.choice), one.asked.serving.without
+                groups.setdefault(key, []).append(one)
             one.aimed = True
-        for group in groups.values():
+        for (_, without), group in groups.items():
             choice = group[0].choice
-            campaigns = choice.spread(len(group)) if choice is not None else []
+            campaigns = choice.spread(len(group), without) if choice is not None else []
             for one, campaign in zip(group, campaigns, strict=False):
                 aim(one, campaign)
         return list(calls.values())
@@ -288,29 +311,34 @@ class Exchanges:
         self, one: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.Campaign, ...] = ()
-        unfinished = None
+        left = _UNKNOWN
         if one.tasks:
             campaigns = yield from self._described(one.tasks[0])
         elif one.choice is not None:
-            unfinished = yield from self._unfinished(one.asked.serving.path, began)
+            left = yield from self._left_over(one.asked.serving, began)
         session = one.asked.session
         acks = [Ack(*fence, verdicts[session, fence]) for fence in one.asked.fences]
-        return Answer(tuple(acks), tuple(one.tasks), campaigns, unfinished)
+        return Answer(
+            tuple(acks), tuple(one.tasks), campaigns, left.unfinished, unservable=left.unservable
+        )
 
-    def _unfinished(self, path: str, began: float) -> Generator[Query, list[Row], int]:
-        """Return how many tasks are left. A zero is never older than the question.
+    def _left_over(self, serving: Serving, began: float) -> Generator[Query, list[Row], _Left]:
+        """Return what is left. That it is nothing is never older than the question.
 
-        Those that ask together share one count, and all within a second while it is not zero.
+        Those that ask together share one count, and all within a second while something is left.
         """
-        unfinished, counted_at = self._counts.get(path, (0, _NEVER))
-        if counted_at < (began - FRESH_S if unfinished else began):
-            if len(self._counts) >= _MOST_KEPT:
-                self._counts.clear()
+        key = serving.path, serving.offers
+        left, counted_at = self._left.get(key, (_UNKNOWN, _NEVER))
+        if counted_at < (began - FRESH_S if left.awaited else began):
+            if len(self._left) >= _MOST_KEPT:
+                self._left.clear()
             counted_at = self._clock()
-            (row,) = yield Query("counts", {"path": path, "depth": 0})
-            unfinished = int(row["waiting"] + row["delayed"] + row["working"])
-            self._counts[path] = (unfinished, counted_at)
-        return unfinished
+            (row,) = yield Query(
+                "left_over", {"path": serving.path, "offers": list(serving.offers)}
+            )
+            left = _Left(row["unfinished"], _unservable(row))
+            self._left[key] = (left, counted_at)
+        return left
 
     def _described(
         self, task: protocol.Task
@@ -368,6 +396,7 @@ def encoded(report: Report, session: int, *, fenced: bool) -> dict[str, Any]:
         "phases": report.phases or None,
         "retry": report.retry if report.outcome == protocol.FAILED else None,
         "started": report.started if report.outcome == protocol.RELEASED else None,
+        "refused": True if report.refused else None,
         "session" if fenced else "by": session,
     }
     return {name: value for name, value in body.items() if value is not None}

@@ -1,4 +1,4 @@
--- Attempts that failed or were lost, by error class: how many, of how many tasks, on which hosts,
+-- Attempts that failed, were lost, or were refused by a node that cannot run them, by error class: how many, of how many tasks, on which hosts,
 -- with the latest as an example; most frequent first. Index: attempt_unsuccessful.
 with class as (
     select a.campaign_id, coalesce(a.error_class, '') as error_class, count(*) as attempts,
@@ -9,7 +9,7 @@ with class as (
       from taskq.attempt a
       join taskq.session n on n.session_id = a.session_id
      where a.campaign_id = %(campaign)s
-       and a.outcome in ('failed', 'lost')
+       and (a.outcome in ('failed', 'lost') or a.refused)
        and a.outcome <> 'done'
      group by a.campaign_id, coalesce(a.error_class, '')
 )

@@ -1,16 +1,16 @@
 -- reader: looks at everything but secrets: no hash of a token, no key of a session, no lease, no
 -- secret of the front. Writes nothing.
 grant usage on schema taskq to {login};
-grant execute on function taskq.counts to {login};
+grant execute on function taskq.counts, taskq.left_over to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
-    taskq.front_refiller, taskq.brake to {login};
+    taskq.front_refiller, taskq.brake, taskq.refusal, taskq.refused to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,
     losses) on taskq.task to {login};
 grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, ended_at, outcome,
-    error_class, error, result, phases, tail) on taskq.attempt to {login};
+    error_class, error, result, phases, tail, refused) on taskq.attempt to {login};
 grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, expired, slots, pid,
     agent, host, site, release, offers, token_id, drain, address,
-    trouble) on taskq.session to {login};
+    trouble, left_why, exit_code) on taskq.session to {login};
 grant select (token_id, kind, name, paths, networks, max_uses, uses, created_at, expires_at, revoked_at)
     on taskq.token to {login};
 grant select (name, epoch, pool_s, begun_at) on taskq.front to {login};

@@ -81,6 +81,7 @@ class Report(Struct, omit_defaults=True):
     exit_code: Small | None = None
     tail: Annotated[str, Meta(max_length=protocol.MAX_TAIL_BYTES)] | None = None
     phases: Annotated[dict[Name, float], Meta(max_length=50)] = {}
+    refused: bool = False
     session: int | None = None
 
 
@@ -94,6 +95,7 @@ class Exchange(Struct):
     wait_s: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
     until_empty: bool = False
     ahead: bool = False
+    without: Annotated[tuple[tuple[Id, Id], ...], Meta(max_length=protocol.MAX_WITHOUT)] = ()
 
 
 class Held(Struct):
@@ -124,6 +126,13 @@ class Beat(Struct):
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: Trouble | None = None
+
+
+class Farewell(Struct):
+    """An agent goes; see `taskq_agent.protocol.Farewell`."""
+
+    reason: Text = ""
+    exit_code: Small | None = None
 
 
 class State(Struct):
@@ -173,6 +182,7 @@ class Reader(Generic[Message]):
 read_hello: Final = Reader(Hello).read
 read_exchange: Final = Reader(Exchange).read
 read_beat: Final = Reader(Beat).read
+read_farewell: Final = Reader(Farewell).read
 read_state: Final = Reader(State).read
 read_new_tasks: Final = Reader(NewTasks).read
 

@@ -1,8 +1,8 @@
 """What the end of a process says about its attempt: the contract of exit codes.
 
 It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65
-(EX_DATAERR) for none, 69 (EX_UNAVAILABLE) says that this node cannot do such tasks. Any other
-code, and a signal, is a failure that may pass.
+(EX_DATAERR) for none, 69 (EX_UNAVAILABLE) says that this node cannot do such tasks: it refuses the
+campaign. Any other code, and a signal, is a failure that may pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,21 @@ import os
 import signal
 from typing import Optional
 
-from taskq_agent.handlers.base import Ended, broken, failed
+from taskq_agent.handlers.base import Ended, broken, failed, refused
+
+#: What keeps any program from being started: the machine has run out of something.
+_OF_THE_NODE = frozenset(
+    {
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EROFS,
+    }
+)
 
 
 def of_code(code: int) -> Optional[Ended]:
@@ -25,7 +39,7 @@ def of_code(code: int) -> Optional[Ended]:
         return failed(f"signal-{name}", f"killed by {name}{hint}", retry=True)
     if code == os.EX_UNAVAILABLE:
         text = "exited with 69, EX_UNAVAILABLE: this node cannot do such tasks"
-        return broken(f"exit-{code}", text, exit_code=code)
+        return refused(f"exit-{code}", text, exit_code=code)
     text = f"exited with {code}"
     if code == os.EX_TEMPFAIL:
         text += ", EX_TEMPFAIL: try again"
@@ -39,16 +53,17 @@ def of_start(program: str, error: Exception) -> Ended:
     text = f"{program!r} cannot be started: {error}"
     if isinstance(error, FileNotFoundError):
         place = " in the scratch folder" if "/" in program and program[0] != "/" else ""
-        return broken(
+        return refused(
             "command-not-found",
             f"{program!r} was not found{place}; give a name on PATH or an absolute path",
         )
     if isinstance(error, OSError):
         if error.errno in (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EISDIR):
-            return broken("command-not-executable", text)
+            return refused("command-not-executable", text)
         if error.errno == errno.E2BIG:
             return failed("arguments-too-long", text, retry=False)
-        return broken("cannot-start", text)
+        if error.errno not in _OF_THE_NODE:
+            return refused("cannot-start", text)
     if isinstance(error, ValueError):  # NUL or a lone surrogate in an argument
         return failed("bad-argument", text, retry=False)
     return broken("cannot-start", text)

@@ -26,8 +26,8 @@ from taskq_cli.shared import (
 def failures(invocation: Invocation, *, path: str, tasks: bool, limit: int | None) -> None:
     """Group failed attempts by class of error.
 
-    Those of CAMPAIGN and all below it that failed or were lost, with hosts and an example. An
-    attempt counts also if its task has succeeded since.
+    Those of CAMPAIGN and all below it that failed, were lost, or were refused by hosts that cannot
+    run them, with hosts and an example. An attempt counts also if its task has succeeded since.
 
     Example:
       taskq failures /demo
@@ -64,7 +64,10 @@ _TASK_COLUMNS = [
 
 
 def _classes(client: Client, path: str) -> Iterator[Record]:
-    for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
+    refused = {one.path for one in client.refusals(path)}
+    for campaign in campaigns_with(
+        client, path, lambda node: node.failures or node.losses or node.path in refused
+    ):
         for one in campaign.failure_classes():
             yield as_record(one, campaign=campaign.path)
 

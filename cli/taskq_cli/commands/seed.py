@@ -14,6 +14,7 @@ from taskq.campaign_file import read_campaign_file
 from taskq.errors import UsageError
 from taskq.seeding import SeedCount
 from taskq.sources import FORMATS, Source, SourceOptions, cross, open_source, sweep
+from taskq_cli.handlerless import warn_of_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
 from taskq_cli.seeder import Input, Seeder
@@ -106,8 +107,11 @@ def seed(
         campaign = client.campaign(path)
         with seed_display(path) as show:
             count = Seeder(campaign, show, skip_bad=on_error == "skip").run(inputs)
+        handlerless = campaign.spec().handler is None
     record = as_record(count, path=path)
     write_record(invocation.output, record, _said(path, count, time.monotonic() - began))
+    if handlerless:
+        warn_of_no_handler(path)
 
 
 def _described(path: str | None, file: Path) -> tuple[str, list[Input]]:
