@@ -16,7 +16,7 @@ _FIRST_POLL_S = 0.1
 _LAST_POLL_S = 5.0
 _STALE_AHEAD = 10.0  # times ahead_s
 
-EXIT_UNSERVABLE = 78  # EX_CONFIG
+EXIT_UNSERVABLE = 3  # as the command line says that something is not in a state for a call
 
 
 class Claiming:

@@ -136,7 +136,7 @@ def test_only_what_cannot_be_run_is_left() -> None:
         assert len(lines) == 1
         if until_empty:
             assert world.exit is not None
-            assert (world.exit.code, said in world.exit.reason) == (78, True)
+            assert (world.exit.code, said in world.exit.reason) == (3, True)
         else:
             assert world.exit is None
 

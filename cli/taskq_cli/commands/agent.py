@@ -61,11 +61,11 @@ def run(
 
     Exit codes:
       0   as it was told: nothing left, limits reached, or a signal
+      3   with --until-empty: tasks are left that it cannot be given
       69  this machine is broken: whatever the campaign, nothing can be executed
       70  the agent hung
       75  reports could not be delivered
       77  the queue refuses the agent
-      78  with --until-empty: tasks are left that it cannot be given
 
     Example:
       taskq agent run --campaign /demo --slots 2 --until-empty --path .
