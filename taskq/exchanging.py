@@ -17,14 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from taskq import remaining
 from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving, Without
 from taskq.database import Row
 from taskq.described import Described
 from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
+from taskq.remaining import Remaining
 from taskq.statements import array
 from taskq_agent import protocol
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Ack, Answer, Report, Request, Unservable
+from taskq_agent.protocol import Ack, Answer, Report, Request
 
 #: Campaigns that one exchange tries before it goes away empty-handed.
 TRIES: Final = 3
@@ -148,26 +150,6 @@ class _Pending:
     lost: bool = False
 
 
-class _Left(NamedTuple):
-    """The tasks that are unfinished, None: not counted; and those that an agent cannot be given."""
-
-    unfinished: int | None
-    unservable: Unservable | None = None
-
-    @property
-    def awaited(self) -> int:
-        """Return for how many tasks it is worth waiting."""
-        return (self.unfinished or 0) - (self.unservable.tasks if self.unservable else 0)
-
-
-_UNKNOWN: Final = _Left(None)
-
-
-def _unservable(row: Row) -> Unservable | None:
-    tasks = row["unservable"]
-    return Unservable(tasks, tuple(row["reasons"])) if tasks else None
-
-
 class Exchanges:
     """The exchanges of one process: which campaigns are tried, and what is known of them."""
 
@@ -176,7 +158,7 @@ class Exchanges:
         self._clock = clock
         self._choices: dict[Serving, Choice] = {}
         # What is left at and below a path for agents with some tags, and when that was asked.
-        self._left: dict[tuple[str, tuple[str, ...]], tuple[_Left, float]] = {}
+        self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
         # Where the last claim of a session went: asked again, it must go to the same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
@@ -311,7 +293,7 @@ class Exchanges:
         self, one: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.Campaign, ...] = ()
-        left = _UNKNOWN
+        left = remaining.UNKNOWN
         if one.tasks:
             campaigns = yield from self._described(one.tasks[0])
         elif one.choice is not None:
@@ -322,13 +304,13 @@ class Exchanges:
             tuple(acks), tuple(one.tasks), campaigns, left.unfinished, unservable=left.unservable
         )
 
-    def _left_over(self, serving: Serving, began: float) -> Generator[Query, list[Row], _Left]:
+    def _left_over(self, serving: Serving, began: float) -> Generator[Query, list[Row], Remaining]:
         """Return what is left. That it is nothing is never older than the question.
 
         Those that ask together share one count, and all within a second while something is left.
         """
         key = serving.path, serving.offers
-        left, counted_at = self._left.get(key, (_UNKNOWN, _NEVER))
+        left, counted_at = self._left.get(key, (remaining.UNKNOWN, _NEVER))
         if counted_at < (began - FRESH_S if left.awaited else began):
             if len(self._left) >= _MOST_KEPT:
                 self._left.clear()
@@ -336,7 +318,7 @@ class Exchanges:
             (row,) = yield Query(
                 "left_over", {"path": serving.path, "offers": list(serving.offers)}
             )
-            left = _Left(row["unfinished"], _unservable(row))
+            left = remaining.told(row)
             self._left[key] = (left, counted_at)
         return left
 
