@@ -69,7 +69,12 @@ def test_agents_of_one_host_are_one_witness(
     """And tasks that ran side by side are one refusal, while another host may be able to."""
     for _ in range(4):
         refuse(hire(host="n1"), tasks=4)
-    hire(host="n2")
+    other = hire(host="n2")
+    assert keep(backstage) == []
+    tasks = (agent := hire(host="n1")).claim(4)
+    for task in tasks:
+        assert agent.exchange([refusal(task)])["acks"] == ["accepted"]
+    other.leave()
     assert keep(backstage) == []
     assert campaign.status().state == "open"
 
