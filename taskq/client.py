@@ -17,7 +17,7 @@ from taskq.database import Database
 from taskq.errors import Conflict, UnknownCampaign
 from taskq.model import check_path
 from taskq.tokens import Tokens
-from taskq.views import Agent, Brake, Recovery, Violation
+from taskq.views import Agent, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 
 
 def connect(dsn: str | None = None) -> Client:
@@ -103,6 +103,29 @@ class Client:
         """
         rows = self.database.rows("agents", path=self._known(path), limit=limit)
         return [Agent(**row) for row in rows]
+
+    def left_agents(self, path: str = "/", *, limit: int = 1_000) -> list[LeftAgent]:
+        """Return the agents that have left within the hour, with their reasons, latest first.
+
+        Those that served a campaign, above or below it. Raise `UnknownCampaign` if there is none.
+        """
+        rows = self.database.rows("left_agents", path=self._known(path), limit=limit)
+        return [LeftAgent(**row) for row in rows]
+
+    def refusals(self, path: str = "/") -> list[Refusals]:
+        """Return the campaigns at and below a path that agents could not run, by path.
+
+        Raise `UnknownCampaign` if there is no such campaign.
+        """
+        return [Refusals(**row) for row in self.database.rows("refusals", path=self._known(path))]
+
+    def left_over(self, path: str = "/") -> LeftOver:
+        """Return how many tasks are unfinished, and which of them no agent can be given.
+
+        Raise `UnknownCampaign` if there is no such campaign.
+        """
+        (row,) = self.database.rows("left_over", path=check_path(path), offers=None)
+        return LeftOver(**row)
 
     def drain_agents(
         self,

@@ -21,6 +21,7 @@ from taskq.front.address import FrontAddress
 from taskq.hellos import presented
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
+from taskq_agent.text import clean
 
 if TYPE_CHECKING:
     from taskq.front.beside import Beside
@@ -93,7 +94,7 @@ class DirectTransport:
             if self._known_on.get(line) != line.timeline and hello is not None:
                 found = self._presented(statements, hello)
                 if found != session:
-                    statements.value("end_session", session=found)
+                    statements.value("end_session", session=found, why=None, exit_code=None)
                     raise SessionLost(
                         "another server has taken over, which does not know the session"
                     )
@@ -109,7 +110,7 @@ class DirectTransport:
             raise answer
         return answer
 
-    def close(self, session: int) -> None:
+    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
         """End the session, the connections, and the thread of the front."""
         try:
             # One that a server does not know has ended; its number may be another agent's there.
@@ -117,7 +118,8 @@ class DirectTransport:
                 suppress(SessionLost),
                 self._in_session(self._exchange_line, session) as statements,
             ):
-                statements.value("end_session", session=session)
+                why = clean(reason) or None
+                statements.value("end_session", session=session, why=why, exit_code=exit_code)
         finally:
             self._exchange_line.close()
             self._beat_line.close()
@@ -126,7 +128,8 @@ class DirectTransport:
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
-        exchange = asked(request, Serving(self._path, self._offers, request.lifetime_s))
+        serving = Serving(self._path, self._offers, request.lifetime_s, request.without)
+        exchange = asked(request, serving)
         front = self._front if request.ahead and request.want else None
         if front is None:
             return self._exchanged(exchange)

@@ -17,10 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving
+from taskq import remaining
+from taskq.choice import FRESH_S, MOST_CAMPAIGNS, Choice, Serving, Without
 from taskq.database import Row
 from taskq.described import Described
 from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
+from taskq.remaining import Remaining
 from taskq.reports import encoded
 from taskq.statements import array
 from taskq_agent import protocol
@@ -91,6 +93,8 @@ def asked(request: Request, serving: Serving, *, fenced: bool = False) -> Asked:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):
         raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
+    if len(serving.without) > protocol.MAX_WITHOUT:
+        raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
     if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
         raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
     try:
@@ -172,8 +176,8 @@ class Exchanges:
         self.described = Described()
         self._clock = clock
         self._choices: dict[Serving, Choice] = {}
-        # Tasks left at and below a path, and when that was asked.
-        self._counts: dict[str, tuple[int, float]] = {}
+        # What is left at and below a path for agents with some tags, and when that was asked.
+        self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
         # Where the last claim of a session went: asked again, it must go to the same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
@@ -220,7 +224,7 @@ class Exchanges:
 
     def forget(self, serving: Serving) -> None:
         """Draw anew what can be claimed: there is something, where there was nothing."""
-        self._choices.pop(serving.rounded(), None)
+        self._choices.pop(serving.drawn(), None)
 
     def _chosen(
         self, exchanges: Sequence[Asked]
@@ -232,13 +236,13 @@ class Exchanges:
             if one.want and one.serving not in choices:
                 choice = choices[one.serving] = self._kept(one.serving)
                 if not choice.fresh(self._clock(), FRESH_S if drawn < MOST_DRAWS else _USABLE_S):
-                    yield from self._draw(one.serving.rounded(), choice)
+                    yield from self._draw(one.serving.drawn(), choice)
                     drawn += 1
         return choices
 
     def _kept(self, serving: Serving) -> Choice:
         """Return what is known of the campaigns to claim in, however old it is."""
-        serving = serving.rounded()
+        serving = serving.drawn()
         choice = self._choices.get(serving)
         if choice is None:
             if len(self._choices) >= _MOST_CHOICES:
@@ -270,17 +274,18 @@ class Exchanges:
 
         if len(self._claimed) >= _MOST_KEPT:
             self._claimed.clear()
-        groups: dict[int, list[_Pending]] = {}
+        groups: dict[tuple[int, Without], list[_Pending]] = {}
         for one in claiming:
             lease, campaign = self._claimed.get(one.asked.session, (None, 0))
             if not one.aimed and lease == one.asked.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
-                groups.setdefault(id(one.choice), []).append(one)
+                key = id(one.choice), one.asked.serving.without
+                groups.setdefault(key, []).append(one)
             one.aimed = True
-        for group in groups.values():
+        for (_, without), group in groups.items():
             choice = group[0].choice
-            campaigns = choice.spread(len(group)) if choice is not None else []
+            campaigns = choice.spread(len(group), without) if choice is not None else []
             for one, campaign in zip(group, campaigns, strict=False):
                 aim(one, campaign)
         return list(calls.values())
@@ -313,32 +318,37 @@ class Exchanges:
         self, one: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.Campaign, ...] = ()
-        unfinished = None
+        left = remaining.UNKNOWN
         orders = NO_ORDERS
         if one.tasks:
             campaigns = yield from self._described(one.tasks[0])
         elif one.spent:
             orders = _SPENT
         elif one.choice is not None:
-            unfinished = yield from self._unfinished(one.asked.serving.path, began)
+            left = yield from self._left_over(one.asked.serving, began)
         places = enumerate(one.asked.fences)
         acks = tuple(Ack(*fence, verdicts[one.asked.session, place]) for place, fence in places)
-        return Answer(acks, tuple(one.tasks), campaigns, unfinished, orders)
+        return Answer(
+            acks, tuple(one.tasks), campaigns, left.unfinished, orders, unservable=left.unservable
+        )
 
-    def _unfinished(self, path: str, began: float) -> Generator[Query, list[Row], int]:
-        """Return how many tasks are left. A zero is never older than the question.
+    def _left_over(self, serving: Serving, began: float) -> Generator[Query, list[Row], Remaining]:
+        """Return what is left. That it is nothing is never older than the question.
 
-        Those that ask together share one count, and all within a second while it is not zero.
+        Those that ask together share one count, and all within a second while something is left.
         """
-        unfinished, counted_at = self._counts.get(path, (0, _NEVER))
-        if counted_at < (began - FRESH_S if unfinished else began):
-            if len(self._counts) >= _MOST_KEPT:
-                self._counts.clear()
+        key = serving.path, serving.offers
+        left, counted_at = self._left.get(key, (remaining.UNKNOWN, _NEVER))
+        if counted_at < (began - FRESH_S if left.awaited else began):
+            if len(self._left) >= _MOST_KEPT:
+                self._left.clear()
             counted_at = self._clock()
-            (row,) = yield Query("counts", {"path": path, "depth": 0})
-            unfinished = int(row["waiting"] + row["delayed"] + row["working"])
-            self._counts[path] = (unfinished, counted_at)
-        return unfinished
+            (row,) = yield Query(
+                "left_over", {"path": serving.path, "offers": list(serving.offers)}
+            )
+            left = remaining.told(row)
+            self._left[key] = (left, counted_at)
+        return left
 
     def _described(
         self, task: protocol.Task

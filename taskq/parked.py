@@ -14,9 +14,12 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from taskq.choice import Serving
+
+#: Queues of agents that leave campaigns out, which they cannot run.
+MOST_APART: Final = 64
 
 #: Numbers of servings, counted from 0, and how many tasks agents of each of them could claim.
 Pot: TypeAlias = tuple[Sequence[int], int]
@@ -56,6 +59,8 @@ class Parked:
         # In the order in which they are to be asked for.
         self._queues: OrderedDict[Serving, _Queue] = OrderedDict()
         self._numbers = itertools.count()
+        # Queues of those who leave campaigns out.
+        self._apart = 0
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -72,9 +77,24 @@ class Parked:
         for queue in self._queues.values():
             yield from queue.waiting.values()
 
+    def serving(self, serving: Serving) -> Serving:
+        """Return the serving in whose queue somebody waits.
+
+        Who leaves campaigns out has a queue of its own, as long as these are few: one asks for each
+        of them. Beyond, it waits with those who do not, and may be woken for nothing.
+        """
+        serving = serving.rounded()
+        if serving.without and serving not in self._queues and self._apart >= MOST_APART:
+            return serving.drawn()
+        return serving
+
     def join(self, serving: Serving, woken: asyncio.Future[bool], *, hoping: bool) -> Place:
         """Enter a queue. hoping: to learn if nothing is unfinished, which is not known yet."""
-        place = Place(serving, self._queues.setdefault(serving, _Queue()), next(self._numbers))
+        queue = self._queues.get(serving)
+        if queue is None:
+            queue = self._queues[serving] = _Queue()
+            self._apart += bool(serving.without)
+        place = Place(serving, queue, next(self._numbers))
         place.queue.waiting[place.number] = woken
         if hoping:
             place.queue.hoping[place.number] = woken
@@ -85,6 +105,7 @@ class Parked:
         place.queue.remove(place.number)
         if not place.queue.waiting and self._queues.get(place.serving) is place.queue:
             del self._queues[place.serving]
+            self._apart -= bool(place.serving.without)
 
     def servings(self, most: int) -> list[Serving]:
         """Return those to ask for next, of which somebody waits; the ones asked last come last.

@@ -24,6 +24,7 @@ def encoded(report: Report, session: int, *, fenced: bool) -> dict[str, Any]:
         "phases": report.phases or None,
         "retry": report.retry if report.outcome == FAILED else None,
         "started": report.started if report.outcome == RELEASED else None,
+        "refused": True if report.refused else None,
         "session" if fenced else "by": session,
     }
     return {name: value for name, value in body.items() if value is not None}

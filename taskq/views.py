@@ -98,7 +98,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """Attempts that failed or were lost alike, with the latest as an example.
+    """Attempts that failed, were lost or were refused alike, with the latest as an example.
 
     cause: the message that they share, numbers in it as `#`; where that tells no more than how the
     program ended, with the last line of its output. causes: how many such groups the campaign has.
@@ -164,6 +164,56 @@ class Agent:
     draining: bool
     token: str | None
     trouble: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAgent:
+    """A session that has ended. reason, exit_code: as its agent has told; None: it has not.
+
+    expired: it fell silent, and was given up.
+    """
+
+    session_id: int
+    agent: str
+    host: str
+    site: str
+    pid: int
+    slots: int
+    release: str
+    path: str
+    opened_at: datetime
+    ended_at: datetime
+    reason: str | None
+    exit_code: int | None
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """A campaign that agents cannot run, or could not before it was changed.
+
+    hosts: on how many within the day, some_hosts: five of them at most; 0: it has been changed or
+    opened since. last_at, error_class, error: of the last time; None where there are no hosts.
+    """
+
+    path: str
+    hosts: int
+    some_hosts: list[str] | None
+    last_at: datetime | None
+    error_class: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """Tasks that are unfinished; of them, those that no agent can be given, and why not.
+
+    reasons: such as "/demo has no handler", for the campaigns with most tasks.
+    """
+
+    unfinished: int
+    unservable: int
+    reasons: list[str]
 
 
 @dataclass(frozen=True, slots=True)

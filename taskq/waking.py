@@ -80,7 +80,7 @@ class Waker(Closing):
 
     def has_waiting(self, serving: Serving) -> bool:
         """Tell whether anybody waits in a serving: there was nothing to claim a moment ago."""
-        return serving.rounded() in self._parked
+        return self._parked.serving(serving) in self._parked
 
     async def wait(self, serving: Serving, seconds: float, unfinished: int | None = None) -> bool:
         """Park the caller until there may be something for it to claim.
@@ -95,7 +95,7 @@ class Waker(Closing):
             return False
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[bool] = loop.create_future()
-        place = self._parked.join(serving.rounded(), woken, hoping=unfinished != 0)
+        place = self._parked.join(self._parked.serving(serving), woken, hoping=unfinished != 0)
         if self._watch is None:
             self._watch = loop.create_task(self._keep_watch())
         timer = loop.call_later(seconds, _settle, woken, False)
@@ -200,5 +200,9 @@ def _settle(woken: asyncio.Future[bool], outcome: bool) -> None:
 
 def _encoded(servings: Sequence[Serving]) -> str:
     return json.dumps(
-        [{"path": one.path, "lifetime_s": one.lifetime_s, "offers": one.offers} for one in servings]
+        [
+            {"path": one.path, "lifetime_s": one.lifetime_s, "offers": one.offers}
+            | ({"without": one.without} if one.without else {})
+            for one in servings
+        ]
     )

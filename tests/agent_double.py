@@ -139,7 +139,7 @@ class AgentDouble:
 
     def leave(self) -> int:
         """End the session; return how many attempts were handed back."""
-        return int(self._value("end_session", session=self.session))
+        return int(self._value("end_session", session=self.session, why=None, exit_code=None))
 
     def _row(self, name: str, **values: object) -> dict[str, Any]:
         with self._line.connected() as statements:

@@ -150,7 +150,7 @@ class World:
             return ev.Opened(self.queue.open(call.hello))
         if isinstance(call, ev.SendExchange):
             return ev.AnswerArrived(self.queue.exchange(call.request))
-        self.queue.close(call.session)
+        self.queue.close(call.session, call.reason, call.exit_code)
         return ev.Closed()
 
     def _perform(self, action: ev.Action) -> None:

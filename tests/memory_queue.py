@@ -25,6 +25,7 @@ from taskq_agent.protocol import (
     Report,
     Request,
     Task,
+    Unservable,
     Welcome,
 )
 
@@ -73,6 +74,8 @@ class MemoryQueue:
         self.beats: list[Beat] = []
         self.verdicts: Counter[str] = Counter()
         self.given_away: list[Held] = []
+        self.farewells: list[tuple[int, str, int]] = []
+        self.unservable: Unservable | None = None
         self.heartbeat_s = heartbeat_s
         self.timeline = 1
         self._waiting = deque(self.tasks)
@@ -96,8 +99,9 @@ class MemoryQueue:
         """Keep the session alive."""
         return self._amid_trouble("beat", lambda: self._beat(beat))
 
-    def close(self, session: int) -> None:
+    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
         """End the session."""
+        self.farewells.append((session, reason, exit_code))
         self._amid_trouble("close", lambda: self._end(session))
 
     def _amid_trouble(self, call: str, act: Callable[[], T]) -> T:
@@ -170,7 +174,10 @@ class MemoryQueue:
         tasks = self._claim(request) if request.want else ()
         unfinished = None if tasks else sum(not entry.final for entry in self.tasks.values())
         campaigns = (self.campaign,) if tasks else ()
-        return Answer(acks, tasks, campaigns, unfinished, timeline=self.timeline)
+        unservable = None if tasks else self.unservable
+        return Answer(
+            acks, tasks, campaigns, unfinished, timeline=self.timeline, unservable=unservable
+        )
 
     def _settle(self, report: Report) -> Ack:
         entry = self.tasks.get(report.task)
@@ -195,6 +202,8 @@ class MemoryQueue:
         limit_s = self.campaign.time_limit_s
         if limit_s is not None and request.lifetime_s is not None and limit_s > request.lifetime_s:
             return ()
+        if (self.campaign.campaign, self.campaign.revision) in request.without:
+            return ()
         if request.lease not in self._working:
             count = min(request.want, len(self._waiting))
             taken = [self.tasks[self._waiting.popleft()] for _ in range(count)]
@@ -204,7 +213,15 @@ class MemoryQueue:
             if taken:
                 self._working[request.lease] = taken
         return tuple(
-            Task(1, 1, entry.task, f"t{entry.task}", entry.attempt, request.lease, entry.payload)
+            Task(
+                1,
+                self.campaign.revision,
+                entry.task,
+                f"t{entry.task}",
+                entry.attempt,
+                request.lease,
+                entry.payload,
+            )
             for entry in self._working.get(request.lease, ())
         )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, Optional
+from typing import Callable, Optional, Tuple
 
+from taskq_agent.abstaining import Abstaining
 from taskq_agent.hand import Hand
 from taskq_agent.pacing import Backoff, Pace
-from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign
+from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign, Unservable
 from taskq_agent.settings import AgentSettings
 from taskq_agent.slowing import Slowing
 
@@ -15,13 +16,15 @@ _FIRST_POLL_S = 0.1
 _LAST_POLL_S = 5.0
 _STALE_AHEAD = 10.0  # times ahead_s
 
+EXIT_UNSERVABLE = 3  # as the command line says that something is not in a state for a call
+
 
 class Claiming:
     """The appetite of an agent, within the limits it was given.
 
     stop_at: when the last tasks have to be stopped, so that all is handed back in time.
     claim_at: no claim before, since the last one found nothing. slowing: holds it back where
-    everything fails.
+    everything fails. abstaining: what it does not claim, since it cannot run it.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -31,11 +34,13 @@ class Claiming:
             self.stop_at = now + settings.max_seconds - reserve_s
         self.claim_at = now
         self.slowing = Slowing(uniform)
+        self.abstaining = Abstaining(settings.campaign_backoff_s, uniform)
         self._settings = settings
         self._pace = Pace(settings.ahead_s)
         self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
         self._attempts = 0
-        self._unfinished: Optional[int] = None
+        self._left: Optional[int] = None
+        self._unservable: Optional[Unservable] = None
         self._shortest_limit_s = math.inf
         self._uniform = uniform
 
@@ -73,6 +78,7 @@ class Claiming:
         left_s = self.stop_at - now
         if self._shortest_limit_s < math.inf:
             left_s -= self._shortest_limit_s
+        left_s = min(left_s, self.abstaining.next_at(now) - now)
         return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
 
     def hold_off(self, until: float) -> None:
@@ -87,7 +93,8 @@ class Claiming:
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
-        self._unfinished = None if answer.tasks else answer.unfinished
+        self._left = None if answer.tasks else answer.left
+        self._unservable = answer.unservable
         if kept or parked:
             self._polls.reset()
         if not kept:
@@ -96,7 +103,7 @@ class Claiming:
     def attempted(self, run_s: float, *, done: bool) -> None:
         """Learn from an attempt that ran."""
         self._attempts += 1
-        self._unfinished = None  # it may have been the last
+        self._left = None  # it may have been the last
         if done:
             self._pace.learn(run_s)
 
@@ -106,13 +113,28 @@ class Claiming:
         patience_s = _STALE_AHEAD * self._settings.ahead_s
         return oldest is not None and not hand.idle and now - oldest.since > patience_s
 
-    def why_over(self, now: float) -> Optional[str]:
-        """Return why an agent with empty hands should not claim again; None if it should."""
+    def without(self, hand: Hand, now: float) -> Tuple[Tuple[int, int], ...]:
+        """Return which campaigns a claim is to leave out, with their revisions."""
+        return self.abstaining.without(hand.campaigns(), now) if self.abstaining else ()
+
+    def why_over(self, now: float) -> Optional[Tuple[str, int]]:
+        """Return why an agent with empty hands should not claim again, with its exit code.
+
+        None: it should.
+        """
         settings, left_s = self._settings, self.stop_at - now
         if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
-            return f"it has made {settings.max_tasks} attempts"
-        if settings.until_empty and self._unfinished == 0:
-            return "nothing is left to do"
+            return f"it has made {settings.max_tasks} attempts", 0
+        if settings.until_empty and self._left is not None and self._left <= 0:
+            if self._unservable is None:
+                return "nothing is left to do", 0
+            return f"all that is left cannot be run: {in_words(self._unservable)}", EXIT_UNSERVABLE
         if left_s < self._shortest_limit_s < math.inf:
-            return "no task can end in the time that is left"
+            return "no task can end in the time that is left", 0
         return None
+
+
+def in_words(unservable: Unservable) -> str:
+    """Say which tasks cannot be run, and why."""
+    plural = "" if unservable.tasks == 1 else "s"
+    return f"{unservable.tasks} task{plural}: {'; '.join(unservable.reasons)}"

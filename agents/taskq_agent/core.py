@@ -18,16 +18,18 @@ without threads, processes or a network. What it keeps to:
 * A claim is parked, kept waiting by the queue, only while nothing is in hand, and is broken off
   when the agent leaves.
 * Where everything fails at once, one attempt is made at a time, and ever more rarely.
+* A campaign that cannot be run here is left to others for a while. Only what is wrong with the node
+  whatever the campaign makes the agent leave.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from taskq_agent import events as ev
-from taskq_agent.claiming import Claiming
+from taskq_agent.claiming import Claiming, in_words
 from taskq_agent.conversation import Conversation
 from taskq_agent.delivery import Delivery
 from taskq_agent.errors import Refused, SessionLost, TransportError
@@ -35,7 +37,7 @@ from taskq_agent.hand import Hand
 from taskq_agent.journal import Journal, Tally
 from taskq_agent.leaving import Leaving
 from taskq_agent.outbox import Outbox
-from taskq_agent.protocol import Beat, Hello, Orders, Report, Request
+from taskq_agent.protocol import Beat, Hello, Orders, Report, Request, Unservable
 from taskq_agent.settings import AgentSettings
 from taskq_agent.work import Work
 
@@ -46,6 +48,7 @@ EXIT_REFUSED = 77  # EX_NOPERM
 
 _LONGEST_HOLD_S = 3_600.0
 _LATER_S = 5.0
+_MOST_NAMED = 100
 
 
 class AgentCore:
@@ -82,6 +85,7 @@ class AgentCore:
         self._telling = self._told = False
         self._leaving: Optional[Leaving] = None
         self._exited = False
+        self._named: Set[str] = set()
         self._now = now
         self._take: Dict[type, Callable[[Any], None]] = {
             ev.Opened: self._opened,
@@ -167,6 +171,7 @@ class AgentCore:
             leaving = self._leaving is not None
             kept = self._work.take_in(event.answer, self._now, leaving=leaving)
             self._claiming.claimed(event.answer, kept, self._now, parked=parked)
+            self._name_unservable(event.answer.unservable)
         self._obey(event.answer.orders)
 
     def _closed(self, _: ev.Closed) -> None:
@@ -259,9 +264,9 @@ class AgentCore:
         if self._now >= self._claiming.stop_at:
             self._leave("its time is up", 0)
         elif self._queue.call is None and self._hand.is_empty():
-            reason = self._claiming.why_over(self._now)
-            if reason is not None:
-                self._leave(reason, 0)
+            over = self._claiming.why_over(self._now)
+            if over is not None:
+                self._leave(*over)
 
     def _leave(
         self, reason: str, code: int, *, patience_s: float = 0.0, mute: bool = False
@@ -297,7 +302,7 @@ class AgentCore:
         if leaving is not None and not reports:
             if session is None or leaving.quiet_at is None:
                 return None
-            return ev.CloseSession(session)
+            return ev.CloseSession(session, leaving.reason, leaving.code)
         if session is None:
             return ev.OpenSession(self._draw_hello())
         want = 0
@@ -314,9 +319,18 @@ class AgentCore:
         # A claim that is parked stands for beats, which have to tell of trouble and of its end.
         parkable = want and not (self._told or self._claiming.slowing.slowed)
         wait_s = self._claiming.wait_s(hand, self._now) if parkable else 0.0
-        until_empty = self._settings.until_empty
         return ev.SendExchange(
-            Request(session, reports, want, lease, lifetime_s, wait_s, until_empty, ahead=True)
+            Request(
+                session,
+                reports,
+                want,
+                lease,
+                lifetime_s,
+                wait_s,
+                until_empty=self._settings.until_empty,
+                ahead=True,
+                without=self._claiming.without(hand, self._now) if want else (),
+            )
         )
 
     def _consider_exit(self) -> None:
@@ -328,6 +342,16 @@ class AgentCore:
             code = leaving.code or (EXIT_UNDELIVERED if self.undelivered() else 0)
             self._exited = True
             self._out.add(ev.Exit(code, leaving.reason))
+
+    def _name_unservable(self, unservable: Optional[Unservable]) -> None:
+        """Say once what this agent waits for in vain; where it leaves for that, it says it then."""
+        if unservable is None or self._settings.until_empty:
+            return
+        news = [reason for reason in unservable.reasons if reason not in self._named]
+        if news and len(self._named) < _MOST_NAMED:
+            self._named.update(news)
+            text = "what this agent cannot be given: %s"
+            self._out.say(logging.WARNING, text, in_words(unservable))
 
     # Steps that several of these share
 

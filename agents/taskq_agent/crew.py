@@ -79,7 +79,7 @@ class Caller:
                 return AnswerArrived(self._transport.exchange(call.request))
             if isinstance(call, OpenSession):
                 return Opened(self._transport.open(call.hello))
-            self._transport.close(call.session)
+            self._transport.close(call.session, call.reason, call.exit_code)
             return Closed()
         except TransportError as error:
             return CallFailed(error)

@@ -3,7 +3,7 @@
 HandlerError          raised by payload code to say how an attempt ended
 ├── Retry               not now: try the task again later
 ├── FailForGood         never: no further attempt can help
-└── NodeBroken          not here: hand the task back and stop this agent
+└── NodeBroken          not here: hand the task back, and leave the campaign to other nodes
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
 ├── SessionLost         the queue has given the session up: open another
@@ -28,7 +28,7 @@ class FailForGood(HandlerError):
 
 
 class NodeBroken(HandlerError):
-    """This node cannot do such tasks; the task goes back uncounted and the agent stops."""
+    """This node cannot do such tasks; the task goes back uncounted, the campaign is left out."""
 
 
 class TransportError(Exception):

@@ -116,9 +116,11 @@ class SendExchange:
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Call `close`; answer with Closed or CallFailed."""
+    """Call `close`, saying why and with which exit code; answer with Closed or CallFailed."""
 
     session: int
+    reason: str = ""
+    exit_code: int = 0
 
 
 @dataclass(frozen=True)

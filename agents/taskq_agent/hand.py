@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, Campaign, Held, Report, Task
 from taskq_agent.reports import fence
@@ -31,13 +31,16 @@ class Queued:
 class Running:
     """A task in a slot.
 
-    stops_unheard: as for `Queued`. void: its lease is gone; nobody wants to hear how it ends.
-    unwanted: it is to stop and goes back. told_at: when it was last told to stop.
+    revision, path: of its campaign. stops_unheard: as for `Queued`. void: its lease is gone; nobody
+    wants to hear how it ends. unwanted: it is to stop and goes back. told_at: when it was last told
+    to stop.
     """
 
     held: Held
     key: str
     attempt: int
+    revision: int
+    path: str
     since: float
     wait_s: float
     stops_unheard: bool = False
@@ -70,6 +73,11 @@ class Hand:
     def tasks(self) -> int:
         """Return how many tasks run or wait for a slot."""
         return len(self.running) + len(self.queue)
+
+    def campaigns(self) -> Set[int]:
+        """Return the campaigns of these tasks."""
+        running = {running.held.campaign for running in self.running.values()}
+        return running.union(held.campaign for held in self.queue)
 
     def is_empty(self) -> bool:
         """Tell whether nothing is left to run or to deliver."""

@@ -18,9 +18,11 @@ from taskq_agent.http_connection import Breaker, Connections, Question, chunks_o
 from taskq_agent.http_refusals import GatewayFailed, error_of
 from taskq_agent.mismatch import no_tls
 from taskq_agent.protocol import (
+    MAX_ERROR_CHARS,
     Answer,
     Beat,
     BeatAnswer,
+    Farewell,
     Hello,
     Orders,
     Request,
@@ -100,10 +102,12 @@ class HttpTransport:
         self._follow(address, answer.orders)
         return answer
 
-    def close(self, session: int) -> None:
+    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
         """End the session; what it still holds is handed to somebody else at once."""
         token = self._token_of(session)
-        self._asked(Question("DELETE", "/v1/session", headers=self._with(token)), _nothing)
+        farewell = dumps(Farewell(reason[:MAX_ERROR_CHARS], exit_code)).encode()
+        question = Question("DELETE", "/v1/session", farewell, self._with(token, _JSON))
+        self._asked(question, _nothing)
         with self._lock:
             self._session = None
 

@@ -37,6 +37,7 @@ MAX_RESULT_BYTES = 262_144
 MAX_TAIL_BYTES = 8_192
 MAX_ERROR_CHARS = 2_000
 MAX_CLAIM = 1_000
+MAX_WITHOUT = 16
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Report:
     outcome: `done`, `failed` or `released` (handed back: counts neither as failure nor as loss).
     retry: for `failed`: whether a further attempt may help.
     started: for `released`: whether the handler had begun.
+    refused: for `released`: the campaign cannot be run where this agent is; `error` says why.
     phases: seconds spent by phase, such as `wait_s`, `prepare_s`, `run_s`.
     """
 
@@ -141,6 +143,7 @@ class Report:
     exit_code: Optional[int] = None
     tail: Optional[str] = None
     phases: Mapping[str, float] = field(default_factory=dict)
+    refused: bool = False
 
 
 @dataclass
@@ -164,6 +167,8 @@ class Request:
     until_empty: not if nothing is left unfinished either. ahead: whether tasks may be given that
     were leased ahead, under leases of their own; and tasks without a verdict on the reports, where
     the database is away: the reports are sent again later.
+    without: campaigns, as (campaign, revision), to claim nothing in for as long as they have this
+    revision: the agent cannot run them. `MAX_WITHOUT` at most.
     """
 
     session: int
@@ -174,6 +179,7 @@ class Request:
     wait_s: float = 0.0
     until_empty: bool = False
     ahead: bool = False
+    without: Tuple[Tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,13 +200,22 @@ class Orders:
 NO_ORDERS = Orders()
 
 
+@dataclass(frozen=True)
+class Unservable:
+    """Unfinished tasks that the agent cannot be given as things are; in words, why not."""
+
+    tasks: int
+    reasons: Tuple[str, ...] = ()
+
+
 @dataclass
 class Answer:
     """The answer to an exchange: a verdict per report, in order, and the claimed tasks.
 
     campaigns: one entry for each campaign that `tasks` mentions.
     unfinished: when nothing was claimed, the tasks still waiting, delayed or working in
-    what the agent serves; zero means that it can go home.
+    what the agent serves; zero means that it can go home. unservable: those of them for which it
+    would wait in vain.
     timeline: of the server that has given the verdicts; it rises when a standby takes over, which
     may not know the last of what the server before it had acknowledged. 0: not known. Answers that
     say the same are equal, whoever gives them.
@@ -212,6 +227,14 @@ class Answer:
     unfinished: Optional[int] = None
     orders: Orders = NO_ORDERS
     timeline: int = field(default=0, compare=False)
+    unservable: Optional[Unservable] = None
+
+    @property
+    def left(self) -> Optional[int]:
+        """The unfinished tasks that the agent may be given one day."""
+        if self.unfinished is None or self.unservable is None:
+            return self.unfinished
+        return self.unfinished - self.unservable.tasks
 
 
 @dataclass(frozen=True)
@@ -255,6 +278,14 @@ class BeatAnswer:
     stop: Tuple[Held, ...] = ()
     orders: Orders = NO_ORDERS
     timeline: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Farewell:
+    """An agent goes: why, and with which exit code of its process. For people."""
+
+    reason: str = ""
+    exit_code: int = 0
 
 
 def new_lease(now_ns: Optional[int] = None) -> str:

@@ -39,7 +39,7 @@ def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> R
         campaign=held.campaign,
         task=held.task,
         lease=held.lease,
-        outcome=RELEASED if ended.node_broken else outcome,
+        outcome=RELEASED if ended.node_broken or ended.refused else outcome,
         result=ended.result,
         retry=ended.retry,
         started=ended.started,
@@ -48,6 +48,7 @@ def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> R
         exit_code=ended.exit_code,
         tail=ended.tail,
         phases={"wait_s": round(wait_s, 6), **ended.phases},
+        refused=ended.refused and not stopped,
     )
 
 

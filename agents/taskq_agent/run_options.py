@@ -138,5 +138,10 @@ def _add_times(group: argparse._ArgumentGroup) -> None:
     add("--stop", AgentSettings.stop_s, "how long a task that was told to stop may take")
     add("--payload-grace", RunnerSettings.grace_s, "of this: between SIGTERM and SIGKILL")
     add("--farewell", AgentSettings.farewell_s, "how long to try to deliver the last reports")
+    add(
+        "--campaign-backoff",
+        AgentSettings.campaign_backoff_s,
+        "how long to leave out a campaign that cannot be run here, at first",
+    )
     add("--ahead", AgentSettings.ahead_s, "how much work to claim ahead while tasks are short")
     add("--watchdog", AgentSettings.watchdog_s, "leave when a part of the agent hangs so long")

@@ -53,6 +53,10 @@ class AgentSettings:
     whose queue does, which takes `taskq_agent.http_transport.LONGEST_WAIT_S` at most. 0: ask
     again now and then."""
 
+    campaign_backoff_s: float = 10.0
+    """For how long to leave out a campaign that cannot be run here, the first time; doubles each
+    time, up to sixty times as long."""
+
     grace_s: float = 20.0
     """After SIGTERM: how long running tasks may go on in order to end by themselves."""
 
@@ -80,6 +84,7 @@ class AgentSettings:
         if self.max_seconds is not None:
             _check_seconds("max_seconds", self.max_seconds, above_zero=True)
         _check_seconds("watchdog_s", self.watchdog_s, above_zero=True)
+        _check_seconds("campaign_backoff_s", self.campaign_backoff_s, above_zero=True)
         for name in ("ahead_s", "longest_wait_s", "grace_s", "stop_s", "farewell_s"):
             _check_seconds(name, getattr(self, name))
 

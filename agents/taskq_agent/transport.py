@@ -56,6 +56,9 @@ class Transport(Blobs, Protocol):
         """Keep the session alive."""
         ...
 
-    def close(self, session: int) -> None:
-        """End the session; what it still holds is handed to somebody else at once."""
+    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
+        """End the session; what it still holds is handed to somebody else at once.
+
+        reason, exit_code: of the agent's leaving, for people.
+        """
         ...

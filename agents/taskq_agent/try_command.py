@@ -148,6 +148,6 @@ def _ended(runner: Runner, task: Task, campaign: Campaign) -> Ended:
 def _exit_code(ended: Ended) -> int:
     if ended.outcome == DONE:
         return os.EX_OK
-    if ended.node_broken:
+    if ended.node_broken or ended.refused:
         return os.EX_UNAVAILABLE
     return os.EX_TEMPFAIL if ended.retry else os.EX_DATAERR

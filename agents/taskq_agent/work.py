@@ -9,8 +9,10 @@ from taskq_agent.claiming import Claiming
 from taskq_agent.hand import Hand, Queued, Running
 from taskq_agent.journal import Journal
 from taskq_agent.outbox import Outbox
-from taskq_agent.protocol import DONE, Answer, Held, Report, Task
+from taskq_agent.protocol import DONE, RELEASED, Answer, Campaign, Held, Report, Task
 from taskq_agent.reports import ended_report, fence, line, unstarted_report
+
+_SHOWN_ERROR_CHARS = 300
 
 
 class Work:
@@ -25,8 +27,8 @@ class Work:
     def take_in(self, answer: Answer, now: float, *, leaving: bool) -> int:
         """Take in what a claim has got; return how many tasks were kept.
 
-        What cannot end in time goes back at once, as all does when the agent is leaving, and what
-        was claimed before it was slowed down.
+        What cannot end in time goes back at once, as all does when the agent is leaving, what was
+        claimed before it was slowed down, and what it cannot run.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         kept = 0
@@ -35,7 +37,12 @@ class Work:
             if campaign is None or self._hand.has(held):
                 text = "task %s is not what was asked for: left"
                 self._out.say(logging.WARNING, text, task.key)
-            elif leaving or not self._claiming.fits(campaign, now) or self._is_too_much(now):
+            elif (
+                leaving
+                or not self._claiming.fits(campaign, now)
+                or self._is_too_much(now)
+                or self._is_left_out(campaign, now)
+            ):
                 self._hand_back(task)
             else:
                 self._hand.queue[held] = Queued(task, campaign, now)
@@ -54,19 +61,29 @@ class Work:
                 self._hand_back(queued.task)
                 continue
             slot, wait_s = hand.idle.pop(), now - queued.since
-            key, attempt, stops = queued.task.key, queued.task.attempt, queued.stops_unheard
-            hand.running[slot] = Running(held, key, attempt, now, wait_s, stops)
-            self._out.add(ev.StartTask(slot, queued.task, queued.campaign))
+            task, campaign = queued.task, queued.campaign
+            hand.running[slot] = Running(
+                held=held,
+                key=task.key,
+                attempt=task.attempt,
+                revision=campaign.revision,
+                path=campaign.path,
+                since=now,
+                wait_s=wait_s,
+                stops_unheard=queued.stops_unheard,
+            )
+            self._out.add(ev.StartTask(slot, task, campaign))
 
     def ended(self, event: ev.TaskEnded, now: float) -> None:
         """Report the end of an attempt, unless nobody wants to hear of it."""
         running, ended = self._hand.running.pop(event.slot), event.ended
         self._hand.idle.append(event.slot)
-        if ended.started and not ended.node_broken:
+        if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
+        stopped = running.told_at is not None
+        report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
+        self._abstain(report, running, now)
         if not running.void:
-            stopped = running.told_at is not None
-            report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
             self._report(report)
             self._out.add(self._journal.ended(running, report, now))
             self._learn(report, running, now)
@@ -113,6 +130,28 @@ class Work:
             self._out.say(logging.WARNING, text, trouble.failures, trouble.error_class or "nothing")
         elif was_slowed and trouble is None:
             self._out.say(logging.WARNING, "not everything fails any more: claiming as usual")
+
+    def _abstain(self, report: Report, running: Running, now: float) -> None:
+        """See whether the campaign can be run here; if not, keep none of it that is not begun."""
+        campaign, abstaining = running.held.campaign, self._claiming.abstaining
+        if not report.refused:
+            if report.outcome != RELEASED:
+                abstaining.ran(campaign)
+            return
+        pause_s = abstaining.refused(campaign, running.revision, running.since, now)
+        if pause_s is None:
+            return
+        for held in [one for one in self._hand.queue if one.campaign == campaign]:
+            self._hand_back(self._hand.queue.pop(held).task)
+        error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
+        text = "%s cannot be run here, trying again in %.0f s: %s: %s"
+        self._out.say(logging.WARNING, text, running.path, pause_s, report.error_class, error)
+
+    def _is_left_out(self, campaign: Campaign, now: float) -> bool:
+        abstaining = self._claiming.abstaining
+        return bool(abstaining) and abstaining.leaves_out(
+            campaign.campaign, campaign.revision, self._hand.campaigns(), now
+        )
 
     def _is_too_much(self, now: float) -> bool:
         slowing = self._claiming.slowing

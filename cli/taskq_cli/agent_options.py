@@ -170,6 +170,12 @@ _OPTIONS: Final = (
         "How long to try to deliver the last reports.",
     ),
     _seconds(
+        "--campaign-backoff",
+        "campaign_backoff_s",
+        AgentSettings.campaign_backoff_s,
+        "How long to leave out a campaign that cannot be run here, at first.",
+    ),
+    _seconds(
         "--ahead",
         "ahead_s",
         AgentSettings.ahead_s,

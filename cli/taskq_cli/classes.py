@@ -24,8 +24,7 @@ def why_none(client: Client, path: str, error_class: str) -> str:
         return f"{none}; `taskq failures {path}` lists the classes."
     there: Counter[str] = Counter()
     for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
-        for one in campaign.failure_classes():
-            there[one.error_class] += one.attempts
+        there.update(campaign.failure_classes())
     if not there:
         return f"{none}; no attempt there has failed or was lost."
     shown = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in there.most_common(SHOWN)]

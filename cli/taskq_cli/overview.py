@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq import Campaign, Client
-from taskq.views import Agent, Status
+from taskq.views import Agent, LeftAgent, LeftOver, Refusals, Status
 from taskq_cli.counts import percent_final
+from taskq_cli.departures import MOST_GROUPED, left_in_words
 from taskq_cli.output import as_record
 from taskq_cli.text import counted, duration, one_line
 
 CLASSES: Final = 3
 PAUSED: Final = 3
+REFUSED: Final = 3
+SHOWN_CHARS: Final = 200
 MAX_GROUPED: Final = 10_000
 """Unsuccessful attempts: grouping reads them all, and more would take longer than people wait."""
 MAX_AGENTS: Final = 1_000
@@ -26,6 +29,8 @@ class Overview:
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
     None where there are too many attempts to be grouped quickly. paused_below: the campaigns below
     it that paused themselves. closed_by: of itself and those above it, those that are not open.
+    gone: agents that have left within the hour. refusals: campaigns that agents cannot run.
+    left_over: what nobody can be given.
     """
 
     status: Status
@@ -33,6 +38,9 @@ class Overview:
     classes: list[tuple[str, int]] | None
     paused_below: list[Status]
     closed_by: list[str]
+    gone: list[LeftAgent]
+    refusals: list[Refusals]
+    left_over: LeftOver
 
     def record(self) -> dict[str, Any]:
         """Return it as a record."""
@@ -41,6 +49,10 @@ class Overview:
             classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
         return as_record(self.status) | {
             "agents": len(self.agents),
+            "agents_left": len(self.gone),
+            "unservable": self.left_over.unservable,
+            "unservable_why": self.left_over.reasons,
+            "refusals": [as_record(one) for one in self.refusals],
             "failure_classes": classes,
             "paused_below": [one.path for one in self.paused_below],
             "closed_by": self.closed_by,
@@ -58,6 +70,13 @@ class Overview:
         lines = [self._about_agents()]
         if self.status.failures or self.status.losses:
             lines.append(self._about_failures())
+        lines += [
+            f"refused    {one.path} on {counted(one.hosts, 'host')} "
+            f"({one_line(', '.join(one.some_hosts or ()))}), last as "
+            f"{one_line(one.error_class or 'nothing')}: {one_line(one.error or '')[:SHOWN_CHARS]}"
+            for one in self.refusals[:REFUSED]
+        ]
+        lines += [f"in vain    {one_line(reason)}" for reason in self._vain()]
         if self.status.paused_why:
             lines.append(f"paused     itself: {one_line(self.status.paused_why)}")
         if self.closed_by:
@@ -72,10 +91,17 @@ class Overview:
             lines.append(f"paused     {more:,} more below; see `taskq tree {self.status.path}`")
         return lines
 
+    def _vain(self) -> list[str]:
+        """Return why tasks wait in vain; what has paused itself has lines of its own."""
+        paused = tuple(f"{one.path} has paused" for one in [self.status, *self.paused_below])
+        return [reason for reason in self.left_over.reasons if not reason.startswith(paused)]
+
     def _about_agents(self) -> str:
         if not self.agents:
-            start = f"; `taskq agent run --campaign {self.status.path}` starts one"
-            return f"agents     none{start if self.status.unfinished else ''}"
+            hint = f"; {left_in_words(self.gone)}" if self.gone else ""
+            if self.status.unfinished > self.left_over.unservable:
+                hint += f"; `taskq agent run --campaign {self.status.path}` starts one"
+            return f"agents     none{hint}"
         more = "over " if len(self.agents) == MAX_AGENTS else ""
         hosts = counted(len({agent.host for agent in self.agents}), "host")
         slots = counted(sum(agent.slots for agent in self.agents), "slot")
@@ -101,8 +127,11 @@ def look(client: Client, path: str) -> Overview:
     """Return how a campaign stands; raise `NotFound`."""
     campaign = client.campaign(path)
     status = campaign.status()
-    # Without failures nothing has paused itself, and there is nothing to group.
-    nodes = campaign.tree() if status.failures or status.losses else []
+    # Where all goes well nothing has paused itself, and there is nothing to group.
+    refusals = [one for one in client.refusals(path) if one.hosts]
+    left_over = client.left_over(path)
+    troubled = status.failures or status.losses or refusals or left_over.unservable
+    nodes = campaign.tree() if troubled else []
     classes: Counter[str] = Counter()
     groupable = status.failures + status.losses <= MAX_GROUPED
     for node in nodes if groupable else ():
@@ -115,4 +144,7 @@ def look(client: Client, path: str) -> Overview:
         classes=classes.most_common(CLASSES) if groupable else None,
         closed_by=[] if status.state == "open" else campaign.closed_by(),
         paused_below=[one for one in nodes if one.paused_why and one.path != status.path],
+        gone=client.left_agents(path, limit=MOST_GROUPED),
+        refusals=refusals,
+        left_over=left_over,
     )

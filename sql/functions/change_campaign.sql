@@ -1,5 +1,6 @@
 -- change_campaign(path, spec): changes what the spec names and leaves the rest; see
--- create_campaign(). Agents take the change up with the next task they claim.
+-- create_campaign(). Agents take the change up with the next task they claim; those that could not run
+-- the campaign try again.
 --
 -- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, or a
 --     tag is not well formed.
@@ -13,6 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_revision integer;
+    v_id bigint;
 begin
     if jsonb_typeof(p_spec) <> 'object' then
         raise exception 'a campaign is described by a JSON object, not an %', jsonb_typeof(p_spec)
@@ -51,10 +53,11 @@ begin
                                     else c.max_failure_share end,
            revision = c.revision + 1
      where c.path = p_path
- returning c.revision into v_revision;
+ returning c.revision, c.campaign_id into v_revision, v_id;
     if not found then
         raise exception 'no campaign %', p_path using errcode = 'TQ404';
     end if;
+    perform taskq.forget_refusals(v_id);
     return v_revision;
 end
 $$;

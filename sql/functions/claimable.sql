@@ -1,12 +1,15 @@
 -- claimable(servings, front): how many tasks could be claimed now, by which of many kinds of agents.
 --
--- servings: JSON array of {"path", "lifetime_s", "offers"}, what each kind serves; see servable().
+-- servings: JSON array of {"path", "lifetime_s", "offers", "without"}, what each kind serves; see
+--     servable(). without: array of [campaign, revision], or missing: campaigns that are left out as
+--     long as they have this revision.
 -- front: whether they can claim what waits in the lists of the front, too.
 -- claimable: JSON array of [numbers of servings, tasks]: so many tasks can be claimed by agents of
 --     each of these servings, and of no other. Each task is in one of these counts only, however
 --     many servings have it. Numbers count from 0.
 -- unfinished: for each serving, in their order, the tasks at and below its path that wait, are
---     delayed or are worked on, whoever may claim them; 0 where there is no such campaign (any more).
+--     delayed or are worked on and that such an agent, or another, may be given one day: see
+--     servable_ever(); 0 where there is no such campaign (any more).
 -- Error TQ400: the argument is not of this form.
 --
 -- Campaigns that the same servings can reach and that ask the same of an agent are put together
@@ -30,7 +33,10 @@ begin
         select s.number - 1 as number,
                s.one ->> 'path' as path,
                (s.one ->> 'lifetime_s')::double precision as lifetime_s,
-               array(select jsonb_array_elements_text(s.one -> 'offers')) as offers
+               array(select jsonb_array_elements_text(s.one -> 'offers')) as offers,
+               array(
+                   select format('%s:%s', w ->> 0, w ->> 1)
+                     from jsonb_array_elements(s.one -> 'without') w) as without
           from jsonb_array_elements(p_servings) with ordinality as s (one, number)
     ), found as materialized (
         select p.path, s.*
@@ -38,31 +44,42 @@ begin
          cross join lateral taskq.standing(p.path) s
     ), campaign as (
         select array_agg(f.path order by f.path) as paths, f.time_limit_s, f.requires,
-               max(f.room + case when p_front then f.ahead else 0 end) as room
+               max(f.room + case when p_front then f.ahead else 0 end) as room,
+               case when format('%s:%s', f.campaign_id, f.revision) in (
+                             select unnest(a.without) from asked a)
+                    then format('%s:%s', f.campaign_id, f.revision) end as named
           from found f
          where f.room > 0 or p_front and f.ahead > 0
-         group by f.campaign_id, f.time_limit_s, f.requires
+         group by f.campaign_id, f.revision, f.time_limit_s, f.requires
     ), kind as (
-        select c.paths, c.time_limit_s, c.requires, taskq.total(c.room) as room
+        select c.paths, c.time_limit_s, c.requires, c.named, taskq.total(c.room) as room
           from campaign c
-         group by c.paths, c.time_limit_s, c.requires
+         group by c.paths, c.time_limit_s, c.requires, c.named
     ), reached as (
         select array(
                    select a.number
                      from asked a
                     where a.path = any (k.paths)
+                      and (k.named = any (a.without)) is not true
                       and taskq.suits(k.time_limit_s, k.requires, a.lifetime_s, a.offers)
                     order by a.number) as servings,
                k.room
           from kind k
     ), rest as materialized (
-        select f.path, taskq.total(f.unfinished) as unfinished
+        select f.path, f.has_handler, f.paused_why is not null as paused, f.requires,
+               taskq.total(f.unfinished) as unfinished
           from found f
-         group by f.path
+         group by f.path, f.has_handler, f.paused_why is not null, f.requires
     )
     select coalesce(jsonb_agg(jsonb_build_array(to_jsonb(r.servings), r.tasks)), '[]'),
            array(
-               select coalesce((select u.unfinished from rest u where u.path = a.path), 0)
+               select coalesce((
+                          select taskq.total(u.unfinished)
+                            from rest u
+                           where u.path = a.path
+                             and taskq.servable_ever(
+                                 u.has_handler, case when u.paused then '' end, u.requires,
+                                 a.offers)), 0)
                  from asked a
                 order by a.number)
       into claimable, unfinished

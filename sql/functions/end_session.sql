@@ -1,8 +1,13 @@
--- end_session(session): an agent goes; what it still holds is handed out again at once, counted
+-- end_session(session, why, exit_code): an agent goes; what it still holds is handed out again at once, counted
 -- neither as failure nor as loss. Ending twice changes nothing.
 --
+-- why: for people, with 2,000 characters; null: it does not say. exit_code: of its process.
 -- Result: how many attempts were handed back.
-create or replace function taskq.end_session(p_session bigint)
+create or replace function taskq.end_session(
+    p_session bigint,
+    p_why text default null,
+    p_exit_code integer default null
+)
 returns integer
 language plpgsql
 security definer
@@ -15,7 +20,9 @@ set jit = off
 as $$
 begin
     update taskq.session s
-       set ended_at = clock_timestamp()
+       set ended_at = clock_timestamp(),
+           left_why = left(p_why, 2000),
+           exit_code = p_exit_code
      where s.session_id = p_session
        and s.ended_at is null;
     return taskq.give_back(p_session, 'released');

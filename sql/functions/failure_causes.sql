@@ -1,4 +1,4 @@
--- failure_causes(campaign, limit): attempts that failed or were lost, by what they seem to have died of;
+-- failure_causes(campaign, limit): attempts that failed, were lost or were refused, by what they seem to have died of;
 -- most frequent first, `limit` at most.
 --
 -- error_class, cause: what attempts of a group share: the class, and the message without its numbers, see
@@ -46,7 +46,7 @@ begin
                    a.task_id, a.attempt, a.session_id, a.ended_at
               from taskq.attempt a
              where a.campaign_id = p_campaign
-               and a.outcome in ('failed', 'lost')
+               and (a.outcome in ('failed', 'lost') or a.refused)
                and a.outcome <> 'done'
              order by a.campaign_id, a.error_class, a.task_id
         ), grouped as (

@@ -1,4 +1,4 @@
--- failure_classes(campaign): attempts that failed or were lost, by error class; most frequent first.
+-- failure_classes(campaign): attempts that failed, were lost or were refused, by error class; most frequent first.
 --
 -- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
 -- Index: attempt_unsuccessful.
@@ -21,7 +21,7 @@ begin
               select coalesce(a.error_class, '') as error_class
                 from taskq.attempt a
                where a.campaign_id = p_campaign
-                 and a.outcome in ('failed', 'lost')
+                 and (a.outcome in ('failed', 'lost') or a.refused)
                  and a.outcome <> 'done'
                order by a.campaign_id, a.error_class, a.task_id
               offset 0

@@ -5,7 +5,7 @@
 --     takes over.
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
---     paused themselves, see pulse().
+--     paused themselves, see pulse() and pause_refused().
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 create or replace function taskq.keep(
@@ -47,6 +47,12 @@ begin
     -- The last, on its own: whatever keeps it from its work keeps nobody's tasks from being handed out.
     begin
         paused := taskq.pulse(v_until - make_interval(secs => p_term_s));
+    exception
+        when others then
+            raise warning 'taskq: no campaign could be paused: %', sqlerrm;
+    end;
+    begin
+        paused := paused || taskq.pause_refused();
     exception
         when others then
             raise warning 'taskq: no campaign could be paused: %', sqlerrm;

@@ -3,7 +3,7 @@
 --
 -- lifetime_s: leave out campaigns whose time limit is longer; null: none. offers: the agent's tags;
 --     leave out campaigns that require others. most: how many at most.
--- desire: see below. Result: campaigns that are open with all above them, have a handler and waiting tasks, and
+-- desire: see below. revision: the campaign's. Result: campaigns that are open with all above them, have a handler and waiting tasks, and
 --     are below their limit of running tasks. Error TQ404: no such campaign.
 --
 -- The order is drawn anew by each call, so that weights divide the *running* tasks:
@@ -26,7 +26,7 @@ create or replace function taskq.servable(
     p_offers text[],
     p_most integer
 )
-returns table (campaign_id bigint, desire double precision)
+returns table (campaign_id bigint, desire double precision, revision integer)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -36,13 +36,13 @@ begin
     perform taskq.campaign_id(p_path);
     return query
         with share as (
-            select s.campaign_id, s.working, taskq.total(s.working) over () as all_working,
+            select s.campaign_id, s.revision, s.working, taskq.total(s.working) over () as all_working,
                    s.weight / sum(s.weight) over () as share
               from taskq.standing(p_path) s
              where s.room + s.ahead > 0
                and taskq.suits(s.time_limit_s, s.requires, p_lifetime_s, p_offers)
         )
-        select s.campaign_id, d.desire
+        select s.campaign_id, d.desire, s.revision
           from share s
          cross join lateral (
              select greatest(s.share * (s.all_working + 1) - s.working, 0.01 * s.share) as desire

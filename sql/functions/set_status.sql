@@ -3,10 +3,11 @@
 -- committed succeeds.
 --
 -- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
--- of the subtree until it returns null. A campaign that is opened again is judged anew, see pulse().
+-- of the subtree until it returns null. A campaign that is opened again is judged anew, see pulse() and
+-- pause_refused().
 -- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
 --
--- Locks: the campaign's row, that of its pulse.
+-- Locks: the campaign's row, that of its pulse, those of its refusals.
 create or replace function taskq.set_status(p_path text, p_status taskq.campaign_status)
 returns boolean
 language plpgsql
@@ -31,6 +32,9 @@ begin
             using errcode = 'TQ409';
     end if;
     if p_status = 'open' and v_id is not null then
+        if taskq.forget_refusals(v_id) then  -- those that could not run it try again at once
+            update taskq.campaign c set revision = c.revision + 1 where c.campaign_id = v_id;
+        end if;
         insert into taskq.pulse (campaign_id, since, done, failures)
         select n.campaign_id, clock_timestamp(), n.done + coalesce(sum(d.done), 0),
                n.failures + coalesce(sum(d.failures), 0)

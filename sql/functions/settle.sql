@@ -2,11 +2,12 @@
 -- settings and records the moves; not for clients.
 --
 -- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
---     optional result, retry, started, error_class, error, exit_code, tail, phases, session, by.
+--     optional result, retry, started, refused, error_class, error, exit_code, tail, phases, session, by.
 --     session: whose word it is, where that limits what it may be about, see may_report(); a
 --     gateway sets it. by: the same where nothing is limited: an agent beside the database sets it.
 --     What was leased ahead (session 0, see lease_ahead()) is recorded as the reporting session's.
 --     A success has no class of error: it would look like one that was salvaged.
+--     refused: of what is released: the node cannot run such tasks, see note_refusals().
 --     A failure of a class that the campaign never retries is for good, whatever `retry` says.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
 --     accepted     the attempt ends as reported; or it had been given up as lost and is salvaged,
@@ -48,6 +49,7 @@ declare
     v_hopeless bigint[];
     v_released bigint[];
     v_unstarted bigint[];
+    v_refused bigint[];
     v_back taskq.task_status;
     v_jitter double precision;
     v_salvages boolean;
@@ -85,10 +87,11 @@ begin
                                    task bigint, lease uuid, session bigint, by bigint,
                                    outcome taskq.attempt_outcome, retry boolean,
                                    started boolean, error_class text, error text,
-                                   exit_code integer, result jsonb, phases jsonb, tail text)
+                                   exit_code integer, result jsonb, phases jsonb, tail text,
+                                   refused boolean)
                            ) with ordinality as r (
                                task, lease, session, by, outcome, retry, started, error_class,
-                               error, exit_code, result, phases, tail, ord)
+                               error, exit_code, result, phases, tail, refused, ord)
                      where r.ord <> all (v_accepted)
                      order by r.task, r.lease, r.ord
                     offset 0
@@ -111,14 +114,14 @@ begin
     ), recorded as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-               ended_at, outcome, error_class, error, result, phases, tail)
+               ended_at, outcome, error_class, error, result, phases, tail, refused)
         select p_campaign, h.task, h.attempt, h.exit_code, h.lease,
                case when h.session_id = 0
                     then coalesce(h.session, h.by, 0)
                     else h.session_id end,
                h.claimed_at,
                v_now, h.outcome, case when h.outcome <> 'done' then h.error_class end, h.error,
-               h.result, h.phases, h.tail
+               h.result, h.phases, h.tail, nullif(h.outcome = 'released' and h.refused, false)
           from held h
          where not h.unstarted
     )
@@ -130,12 +133,14 @@ begin
                  and (not h.retry or h.error_class = any (v_never_retry))),
            array_agg(h.task) filter (where h.outcome = 'released'),
            array_agg(h.task) filter (where h.unstarted),
+           array_agg(h.task) filter (
+               where h.outcome = 'released' and h.refused and not h.unstarted),
            cardinality(v_accepted) + count(*),
            cardinality(v_accepted) + count(*) filter (where h.outcome = 'done'),
            count(*) filter (where h.outcome = 'failed'),
            0, 0, 0, 0
       into v_accepted, v_done, v_failed, v_hopeless, v_released, v_unstarted,
-           ended, done, failures, waiting, delayed, failed, cancelled
+           v_refused, ended, done, failures, waiting, delayed, failed, cancelled
       from held h;
 
     if v_done is not null then
@@ -183,6 +188,9 @@ begin
                                  then t.session_id else nullif(t.session_id, 0) end
          where t.campaign_id = p_campaign
            and t.task_id = any (v_released);
+        if v_refused is not null then
+            perform taskq.note_refusals(p_campaign, v_refused);
+        end if;
         if v_back = 'waiting' then
             waiting := cardinality(v_released);
         else

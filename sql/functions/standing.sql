@@ -4,7 +4,7 @@
 -- unfinished: tasks that wait, are delayed or are worked on. room: how many could be claimed now by
 --     an agent that suits the campaign; 0 unless it is open with all above it and has a handler.
 --     ahead: how many wait in the lists of the front, by about a third; they are not among those that
---     are working, since nobody works on them.
+--     are working, since nobody works on them. revision, has_handler, paused_why: the campaign's.
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
 -- Reads no task; for what it costs see counts().
@@ -21,7 +21,10 @@ returns table (
     working bigint,
     unfinished bigint,
     room bigint,
-    ahead bigint
+    ahead bigint,
+    revision integer,
+    has_handler boolean,
+    paused_why text
 )
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -46,7 +49,8 @@ begin
 
     return query
         with below as materialized (
-            select c.campaign_id, c.weight, c.requires, c.time_limit_s, c.max_running,
+            select c.campaign_id, c.weight, c.requires, c.time_limit_s, c.max_running, c.revision,
+                   c.handler is not null as has_handler, c.paused_why,
                    v_open and c.status = 'open' and c.handler is not null
                    and (c.lineage && v_closed) is not true as open
               from taskq.subtree(p_path) c
@@ -77,7 +81,8 @@ begin
                c.waiting + c.delayed + c.working,
                case when c.open
                     then greatest(0, least(c.waiting, c.max_running - c.working)) else 0 end,
-               case when c.open then c.ahead else 0 end::bigint
+               case when c.open then c.ahead else 0 end::bigint,
+               c.revision, c.has_handler, c.paused_why
           from counted c
          where c.waiting + c.delayed + c.working > 0;
 end

@@ -1,1 +1,1 @@
-select taskq.end_session(%(session)s)
+select taskq.end_session(%(session)s, %(why)s, %(exit_code)s::integer)

@@ -3,16 +3,16 @@
 grant usage on schema taskq to {login};
 grant execute on function taskq.counts, taskq.tasks, taskq.task_ids, taskq.attempts, taskq.results,
     taskq.results_of, taskq.best_results, taskq.failures, taskq.failure_classes, taskq.failure_causes,
-    taskq.usual_run to {login};
+    taskq.usual_run, taskq.left_over to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
-    taskq.front_refiller, taskq.brake to {login};
+    taskq.front_refiller, taskq.brake, taskq.refusal, taskq.refused to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,
     losses) on taskq.task to {login};
 grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, ended_at, outcome,
-    error_class, error, result, phases, tail) on taskq.attempt to {login};
+    error_class, error, result, phases, tail, refused) on taskq.attempt to {login};
 grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, expired, slots, pid,
     agent, host, site, release, offers, token_id, drain, address,
-    trouble) on taskq.session to {login};
+    trouble, left_why, exit_code) on taskq.session to {login};
 grant select (token_id, kind, name, paths, networks, max_uses, uses, created_at, expires_at, revoked_at)
     on taskq.token to {login};
 grant select (name, epoch, pool_s, begun_at) on taskq.front to {login};

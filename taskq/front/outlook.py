@@ -74,7 +74,7 @@ class Outlook:
 
     def choice(self, serving: Serving, now: float) -> Choice | None:
         """Return the campaigns to try, as they were a moment ago; None if that is not known yet."""
-        serving = serving.rounded()
+        serving = serving.drawn()
         known = self._known.get(serving)
         if known is None:
             if len(self._known) >= _MOST_KEPT:  # whoever else is served is used all the time

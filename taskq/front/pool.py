@@ -104,11 +104,12 @@ class Pool:
         if choice is None:
             return False
         known = self._watch.depths if self.breaker.closed else ()
-        for campaign in choice.campaigns:
+        campaigns, _ = choice.but(serving.without)
+        for campaign in campaigns:
             served = self._served.get(campaign)
             if campaign in known or (served is not None and served.hand):
                 return True
-        return self._watch.offers(choice.campaigns[0], now)
+        return bool(campaigns) and self._watch.offers(campaigns[0], now)
 
     def submit(self, session: int, lease: str, want: int, serving: Serving, tell: Tell) -> bool:
         """Claim, or return False if there seems to be nothing: then claim in PostgreSQL.
@@ -127,11 +128,11 @@ class Pool:
             _tell([tell], self._sieve.tasks(known))
             return True
         choice = self._outlook.choice(serving, now)
-        if choice is None:
+        # It tries no other campaign: that would give away the shares of those that lack entries.
+        campaign = None if choice is None else choice.next(serving.without)
+        if campaign is None:
             self.tally.misses += 1
             return False
-        # It tries no other campaign: that would give away the shares of those that lack entries.
-        campaign = choice.next()
         served = self._served.get(campaign)
         if served is None:
             served = self._served[campaign] = Served(campaign, now)

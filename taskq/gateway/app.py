@@ -73,7 +73,10 @@ class App:
 
     async def close(self, request: Request) -> Response:
         """DELETE /v1/session."""
-        await self._service.close_session(_token(request))
+        token = _token(request)
+        body = await _body(request, messages.MAX_HELLO_BYTES)
+        farewell = messages.read_farewell(body) if body else messages.Farewell()
+        await self._service.close_session(token, farewell)
         return Response(status_code=204)
 
     async def exchange(self, request: Request) -> Response:

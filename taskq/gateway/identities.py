@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from taskq.choice import Serving
+from taskq.choice import Serving, Without
 from taskq.errors import Unauthorized
 from taskq.gateway.errors import Busy
 from taskq.gateway.lines import Lines
@@ -41,11 +41,14 @@ class Agent:
         """The campaign that it serves, with all below it."""
         return self.whole.path
 
-    def serving(self, lifetime_s: float | None) -> Serving:
-        """Return what it serves in the time it has left; None: as long as it likes."""
-        if lifetime_s is None:
+    def serving(self, lifetime_s: float | None, without: Without = ()) -> Serving:
+        """Return what it serves in the time it has left; None: as long as it likes.
+
+        without: but for these campaigns.
+        """
+        if lifetime_s is None and not without:
             return self.whole
-        return replace(self.whole, lifetime_s=lifetime_s)
+        return replace(self.whole, lifetime_s=lifetime_s, without=without)
 
 
 @dataclass(frozen=True, slots=True)

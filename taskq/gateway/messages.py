@@ -82,6 +82,7 @@ class Report(Struct, omit_defaults=True):
     exit_code: Small | None = None
     tail: Annotated[str, Meta(max_length=protocol.MAX_TAIL_BYTES)] | None = None
     phases: Annotated[dict[Name, float], Meta(max_length=50)] = {}
+    refused: bool = False
     session: int | None = None
 
 
@@ -95,6 +96,7 @@ class Exchange(Struct):
     wait_s: Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)] = 0.0
     until_empty: bool = False
     ahead: bool = False
+    without: Annotated[tuple[tuple[Id, Id], ...], Meta(max_length=protocol.MAX_WITHOUT)] = ()
 
 
 class Held(Struct):
@@ -125,6 +127,13 @@ class Beat(Struct):
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: Trouble | None = None
+
+
+class Farewell(Struct):
+    """An agent goes; see `taskq_agent.protocol.Farewell`."""
+
+    reason: Text = ""
+    exit_code: Small | None = None
 
 
 class State(Struct):
@@ -177,6 +186,7 @@ read_hello: Final = Reader(Hello).read
 # A thousand reports would look deep, and be gone through in Python.
 read_exchange: Final = Reader(Exchange, flat=True).read
 read_beat: Final = Reader(Beat).read
+read_farewell: Final = Reader(Farewell).read
 read_state: Final = Reader(State).read
 read_new_tasks: Final = Reader(NewTasks).read
 

@@ -58,6 +58,7 @@ _TYPES: Final = (
     messages.Hello,
     messages.Exchange,
     messages.Beat,
+    messages.Farewell,
     messages.State,
     messages.NewTasks,
     protocol.Welcome,
@@ -144,7 +145,15 @@ def document() -> dict[str, Any]:
                     gives=protocol.Welcome,
                 )
             },
-            "/v1/session": {"delete": operation("End the session.", needs="session")},
+            "/v1/session": {
+                "delete": _optional(
+                    operation(
+                        "End the session, and perhaps say why.",
+                        needs="session",
+                        takes=messages.Farewell,
+                    )
+                )
+            },
             "/v1/exchange": {
                 "post": operation(
                     "Report ended attempts, claim tasks.",
@@ -227,6 +236,11 @@ def document() -> dict[str, Any]:
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
+
+
+def _optional(operation: dict[str, Any]) -> dict[str, Any]:
+    operation["requestBody"]["required"] = False
+    return operation
 
 
 def _partial(operation: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from taskq.tokens import hashed, session_token
 from taskq.waking import Waker
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Orders, Welcome
+from taskq_agent.text import clean
 
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
@@ -156,13 +157,18 @@ class Service:
             heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
-    async def close_session(self, token: str) -> None:
+    async def close_session(self, token: str, farewell: messages.Farewell) -> None:
         """End a session; what it holds is handed to others."""
         try:
             agent = await self.agent(token)
         except SessionLost:
             return  # it has been ended before
-        await self.lines.rows("end_session", session=agent.session)
+        await self.lines.rows(
+            "end_session",
+            session=agent.session,
+            why=clean(farewell.reason) or None,
+            exit_code=farewell.exit_code,
+        )
         self.metrics.troubled(agent.session, None)
         self.identities.forget(token)
 
@@ -204,7 +210,7 @@ class Service:
             agent.session,
             message.want,
             message.lease,
-            agent.serving(message.lifetime_s),
+            agent.serving(message.lifetime_s, message.without),
             [Fence(report.campaign, report.task, report.lease) for report in reports],
             [messages.report_text(report, agent.session) for report in reports],
         )
@@ -227,7 +233,7 @@ class Service:
             self._front is not None
             and message.ahead
             and not message.reports
-            and self._front.pool.stocked(agent.serving(message.lifetime_s))
+            and self._front.pool.stocked(agent.serving(message.lifetime_s, message.without))
         )
 
     async def exchanged(self, agent: Agent, message: messages.Exchange) -> Answer:
@@ -250,7 +256,7 @@ class Service:
             message.wait_s > 0
             and not message.reports
             and self.may_wait(message, NOTHING)
-            and self._waker.has_waiting(agent.serving(message.lifetime_s))
+            and self._waker.has_waiting(agent.serving(message.lifetime_s, message.without))
         )
 
     def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
@@ -259,7 +265,7 @@ class Service:
             not answer.tasks
             and message.wait_s > 0
             and message.want > 0
-            and not (message.until_empty and answer.unfinished == 0)
+            and not (message.until_empty and answer.left == 0)
             # Or who claims under a spent lease id would make others believe that nothing waits.
             and answer.orders.claim_after_s is None
             and not self.draining
@@ -300,7 +306,7 @@ class Service:
         """Claim whenever there may be something, until there is or the time is up."""
         # Never so long that a session could expire before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
-        serving = agent.serving(message.lifetime_s)
+        serving = agent.serving(message.lifetime_s, message.without)
         unfinished = None if message.until_empty else 0  # who stays need not know of the end
         while self.may_wait(message, answer):
             left_s = deadline - time.monotonic()

@@ -247,7 +247,16 @@ def test_status_tells_tasks_agents_and_commonest_errors(
     for task, error_class in zip(tasks[1:5], ("x", "y", "y", "z"), strict=True):
         agent.fail(task, error_class, retry=False)
     told = taskq.json("status", "/")
-    assert told.keys() == STATUS_FIELDS | {"agents", "failure_classes", "paused_below", "closed_by"}
+    assert told.keys() == STATUS_FIELDS | {
+        "agents",
+        "agents_left",
+        "closed_by",
+        "failure_classes",
+        "paused_below",
+        "refusals",
+        "unservable",
+        "unservable_why",
+    }
     assert (told["done"], told["failed"], told["working"], told["waiting"]) == (1, 4, 1, 2)
     assert told["agents"] == 1
     assert told["failure_classes"][0] == {"error_class": "y", "attempts": 2}

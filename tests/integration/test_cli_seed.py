@@ -135,6 +135,7 @@ def test_bad_lines_can_be_passed_over(
     assert json.loads(result.stdout)["bad"] == 150
     reports = result.stderr.splitlines()
     assert reports[0] == f"{file}:2: not JSON: Expecting value at character 1: oops"
+    assert "Warning: /c has no handler" in reports.pop()
     assert len(reports) == 101
     assert (result.exit_code, campaign.status().total) == (0, 1)
 

@@ -65,6 +65,11 @@ class Load:
         reports = [report_of(next(self._tasks), outcome) for _ in range(count)]
         self._exchange(self._agent, reports, "accepted")
 
+    def refuse(self) -> None:
+        """Hand a task back because no such task can be run."""
+        report = report_of(next(self._tasks), "released", refused=True, error_class="unfit")
+        self._exchange(self._agent, [report], "accepted")
+
     def repeat_report(self) -> None:
         """Report what was reported before."""
         again = [report_of(next(self._tasks), "done")]
@@ -162,7 +167,9 @@ class Load:
         """End a session that has three tasks."""
         agent = self._hire()
         agent.claim(3)
-        assert self._say("end_session", session=agent.session) == [{"end_session": 3}]
+        assert self._say("end_session", session=agent.session, why="done", exit_code=0) == [
+            {"end_session": 3}
+        ]
 
     def cancel(self) -> None:
         """Cancel a single task, and give it another chance."""
@@ -221,6 +228,7 @@ class Load:
     def count(self) -> None:
         """Ask how many tasks stand where."""
         self._say("counts", path="/c", depth=0)
+        self._say("left_over", path="/c", offers=[])
         self._say("servable", path="/", lifetime_s=None, offers=[], most=3)
 
     def _say(self, name: str, **values: object) -> list[dict[str, Any]]:
@@ -263,6 +271,7 @@ VERBS = {
     "report done": Verb(lambda load: load.exchange("done"), CLAIM),
     "report failed": Verb(lambda load: load.exchange("failed"), CLAIM),
     "report released": Verb(lambda load: load.exchange("released"), CLAIM),
+    "report refused": Verb(Load.refuse, CLAIM | {"attempt by attempt_pkey"}),
     "report 100": Verb(lambda load: load.exchange("done", 100), CLAIM, rows=100, pages=4_000),
     "report again": Verb(Load.repeat_report, CLAIM | {"attempt by attempt_pkey"}),
     "report for another": Verb(

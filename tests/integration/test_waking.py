@@ -115,7 +115,8 @@ def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database:
         statements = counted(waker)
         fitting = Serving("/gpu", ("gpu", "mem=8"), 2_000.0)
         others = [ONE, ALL, Serving("/gpu"), Serving("/", ("gpu",), 500.0)]
-        parked = [park(waker, serving, 2) for serving in [*others, fitting]]
+        # Who stays whatever is left: the others learn that it is in vain.
+        parked = [park(waker, serving, 2, unfinished=0) for serving in [*others, fitting]]
         gpu.seed([{"n": 1}])
         await until(parked[-1][0].done)
         await turns(statements, 3)
@@ -308,7 +309,10 @@ def test_servings_of_another_form_are_refused(broken: str, backstage: Backstage)
 def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
     campaign: Campaign, queue: Client, backstage: Backstage, hire: Hire
 ) -> None:
-    """Within the limit of running tasks; not where it is closed, nor without a handler."""
+    """Within the limit of running tasks; not where it is closed, nor without a handler.
+
+    What has no handler is not waited for either.
+    """
     campaign.seed({"n": n} for n in range(1, 4))
     limited = queue.create_campaign(CampaignSpec("/c/two", handler=NEVER_RUN, max_running=2))
     limited.seed({"n": n} for n in range(5))
@@ -323,7 +327,25 @@ def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
     row = backstage.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
     assert row is not None
     assert sorted(row["claimable"]) == [[[0, 1, 2, 5], 1], [[0, 1, 5], 3]]
-    assert row["unfinished"] == [11, 11, 5, 1, 0, 11]
+    assert row["unfinished"] == [10, 10, 5, 1, 0, 10]
+
+
+def test_what_is_left_out_counts_for_the_others_only(
+    campaign: Campaign, queue: Client, backstage: Backstage
+) -> None:
+    """As long as it has the revision in which it could not be run; and all of it is unfinished."""
+    campaign.seed({"n": n} for n in range(1, 4))
+    queue.create_campaign(CampaignSpec("/c/two", handler=NEVER_RUN)).seed([{"n": 1}])
+    row = queue.database.row("campaign_by_id", campaign=campaign.campaign_id)
+    assert row is not None
+    number, revision = row["campaign_id"], row["revision"]
+    servings: list[dict[str, Any]] = [{"path": "/c", "lifetime_s": None, "offers": []}] * 3
+    servings[1] = servings[1] | {"without": [[number, revision]]}
+    servings[2] = servings[2] | {"without": [[number, revision + 1], [number + 1_000, 1]]}
+    told = backstage.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
+    assert told is not None
+    assert sorted(told["claimable"]) == [[[0, 1, 2], 1], [[0, 2], 3]]
+    assert told["unfinished"] == [5, 5, 5]
 
 
 @pytest.mark.parametrize("statistics", ["true", "absent"])

@@ -9,10 +9,44 @@ from tests.mutants.mutant import Mutant
 _SESSIONS: Final = ("tests/integration/test_sessions.py",)
 _EXPIRY: Final = ("tests/interleavings/test_expiry.py", *_SESSIONS)
 _SWEEPS: Final = ("tests/interleavings/test_sweeps.py",)
+_REFUSALS: Final = ("tests/integration/test_refusals.py",)
 _LIFE: Final = ("tests/integration/test_lifecycle.py",)
 _COUNTS: Final = ("tests/integration/test_counts.py",)
 
 UPKEEP: Final = (
+    Mutant(
+        "campaign-that-others-run-is-paused",
+        "sql/functions/pause_refused.sql",
+        "                           and t.campaign_id = v_one.campaign_id\n",
+        "                           and false\n",
+        "Three bad hosts pause a campaign whose tasks run for hours on the good ones.",
+        _REFUSALS,
+    ),
+    Mutant(
+        "success-refutes-nothing",
+        "sql/functions/pause_refused.sql",
+        "update taskq.refusal r set times = 0 where r.campaign_id = v_one.campaign_id;\n",
+        "                null;\n",
+        "Hosts that are bad for a campaign pause it although others succeed.",
+        _REFUSALS,
+    ),
+    Mutant(
+        "refusals-side-by-side-are-many",
+        "sql/functions/note_refusals.sql",
+        "r.times + (excluded.claimed_at > r.last_at)::integer",
+        "r.times + 1",
+        "An agent with many slots gives up its only campaign after one mishap.",
+        _REFUSALS,
+    ),
+    Mutant(
+        "repaired-campaign-is-judged-by-what-was",
+        "sql/functions/forget_refusals.sql",
+        "    delete from taskq.refusal r where r.campaign_id = p_campaign;\n"
+        "    forgotten := found;\n",
+        "    forgotten := true;\n",
+        "A campaign that was mended and opened again is paused by refusals of before.",
+        _REFUSALS,
+    ),
     Mutant(
         "silence-while-the-server-was-down",
         "sql/functions/expire.sql",

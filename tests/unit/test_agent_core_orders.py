@@ -28,6 +28,7 @@ ENDS = [
     Ended(DONE, result={}),
     Ended(FAILED, error_class="Boom", error="boom"),
     Ended(RELEASED),
+    Ended(RELEASED, error_class="prepare-failed", error="no receptor", refused=True),
 ]
 BROKEN = Ended(RELEASED, error_class="NodeBroken", error="no GPU", node_broken=True)
 

@@ -22,7 +22,7 @@ def slot(tmp_path: Path) -> Iterator[SlotWorld]:
 
 
 @pytest.mark.parametrize(
-    ("code", "outcome", "retry", "broken"),
+    ("code", "outcome", "retry", "refused"),
     [
         (0, DONE, True, False),
         (1, FAILED, True, False),
@@ -32,11 +32,12 @@ def slot(tmp_path: Path) -> Iterator[SlotWorld]:
     ],
 )
 def test_exit_code_says_what_follows(
-    slot: SlotWorld, code: int, outcome: str, retry: bool, broken: bool
+    slot: SlotWorld, code: int, outcome: str, retry: bool, refused: bool
 ) -> None:
     """The contract of sysexits.h: 75 try again, 65 never, 69 not on this node."""
     ended = slot.run(command("sh", "-c", f"exit {code}"))
-    assert (ended.outcome, ended.retry, ended.node_broken) == (outcome, retry, broken)
+    assert (ended.outcome, ended.retry, ended.refused) == (outcome, retry, refused)
+    assert not ended.node_broken
     if code:
         assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
 
@@ -135,15 +136,15 @@ def test_bad_result_fails_for_good_with_the_reason(slot: SlotWorld, script: str,
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program", "./relative"])
-def test_missing_program_is_the_nodes_fault(slot: SlotWorld, program: str) -> None:
-    """A wrong installation must not use up the attempts of all tasks."""
+def test_missing_program_refuses_the_campaign(slot: SlotWorld, program: str) -> None:
+    """A wrong installation uses up no attempts, and says nothing about other campaigns."""
     ended = slot.run(command(program))
-    assert (ended.outcome, ended.node_broken) == (RELEASED, True)
+    assert (ended.outcome, ended.refused, ended.node_broken) == (RELEASED, True, False)
     assert ended.error_class == "command-not-found"
     assert program in str(ended.error)
 
 
-def test_program_that_cannot_be_executed_is_the_nodes_fault(
+def test_program_that_cannot_be_executed_refuses_the_campaign(
     slot: SlotWorld, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
@@ -151,7 +152,7 @@ def test_program_that_cannot_be_executed_is_the_nodes_fault(
     for mode in (0o600, 0o700):
         program.chmod(mode)
         ended = slot.run(command(str(program)))
-        assert (ended.node_broken, ended.error_class) == (True, "command-not-executable")
+        assert (ended.refused, ended.error_class) == (True, "command-not-executable")
 
 
 def test_argument_that_no_program_can_take_fails_for_good(slot: SlotWorld) -> None:

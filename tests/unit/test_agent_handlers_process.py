@@ -63,7 +63,7 @@ def test_answer_says_what_follows(
     slot: SlotWorld, answer: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(talker(), {"lines": [answer]})
-    assert (ended.outcome, ended.retry, ended.node_broken, ended.error_class) == expected
+    assert (ended.outcome, ended.retry, ended.refused, ended.error_class) == expected
     assert "prepare_s" not in slot.run(talker()).phases, "it may go on"
 
 
@@ -114,7 +114,7 @@ def test_exit_instead_of_an_answer_has_the_meaning_of_its_code(
     slot: SlotWorld, code: int, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(talker(), {"exit": code})
-    assert (ended.outcome, ended.retry, ended.node_broken, ended.error_class) == expected
+    assert (ended.outcome, ended.retry, ended.refused, ended.error_class) == expected
     assert ended.tail == "working on key\n"
 
 
@@ -159,6 +159,6 @@ def test_stopped_attempt_is_released(slot: SlotWorld) -> None:
     assert (ended.outcome, ended.error_class) == (RELEASED, "stopped")
 
 
-def test_missing_program_is_the_nodes_fault(slot: SlotWorld) -> None:
+def test_missing_program_refuses_the_campaign(slot: SlotWorld) -> None:
     ended = slot.run({"kind": "process", "argv": ["no-such-program"]})
-    assert (ended.node_broken, ended.error_class) == (True, "command-not-found")
+    assert (ended.refused, ended.error_class) == (True, "command-not-found")

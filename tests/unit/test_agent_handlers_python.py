@@ -61,7 +61,7 @@ def test_values_arrive_and_come_back_unchanged(slot: SlotWorld) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "outcome", "retry", "broken"),
+    ("how", "outcome", "retry", "refused"),
     [
         ("Retry", FAILED, True, False),
         ("FailForGood", FAILED, False, False),
@@ -73,11 +73,11 @@ def test_values_arrive_and_come_back_unchanged(slot: SlotWorld) -> None:
     ],
 )
 def test_exception_says_what_follows(
-    slot: SlotWorld, how: str, outcome: str, retry: bool, broken: bool
+    slot: SlotWorld, how: str, outcome: str, retry: bool, refused: bool
 ) -> None:
     """The child survives all of them; only for those that are no verdict there is a trace."""
     ended = slot.run(python("fail"), {"how": how})
-    assert (ended.outcome, ended.retry, ended.node_broken) == (outcome, retry, broken)
+    assert (ended.outcome, ended.retry, ended.refused) == (outcome, retry, refused)
     assert ended.error_class == how
     if how == "ValueError":
         assert ended.error == "bad value"
@@ -133,7 +133,7 @@ def test_exit_instead_of_an_answer_has_the_meaning_of_its_code(
     slot: SlotWorld, code: int, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(python("leave"), {"code": code})
-    assert (ended.outcome, ended.retry, ended.node_broken, ended.error_class) == expected
+    assert (ended.outcome, ended.retry, ended.refused, ended.error_class) == expected
 
 
 def test_child_that_died_between_two_tasks_is_replaced(slot: SlotWorld) -> None:
@@ -162,12 +162,12 @@ def test_copy_of_the_child_cannot_answer(slot: SlotWorld) -> None:
         ({"target": "broken_import:f"}, "a_library_that_is_not_installed"),
     ],
 )
-def test_missing_function_is_the_nodes_fault(
+def test_missing_function_refuses_the_campaign(
     slot: SlotWorld, handler: dict[str, str], text: str
 ) -> None:
-    """A wrong installation must not use up the attempts of all tasks."""
+    """A wrong installation uses up no attempts, and says nothing about other campaigns."""
     ended = slot.run({"kind": "python", **handler})
-    assert (ended.outcome, ended.node_broken) == (RELEASED, True)
+    assert (ended.outcome, ended.refused, ended.node_broken) == (RELEASED, True, False)
     assert ended.error_class == "handler-not-found"
     assert text in str(ended.error)
 
@@ -186,7 +186,7 @@ def test_what_fails_while_preparing_does_not_use_up_the_tasks(
     slot: SlotWorld, prepare: str, how: str, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(python("add", prepare), params={"how": how})
-    assert (ended.outcome, ended.node_broken, ended.error_class) == expected
+    assert (ended.outcome, ended.refused, ended.error_class) == expected
     if expected[-1] == "prepare-failed":
         assert "Traceback" in str(ended.tail) or "Fatal Python error" in str(ended.tail)
 

@@ -82,13 +82,13 @@ def test_inputs_are_fetched_once_and_stay_while_the_campaign_lasts(
     assert ended.result == {"text": "other", "names": ["a"]}
 
 
-def test_missing_input_hands_the_task_back_unbegun(slot: SlotWorld, source: BlobSource) -> None:
+def test_missing_input_refuses_the_campaign(slot: SlotWorld, source: BlobSource) -> None:
     """It is no fault of the task, nor of this node; when it can be had, work goes on."""
     wanted = source.add(b"first")
     stored = next((source.folder / "store").glob("??/*"))
     stored.rename(stored.with_name("hidden"))
     ended = slot.run(command("cat", "{inputs.a}"), inputs={"a": wanted})
-    assert (ended.outcome, ended.started, ended.node_broken) == (RELEASED, False, False)
+    assert (ended.outcome, ended.refused, ended.node_broken) == (RELEASED, True, False)
     assert ended.error_class == "inputs-missing"
     assert "has no blob" in str(ended.error)
     stored.with_name("hidden").rename(stored)

@@ -29,6 +29,7 @@ from taskq_agent.protocol import (
     Orders,
     Report,
     Task,
+    Unservable,
     Welcome,
     dumps,
 )
@@ -45,10 +46,11 @@ ANSWERS = [
         (Campaign(1, 2, "/a", {"kind": "command"}, {}, 1.5, {"r": Input("ab", 3)}, "stop"),),
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
+        unservable=Unservable(2, ("/a has no handler",)),
     ),
     BeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
-OPTIONAL = ("claim_after_s", "time_limit_s", "unfinished")
+OPTIONAL = ("claim_after_s", "time_limit_s", "unfinished", "unservable")
 CHUNKS = st.lists(
     st.binary(max_size=40) | st.sampled_from([b"\n", b"{", b'"', b"\\u0000", b"\0" * 500, b"\xff"]),
     max_size=4,

@@ -37,9 +37,9 @@ class Queue:
         """Answer a statement."""
         self.asked.append(query)
         if query.name == "servable":
-            return [{"campaign_id": one, "desire": 1.0} for one in self.waiting]
-        if query.name == "counts":
-            return [{"waiting": self.unfinished, "delayed": 0, "working": 0}]
+            return servable(dict.fromkeys(self.waiting, 1.0))
+        if query.name == "left_over":
+            return [{"unfinished": self.unfinished, "unservable": 0, "reasons": []}]
         if query.name == "campaign_by_id":
             row = {"campaign_id": query.values["campaign"], "revision": 1, "path": "/c/x"}
             row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
@@ -116,7 +116,7 @@ def test_a_zero_is_never_older_than_the_question() -> None:
     early = exchanges.steps(claims("l"))
     late = exchanges.steps(claims("m"))
     query = next(early)
-    while query.name != "counts":
+    while query.name != "left_over":
         query = early.send(queue(query))
     answered = queue(query)  # and now seeds arrive
     queue.unfinished = 3
@@ -145,7 +145,9 @@ def test_rounded_lifetime_is_never_longer_and_never_much_shorter() -> None:
 
 def servable(desires: dict[int, float]) -> list[dict[str, Any]]:
     """Return a draw as the queue tells it."""
-    return [{"campaign_id": one, "desire": desire} for one, desire in desires.items()]
+    return [
+        {"campaign_id": one, "desire": desire, "revision": 1} for one, desire in desires.items()
+    ]
 
 
 def test_many_claims_of_one_draw_are_divided_by_what_campaigns_lack() -> None:
@@ -157,6 +159,31 @@ def test_many_claims_of_one_draw_are_divided_by_what_campaigns_lack() -> None:
     assert 0.85 < counts[4] / total < 0.95
     assert 0.05 < counts[5] / total < 0.15
     assert counts[6] / total < 0.01
+
+
+def test_claim_that_leaves_a_campaign_out_costs_no_statement_of_its_own() -> None:
+    """It shares the draw with those who leave out none, until the campaign has changed."""
+    queue = Queue({1: 100, 2: 100})
+    exchanges = Exchanges(Clock())
+    for number, (without, expected) in enumerate([(((1, 1),), 2), (((1, 0),), 1), ((), 1)]):
+        serving = Serving("/c", (), None, without)
+        run(exchanges.steps(claims(f"l{number}", serving=serving)), queue)
+        assert queue.named("exchange")[-1].values["campaign"] == expected
+    both = Serving("/c", (), None, ((1, 1), (2, 1)))
+    (answer,) = run(exchanges.steps(claims("l", serving=both)), queue)
+    assert isinstance(answer, Answer)
+    assert answer.tasks == ()
+    assert len(queue.named("servable")) == 1
+    assert len(queue.named("exchange")) == 3
+
+
+def test_next_campaign_of_a_draw_is_none_that_is_left_out() -> None:
+    """Nor does leaving some out take anything from those who do not."""
+    choice = Choice()
+    choice.draw(servable({4: 1.0, 5: 1.0}), 0.0)
+    assert {choice.next(((4, 1),)) for _ in range(50)} == {5}
+    assert choice.next(((4, 1), (5, 1))) is None
+    assert [choice.next() for _ in range(GROUP)] == [4] * GROUP
 
 
 def test_spread_uses_no_more_campaigns_than_there_are() -> None:

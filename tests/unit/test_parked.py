@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskq.choice import Serving
-from taskq.parked import Parked, Place
+from taskq.parked import MOST_APART, Parked, Place
 
 ALL, LEFT, RIGHT = Serving("/"), Serving("/left"), Serving("/right")
 
@@ -55,6 +55,19 @@ def test_as_many_are_woken_as_there_are_tasks_longest_parked_first(row: Row) -> 
     assert row.take([ALL], [([0], 2)], [9]) == "cd"
     assert row.take([ALL], [([0], 7)], [9]) == "e"
     assert row.take([ALL], [], [0]) == ""
+
+
+def test_few_queues_are_kept_for_those_who_leave_campaigns_out(row: Row) -> None:
+    """Each costs the question what can be claimed; beyond, they wait with those who do not."""
+    for number in range(MOST_APART):
+        serving = Serving("/", (), None, ((number, 1),))
+        assert row.parked.serving(serving) == serving
+        row.join(str(number), serving)
+    known, other = Serving("/", (), None, ((0, 1),)), Serving("/", (), None, ((0, 2),))
+    assert row.parked.serving(known) == known
+    assert row.parked.serving(other) == ALL
+    row.parked.leave(row.places["1"])
+    assert row.parked.serving(other) == other
 
 
 def test_servings_that_have_the_same_tasks_in_view_share_them(row: Row) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from taskq_agent.handlers import environment, results
-from taskq_agent.handlers.base import Ended, broken, failed
+from taskq_agent.handlers.base import Ended, failed, refused
 from taskq_agent.text import clean
 
 RETRY = "retry"
@@ -48,7 +48,7 @@ def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
     error_class = clean(str(answer.get("error_class") or "error"))[:_MAX_CLASS_CHARS]
     text, verdict = str(answer["error"]), answer.get("verdict", RETRY)
     if verdict == NODE_BROKEN:
-        return broken(error_class, text)
+        return refused(error_class, text)
     if verdict not in (RETRY, FAIL):
         raise BadAnswer(f"gave the verdict {verdict!r}; it must be retry, fail or node-broken")
     return failed(error_class, text, retry=verdict == RETRY)

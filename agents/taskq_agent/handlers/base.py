@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
 
@@ -44,6 +44,7 @@ class Ended:
     and terminal escapes; None if it wrote nothing.
     phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that.
     node_broken: the fault is this machine's or this agent's: it should take no more tasks.
+    refused: tasks of this campaign cannot be run here, which says nothing about others.
     started: whether the handler had begun, if the task is handed back.
     large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; what a runner returns has
     none any more.
@@ -58,6 +59,7 @@ class Ended:
     tail: Optional[str] = None
     phases: Mapping[str, float] = field(default_factory=dict)
     node_broken: bool = False
+    refused: bool = False
     started: bool = True
     large: Optional[bytes] = None
 
@@ -114,7 +116,7 @@ def failed(error_class: str, error: str, *, retry: bool, exit_code: Optional[int
 
 
 def broken(error_class: str, error: str, *, exit_code: Optional[int] = None) -> Ended:
-    """Return a fault of the node: the task goes back and costs no attempt."""
+    """Return a fault of the node, whatever the campaign: the task goes back uncounted."""
     return Ended(
         RELEASED,
         error_class=error_class,
@@ -122,6 +124,11 @@ def broken(error_class: str, error: str, *, exit_code: Optional[int] = None) -> 
         exit_code=exit_code,
         node_broken=True,
     )
+
+
+def refused(error_class: str, error: str, *, exit_code: Optional[int] = None) -> Ended:
+    """Return that no task of this campaign can be run here: it goes back and costs no attempt."""
+    return replace(broken(error_class, error, exit_code=exit_code), node_broken=False, refused=True)
 
 
 class AttemptOver(Exception):

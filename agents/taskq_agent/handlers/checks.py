@@ -23,8 +23,8 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
     """Raise ValueError unless tasks could be run by this handler with these parameters.
 
     Whether the program or function exists is not looked at: that differs between nodes. One
-    that lacks it reports `command-not-found` or `handler-not-found` as a fault of the node, so
-    that the tasks stay as they are.
+    that lacks it refuses the campaign, as `command-not-found` or `handler-not-found`, and the
+    tasks stay as they are.
     """
     kind = handler.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:

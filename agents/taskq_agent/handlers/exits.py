@@ -1,8 +1,8 @@
 """What the end of a process says about its attempt: the contract of exit codes.
 
 It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65
-(EX_DATAERR) for none, 69 (EX_UNAVAILABLE) says that this node cannot do such tasks. Any other
-code, and a signal, is a failure that may pass.
+(EX_DATAERR) for none, 69 (EX_UNAVAILABLE) says that this node cannot do such tasks: it refuses the
+campaign. Any other code, and a signal, is a failure that may pass.
 """
 
 from __future__ import annotations
@@ -12,11 +12,25 @@ import os
 import signal
 from typing import Optional
 
-from taskq_agent.handlers.base import Ended, broken, failed
+from taskq_agent.handlers.base import Ended, broken, failed, refused
 from taskq_agent.handlers.starting import hindrance, line_ends
 
 # What env, shells and others exit with that start a program in turn.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
+
+#: What keeps any program from being started: the machine has run out of something.
+_OF_THE_NODE = frozenset(
+    {
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EROFS,
+    }
+)
 
 
 def of_code(code: int, program: str = "") -> Optional[Ended]:
@@ -32,7 +46,7 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
         return failed(f"signal-{name}", f"killed by {name}{hint}", retry=True)
     if code == os.EX_UNAVAILABLE:
         text = "exited with 69, EX_UNAVAILABLE: this node cannot do such tasks"
-        return broken(f"exit-{code}", text, exit_code=code)
+        return refused(f"exit-{code}", text, exit_code=code)
     text = f"exited with {code}"
     if code == os.EX_TEMPFAIL:
         text += ", EX_TEMPFAIL: try again"
@@ -50,19 +64,20 @@ def of_start(program: str, error: Exception) -> Ended:
     text = f"{program!r} cannot be started: {error}"
     why = hindrance(error.filename, error) if isinstance(error, OSError) else None
     if why is not None:
-        return broken("command-not-executable", f"{program!r} is there, but {why}")
+        return refused("command-not-executable", f"{program!r} is there, but {why}")
     if isinstance(error, FileNotFoundError):
         place = " in the scratch folder" if "/" in program and program[0] != "/" else ""
-        return broken(
+        return refused(
             "command-not-found",
             f"{program!r} was not found{place}; give a name on PATH or an absolute path",
         )
     if isinstance(error, OSError):
         if error.errno in (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EISDIR):
-            return broken("command-not-executable", text)
+            return refused("command-not-executable", text)
         if error.errno == errno.E2BIG:
             return failed("arguments-too-long", text, retry=False)
-        return broken("cannot-start", text)
+        if error.errno not in _OF_THE_NODE:
+            return refused("cannot-start", text)
     if isinstance(error, ValueError):  # NUL or a lone surrogate in an argument
         return failed("bad-argument", text, retry=False)
     return broken("cannot-start", text)

@@ -4,10 +4,10 @@
 each task; without `prepare`, `shared` is the parameters themselves. The function returns the
 result as a dict (None counts as an empty one), or raises: `Retry`, `FailForGood` and
 `NodeBroken` of `taskq_agent` decide what follows, anything else is a failure that may pass.
-When `prepare` fails otherwise than by one of the three, no task could be done here, so the node
-counts as broken. The time for preparing counts towards the time limit of the task that waits
-for it. The working folder is the task's scratch folder; while preparing it is one that lasts as
-long as the child.
+When `prepare` fails otherwise than by one of these, or the module cannot be imported, no task of
+the campaign can be done here, and the node refuses it, as by `NodeBroken`. The time for preparing
+counts towards the time limit of the task that waits for it. The working folder is the task's
+scratch folder; while preparing it is one that lasts as long as the child.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 import taskq_agent
 from taskq_agent.handlers import answers, environment, exits
-from taskq_agent.handlers.base import AttemptOver, broken
+from taskq_agent.handlers.base import AttemptOver, refused
 from taskq_agent.handlers.channel import Channel, Lost
 from taskq_agent.handlers.resident import ResidentKind
 from taskq_agent.handlers.watch import Watch
@@ -67,11 +67,11 @@ class PythonKind(ResidentKind):
         try:
             ended = answers.ended(child.ask(question), 0, self._folder)
         except answers.BadAnswer as error:
-            raise AttemptOver(broken("prepare-failed", f"the child {error}")) from None
+            raise AttemptOver(refused("prepare-failed", f"the child {error}")) from None
         except Lost:
             how = exits.of_code(child.group.end())
             text = f"while preparing: {how.error if how else 'exited with 0'}"
-            raise AttemptOver(broken("prepare-failed", text)) from None
+            raise AttemptOver(refused("prepare-failed", text)) from None
         if ended.outcome != DONE:
             raise AttemptOver(ended)
 

@@ -7,7 +7,15 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
 from taskq_agent.handlers import checks
-from taskq_agent.handlers.base import AttemptOver, Ended, Kind, RunnerSettings, broken, timed
+from taskq_agent.handlers.base import (
+    AttemptOver,
+    Ended,
+    Kind,
+    RunnerSettings,
+    broken,
+    refused,
+    timed,
+)
 from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
@@ -45,7 +53,7 @@ class SlotRunner:
             kind = self._kind_for(campaign, self._folder, phases)
             folder = self._folder.take(f"task{task.task}")
         except ValueError as error:
-            return broken("handler-invalid", str(error))
+            return refused("handler-invalid", str(error))
         except OSError as error:
             return broken("scratch-unusable", f"no scratch folder can be made: {error}")
         except AttemptOver as over:

@@ -16,7 +16,15 @@ from typing import Callable, Dict, List, Optional, TypeVar
 
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers import results
-from taskq_agent.handlers.base import AttemptOver, Ended, RunnerSettings, broken, failed, timed
+from taskq_agent.handlers.base import (
+    AttemptOver,
+    Ended,
+    RunnerSettings,
+    broken,
+    failed,
+    refused,
+    timed,
+)
 from taskq_agent.handlers.watch import Watch
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.pacing import Backoff
@@ -59,6 +67,9 @@ class Transfers:
         try:
             for name, wanted in campaign.inputs.items():
                 paths[name] = self._fetch_one(name, wanted, folder)
+        except Refused as error:  # there is no such blob, and to repeat it is of no use
+            text = f"the inputs of {campaign.path} cannot be fetched: {error}"
+            raise AttemptOver(refused("inputs-missing", text)) from error
         except TransportError as error:
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             log.warning("%s; its task is handed back", text)

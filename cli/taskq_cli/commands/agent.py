@@ -71,12 +71,16 @@ def run(
     for the grace period, then stops them and hands them back; a second one skips the grace. The
     exit code then is 0 too. SIGKILL loses nothing: the tasks are handed to others.
 
+    A campaign that cannot be run here, since its program or module is missing or it cannot prepare,
+    is left to other agents for a while; `taskq failures` tells why.
+
     With --redis, takes tasks that were leased ahead, also while the database restarts. Agents do
     not fill the lists there: `taskq keeper --redis` or a gateway must.
 
     Exit codes:
       0   as it was told: nothing left, limits reached, or a signal
-      69  this machine cannot execute the tasks
+      3   with --until-empty: tasks are left that it cannot be given
+      69  this machine is broken: whatever the campaign, nothing can be executed
       70  the agent hung
       75  reports could not be delivered
       77  the queue refuses the agent

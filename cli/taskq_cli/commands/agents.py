@@ -6,6 +6,7 @@ import click
 
 from taskq.errors import UsageError
 from taskq.views import Brake
+from taskq_cli.departures import MOST_GROUPED, left_in_words
 from taskq_cli.listing import Listing
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
@@ -24,7 +25,7 @@ MAX_AGENTS = 1_000_000
 
 @click.group(cls=Listing)
 def agents() -> None:
-    """List the agents that are at work, or tell some to leave.
+    """List the agents that are at work or have left, or tell some to leave.
 
     Without a sub-command, `list` is meant.
 
@@ -35,22 +36,28 @@ def agents() -> None:
 
 @agents.command("list")
 @path_argument(default="/")
+@click.option("--left", is_flag=True, help="List those that have left within the hour, and why.")
 @limit_option
 @shared_options
-def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
+def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -> None:
     """List the agents that are at work.
 
     Those that serve PATH, something above or something below it. The one that has been silent
     longest comes first. An agent on whose node all tasks fail at once is told to be slowed. When so
-    many are silent that their tasks are held, a line tells until when.
+    many are silent that their tasks are held, a line tells until when. Another says how many have
+    left within the hour, and why; with --left, these are listed.
 
     Example:
       taskq agents list /demo
     """
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
     with invocation.client() as client:
-        found = client.agents(path, limit=most + 1)
+        gone = client.left_agents(path, limit=most + 1 if left else MOST_GROUPED)
+        found = [] if left else client.agents(path, limit=most + 1)
         brake = client.brake()
+    if left:
+        write_records(invocation.output, map(as_record, gone), _LEFT_COLUMNS, limit=limit)
+        return
     if brake is not None and invocation.output == "table":
         click.echo(held(brake))
     columns = [
@@ -70,6 +77,21 @@ def list_(invocation: Invocation, *, path: str, limit: int | None) -> None:
         Column("release", gives_way=True),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
+    if gone and invocation.output == "table":
+        click.echo(left_in_words(gone))
+
+
+_LEFT_COLUMNS = [
+    Column("agent"),
+    Column("host"),
+    Column("site"),
+    Column("pid"),
+    Column("left", lambda one: one["ended_at"]),
+    Column("exit code", lambda one: one["exit_code"]),
+    Column("reason", gives_way=True),
+    Column("campaign", lambda one: one["path"]),
+    Column("release", gives_way=True),
+]
 
 
 def _trouble(agent: Record) -> str:

@@ -15,6 +15,7 @@ from taskq.errors import Conflict, UsageError
 from taskq.views import Status
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.endings import resumable
+from taskq_cli.handlerless import warn_of_no_handler
 from taskq_cli.output import facts, write_record
 from taskq_cli.overview import resuming
 from taskq_cli.shared import Invocation, confirm, path_argument, shared_options, yes_option
@@ -75,7 +76,7 @@ def create(
             raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
     lines = [f"The campaign {spec.path} is there."]
     if spec.handler is None:
-        lines.append("Nothing can execute its tasks: `taskq campaign change` gives it a handler.")
+        warn_of_no_handler(spec.path)
     if described is not None and described.seed is not None:
         lines.append(f"To add its tasks: taskq seed --campaign-file {file}")
     record = {"campaign_id": created.campaign_id} | spec.to_json()

@@ -30,10 +30,10 @@ CAUSES: Final = 20
 def failures(invocation: Invocation, *, path: str, tasks: bool, limit: int | None) -> None:
     """Group failed attempts by what they died of.
 
-    Those of CAMPAIGN and all below it that failed or were lost, by class of error and by message,
-    of programs by the last line of their output; with attempts by host and the latest as an
-    example. Numbers in messages tell no two apart. An attempt counts also if its task has
-    succeeded since.
+    Those of CAMPAIGN and all below it that failed, were lost, or were refused by hosts that cannot
+    run them, by class of error and by message, of programs by the last line of their output; with
+    attempts by host and the latest as an example. Numbers in messages tell no two apart. An attempt
+    counts also if its task has succeeded since.
 
     Example:
       taskq failures /demo
@@ -73,7 +73,10 @@ _TASK_COLUMNS = [
 
 def _causes(client: Client, path: str, limit: int | None) -> Iterator[Record]:
     most = CAUSES if limit is None else limit
-    for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
+    refused = {one.path for one in client.refusals(path)}
+    for campaign in campaigns_with(
+        client, path, lambda node: node.failures or node.losses or node.path in refused
+    ):
         found = campaign.failure_causes(most)
         for one in found:
             yield as_record(one, campaign=campaign.path)

@@ -15,6 +15,7 @@ from taskq.errors import UsageError
 from taskq.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.seeding import SeedCount
 from taskq.sources import FORMATS, Source, SourceOptions, check_read_once, cross, open_source, sweep
+from taskq_cli.handlerless import warn_of_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
 from taskq_cli.seeder import Input, Seeder
@@ -123,9 +124,12 @@ def seed(
             skip_bad = on_error == "skip"
             seeder = Seeder(campaign, show, skip_bad=skip_bad, on_conflict=on_conflict)
             count = seeder.run(inputs)
+        handlerless = campaign.spec().handler is None
     record = as_record(count, path=path)
     text = _said(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
     write_record(invocation.output, record, text)
+    if handlerless:
+        warn_of_no_handler(path)
 
 
 def _described(path: str | None, file: Path) -> tuple[str, list[Input]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -33,6 +34,21 @@ def test_claim_gives_a_task_that_is_leased_already(
         assert (task.campaign, task.attempt) == (front.campaign, 1)
         assert msgspec.json.decode(msgspec.json.encode(task.payload)) == {"n": 0}
         assert desk.pool.tally.hits == 1
+
+    play(scene)
+
+
+def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(front: Front, play: Play) -> None:
+    """It is made in PostgreSQL at once, and costs no pop; of another revision it gets some."""
+    front.stock(10)
+
+    async def scene(desk: Desk) -> None:
+        await desk.stocked()
+        left_out, changed = ((front.campaign, 2),), ((front.campaign, 3),)
+        without = replace(ALL, without=left_out)
+        assert not desk.pool.stocked(without)
+        assert not desk.pool.submit(1, "lease", 1, without, lambda _: None)
+        assert desk.pool.stocked(replace(ALL, without=changed))
 
     play(scene)
 

@@ -1,0 +1,86 @@
+-- left_over(path, offers): what is unfinished at and below a path, and what of it no agent can be given.
+--
+-- offers: the agent's tags; null: tags are not looked at.
+-- unfinished: tasks that wait, are delayed or are worked on. unservable: those of them whose campaign has
+--     no handler, has paused itself, or requires tags that are not offered: as things are, waiting
+--     for them is in vain. reasons: which campaigns these are, and why, most tasks first; five at most,
+--     and then how many more.
+-- Error TQ404: no such campaign.
+--
+-- Reads no task; it costs twice what counts() does, and is planned in the same way. Index: those of
+-- counts(), counter_pkey, campaign_pkey.
+create or replace function taskq.left_over(
+    p_path text,
+    p_offers text[],
+    out unfinished bigint,
+    out unservable bigint,
+    out reasons text[]
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_most constant integer := 5;
+    v_top constant bigint := taskq.campaign_id(p_path);
+begin
+    select c.waiting + c.delayed + c.working into unfinished from taskq.counts(p_path, 0) c;
+    with part as (
+        select c.campaign_id, n.waiting + n.delayed + n.working as tasks
+          from taskq.subtree(p_path) c
+         cross join lateral (
+             select n.waiting, n.delayed, n.working
+               from taskq.counter n
+              where n.campaign_id = c.campaign_id
+             offset 0
+         ) n
+         where not taskq.servable_ever(c.handler is not null, c.paused_why, c.requires, p_offers)
+         union all
+        select c.campaign_id, d.waiting + d.delayed + d.working
+          from taskq.unfolded() d
+         cross join lateral (
+             select c.campaign_id, c.lineage, c.handler, c.paused_why, c.requires
+               from taskq.campaign c
+              where c.campaign_id = d.campaign_id
+             offset 0
+         ) c
+         where v_top = any (c.lineage)
+           and not taskq.servable_ever(c.handler is not null, c.paused_why, c.requires, p_offers)
+    ), vain as materialized (
+        select p.campaign_id, taskq.total(p.tasks) as tasks
+          from part p
+         group by p.campaign_id
+        having sum(p.tasks) > 0
+    ), told as (
+        select v.tasks, c.path,
+               case when c.handler is null
+                    then format('%1$s has no handler: nobody can run it; `taskq campaign change %1$s'
+                                ' -- PROGRAM ARGUMENT...` gives it one', c.path)
+                    when c.paused_why is not null
+                    then format('%1$s has paused itself: %2$s; `taskq campaign resume %1$s` when '
+                                'that is mended', c.path, c.paused_why)
+                    else format('%s requires %s', c.path, array_to_string(c.requires, ' '))
+               end as reason
+          from vain v
+         cross join lateral (
+             select c.path, c.handler, c.paused_why, c.requires
+               from taskq.campaign c
+              where c.campaign_id = v.campaign_id
+             offset 0
+         ) c
+    )
+    select coalesce(taskq.total(t.tasks), 0),
+           (array_agg(t.reason order by t.tasks desc, t.path))[1:v_most]
+           || case when count(*) > v_most
+                   then array[format('%s more campaigns', count(*) - v_most)] else '{}' end
+      into unservable, reasons
+      from told t;
+    reasons := coalesce(reasons, '{}');
+end
+$$;

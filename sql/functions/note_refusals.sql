@@ -1,0 +1,44 @@
+-- note_refusals(campaign, tasks): notes that the last attempts of some tasks were refused: nodes cannot
+-- run them. A part of settle(), which has just recorded these attempts; not for clients.
+--
+-- Attempts that an agent made side by side count as one refusal. What follows from them, see
+-- pause_refused().
+--
+-- Locks: the rows of refusals, in the order of sessions. Index: task_pkey, attempt_pkey, refusal_pkey.
+create or replace function taskq.note_refusals(p_campaign bigint, p_tasks bigint[])
+returns void
+language plpgsql
+as $$
+begin
+    insert into taskq.refused (campaign_id) values (p_campaign) on conflict do nothing;
+    insert into taskq.refusal as r (
+           campaign_id, session_id, claimed_at, last_at, error_class, error)
+    select p_campaign, a.session_id, max(a.claimed_at), max(a.ended_at),
+           (array_agg(a.error_class order by a.task_id))[1],
+           (array_agg(a.error order by a.task_id))[1]
+      from unnest(p_tasks) as p (task_id)
+     cross join lateral (
+          select t.attempt
+            from taskq.task t
+           where t.campaign_id = p_campaign
+             and t.task_id = p.task_id
+          offset 0
+     ) t
+     cross join lateral (
+          select a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class, a.error
+            from taskq.attempt a
+           where a.campaign_id = p_campaign
+             and a.task_id = p.task_id
+             and a.attempt = t.attempt
+          offset 0
+     ) a
+     group by a.session_id
+     order by a.session_id
+        on conflict (campaign_id, session_id) do update
+       set times = r.times + (excluded.claimed_at > r.last_at)::integer,
+           claimed_at = excluded.claimed_at,
+           last_at = excluded.last_at,
+           error_class = excluded.error_class,
+           error = excluded.error;
+end
+$$;

@@ -1,0 +1,18 @@
+-- servable_ever(has_handler, paused_why, requires, offers): whether tasks of a campaign can be given to an
+-- agent with these tags, now or without somebody's help later; offers null: tags are not looked at.
+-- Taken into the statement that calls it.
+create or replace function taskq.servable_ever(
+    p_has_handler boolean,
+    p_paused_why text,
+    p_requires text[],
+    p_offers text[]
+)
+returns boolean
+language sql immutable
+as $$
+    select p_has_handler
+           and p_paused_why is null
+           and (p_offers is null
+                or cardinality(p_requires) = 0
+                or taskq.offered(p_requires, p_offers))
+$$;

@@ -1,0 +1,13 @@
+-- The sessions that have ended within the hour, those that ended last first. Index: session_ended.
+select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, c.path, s.opened_at,
+       s.ended_at,
+       case when s.expired then 'it was silent for longer than its lease'
+            else s.left_why end as reason,
+       s.exit_code, s.expired
+  from taskq.session s
+  join taskq.campaign c on c.campaign_id = s.campaign_id
+ where s.ended_at > clock_timestamp() - interval '1 hour'
+   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+ order by s.ended_at desc
+ limit %(limit)s
