@@ -19,6 +19,7 @@ MOST_NAMED: Final = 10_000
 _LEASE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MOST_CLASS_CHARS: Final = 200
 _MOST_BIGINT: Final = 2**63 - 1
+_MOST_INTEGER: Final = 2**31 - 1
 
 
 def outcome(row: Row | None, timeline: int) -> BeatAnswer | SessionLost:
@@ -28,17 +29,22 @@ def outcome(row: Row | None, timeline: int) -> BeatAnswer | SessionLost:
     if row["ended"]:
         return SessionLost("the session has ended")
     stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
-    return BeatAnswer(stop, Orders(drain=row["drain"]), timeline)
+    return BeatAnswer(stop, Orders(drain=row["drain"]), timeline, row["suspect"] or "")
 
 
 def encoded(beat: Beat) -> str:
     """Return a beat as `beat()` takes it; raise `Refused` at what would fail there."""
     numbers = itertools.chain(
-        [beat.session, beat.timeline], *((held.campaign, held.task) for held in beat.held)
+        [beat.session, beat.timeline],
+        *((held.campaign, held.task) for held in beat.held),
+        (one.campaign for one in beat.tally),
     )
     for number in numbers:
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
             raise Refused(f"{number!r:.80} is no number of a session, campaign, task or timeline")
+    for number in itertools.chain(*((one.done, one.failed) for one in beat.tally)):
+        if type(number) is not int or not 0 <= number <= _MOST_INTEGER:
+            raise Refused(f"{number!r:.80} is no number of attempts")
     if len(beat.held) + len(beat.pending) > MOST_NAMED:
         raise Refused(f"a beat names {MOST_NAMED} attempts and claims at most")
     _check_leases(held.lease for held in beat.held)
@@ -53,6 +59,11 @@ def encoded(beat: Beat) -> str:
             "drawn": beat.drawn or None,
             "timeline": beat.timeline,
             **({} if beat.trouble is None else {"trouble": _storable(beat.trouble)}),
+            **(
+                {"tally": [(one.campaign, one.done, one.failed) for one in beat.tally]}
+                if beat.tally
+                else {}
+            ),
         },
         separators=(",", ":"),
     )

@@ -56,11 +56,7 @@ def translated(what: str) -> Iterator[None]:
             f"{_first_line(error)}; is the server running?"
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
-        told = _first_line(error)
-        # Of a thing in the schema, not of a database to be made, say.
-        ours = told.startswith("permission denied for ")
-        hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
-        raise ServerUnsuitable(f"{what} refuses: {told}{hint}") from error
+        raise _not_allowed(what, error) from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
     except psycopg.errors.DiskFull as error:
@@ -68,11 +64,7 @@ def translated(what: str) -> Iterator[None]:
     except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
         raise ValueRefused(f"{what} refuses a value: {_first_line(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        if error.sqlstate is None and (refused := refusal(_first_line(error))) is not None:
-            raise LoginRefused(f"{what} refuses the login: {refused}") from error
-        lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
-        told = f"cannot reach {what}" if lost else f"{what} cannot do this now"
-        raise Unavailable(f"{told}: {_first_line(error)}") from error
+        raise _out_of_reach(what, error) from error
     except UnicodeEncodeError as error:
         raise UsageError(
             f"{what} takes no text that is not valid Unicode: {error.object!r:.80}"
@@ -82,6 +74,24 @@ def translated(what: str) -> Iterator[None]:
         if kind is KeyConflict:
             raise _key_conflict(error) from error
         raise kind(_first_line(error)) from error
+
+
+def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
+    text = _first_line(error)
+    # Of a thing in the schema, not of a database to be made, say.
+    ours = text.startswith("permission denied for ")
+    hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
+    return ServerUnsuitable(f"{what} refuses: {text}{hint}")
+
+
+def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable:
+    text = _first_line(error)
+    if error.sqlstate is None and (refused := refusal(text)) is not None:
+        return LoginRefused(f"{what} refuses the login: {refused}")
+    lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+    return Unavailable(
+        f"cannot reach {what}: {text}" if lost else f"{what} cannot do this now: {text}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ class Round:
     """One round: whether this keeper acts, and what it did.
 
     held: silent agents whose tasks are kept for them, since so many cannot all be dead; 0: expiry
-    is as usual. paused: the campaigns that paused themselves.
+    is as usual. paused: the campaigns that paused themselves. suspects: the hosts that are slowed
+    from now on, since more fails there than on others.
     """
 
     acting: bool
@@ -40,6 +41,7 @@ class Round:
     folded: int
     held: int
     paused: list[str]
+    suspects: list[str]
 
 
 class Keeper:
@@ -60,6 +62,7 @@ class Keeper:
             folded=row["folded"] or 0,
             held=row["held"] or 0,
             paused=row["paused"] or [],
+            suspects=row["suspects"] or [],
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -96,6 +99,10 @@ def _tell(done: Round, held: int) -> None:
         log.warning("%d attempts lost with their agents, handed out again", done.lost)
     for path in done.paused:
         log.warning("the campaign %s has paused itself; `taskq status %s` tells why", path, path)
+    for host in done.suspects:
+        log.warning(
+            "host %r fails what others do well: slowed; `taskq agents list` tells more", host
+        )
 
 
 @contextmanager

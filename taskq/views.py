@@ -146,7 +146,8 @@ class Agent:
     offers: the tags of what its node has. draining: whether it shall leave when what it has in hand
     has ended. token: the name of the one that opened it; None: opened beside the database. trouble:
     as its last beat told: `failures` in a row, all fast, the last with `error_class`, so that it
-    makes one attempt at a time, the next `try_in_s` after that beat; None: all is well.
+    makes one attempt at a time, the next `try_in_s` after that beat; None: all is well. suspect:
+    why its host is taken for a bad one, so that it is slowed as well; None: it is not.
     """
 
     session_id: int
@@ -164,6 +165,7 @@ class Agent:
     draining: bool
     token: str | None
     trouble: dict[str, Any] | None
+    suspect: str | None
 
 
 @dataclass(frozen=True, slots=True)

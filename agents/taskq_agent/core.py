@@ -126,6 +126,7 @@ class AgentCore:
             drawn=self._newest_lease,
             timeline=self._delivery.timeline,
             trouble=trouble,
+            tally=self._claiming.slowing.tally(),
         )
 
     def due(self) -> float:
@@ -216,6 +217,7 @@ class AgentCore:
             self._queue.renewed(self._now)
             self._delivery.heard(event.timeline, self._now)
             self._told = self._telling
+            self._work.suspected(event.suspect)
             self._obey(event.orders)
 
     def _obey(self, orders: Orders) -> None:

@@ -46,11 +46,15 @@ class BeatFailed:
 
 @dataclass(frozen=True)
 class Heard:
-    """A beat of this session was answered, with these orders, by a server of this timeline."""
+    """A beat of this session was answered, with these orders, by a server of this timeline.
+
+    suspect: see `BeatAnswer`.
+    """
 
     session: int
     orders: Orders
     timeline: int = 0
+    suspect: str = ""
 
 
 @dataclass(frozen=True)

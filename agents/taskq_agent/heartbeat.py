@@ -111,7 +111,7 @@ class Heartbeat:
             self._plan(time.monotonic() + retry_s)
             return
         self._failing = False
-        self._post(Heard(beat.session, answer.orders, answer.timeline))
+        self._post(Heard(beat.session, answer.orders, answer.timeline, answer.suspect))
         for held in answer.stop:
             self._post(StopOrdered(held))
         self._plan(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))

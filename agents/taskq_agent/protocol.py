@@ -241,12 +241,25 @@ class Answer:
 class Trouble:
     """Why an agent makes one attempt at a time only: so many in a row have failed fast.
 
-    error_class: of the last one. try_in_s: seconds until it makes the next.
+    On a host that is suspicious (see `BeatAnswer`) it may be any number, and they may have taken
+    their time. error_class: of the last one. try_in_s: seconds until it makes the next.
     """
 
     failures: int
     error_class: str
     try_in_s: float
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """How the last first attempts of a session ended in one campaign: done, or failed.
+
+    Failures are those that may pass: what the handler has found bad says nothing about the host.
+    """
+
+    campaign: int
+    done: int
+    failed: int
 
 
 @dataclass(frozen=True)
@@ -261,6 +274,8 @@ class Beat:
     timeline: the newest that the agent has heard of; 0: none. A server of another one hands nothing
     on: it may not know what the agent is done with.
     trouble: for those who look after agents; None: all is well.
+    tally: of which the queue learns whether more fails on this host than on others; empty: as it
+    was told before.
     """
 
     session: int
@@ -269,15 +284,21 @@ class Beat:
     drawn: str = ""
     timeline: int = 0
     trouble: Optional[Trouble] = None
+    tally: Tuple[Outcomes, ...] = ()
 
 
 @dataclass(frozen=True)
 class BeatAnswer:
-    """Attempts whose lease is void: the agent stops working on them. timeline: as for `Answer`."""
+    """Attempts whose lease is void: the agent stops working on them. timeline: as for `Answer`.
+
+    suspect: why this host is taken for a bad one, so that one attempt is made at a time; empty: it
+    is not.
+    """
 
     stop: Tuple[Held, ...] = ()
     orders: Orders = NO_ORDERS
     timeline: int = field(default=0, compare=False)
+    suspect: str = ""
 
 
 @dataclass(frozen=True)

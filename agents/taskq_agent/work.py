@@ -118,6 +118,18 @@ class Work:
             self._hand_back(queued.task)
         self._hand.queue.clear()
 
+    def suspected(self, why: str) -> None:
+        """Hear whether this host is taken for a bad one, and why; if so, keep what runs only."""
+        was, slowing = self._claiming.slowing.suspect, self._claiming.slowing
+        slowing.suspected(why)
+        if why and not was:
+            self.hand_back_queue()
+            self._out.say(
+                logging.WARNING, "more fails on this host than on others: %s: slowing down", why
+            )
+        elif was and not why:
+            self._out.say(logging.WARNING, "this host is like others again: claiming as usual")
+
     def _learn(self, report: Report, running: Running, now: float) -> None:
         """See whether everything fails on this node; then nothing is kept that has not begun."""
         slowing = self._claiming.slowing

@@ -1,10 +1,12 @@
 -- What counts against a task has happened: it has at least as many attempts that failed, and that were
--- lost, as it says. More, if an operator has had it tried again. A salvaged attempt was lost once.
+-- lost, as it says. More, if an operator has had it tried again. A salvaged attempt was lost once. It failed on
+-- no more hosts than it has failures.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
-       format('failures that count against it: %%s, losses: %%s; attempts that failed: %%s, were lost: %%s',
-              t.failures, t.losses, coalesce(a.failed, 0), coalesce(a.lost, 0)) as text
+       format('failures that count against it: %%s, on %%s hosts, losses: %%s; attempts that failed: %%s, were lost: %%s',
+              t.failures, coalesce(cardinality(t.avoids), 0), t.losses, coalesce(a.failed, 0),
+              coalesce(a.lost, 0)) as text
   from taskq.task t
   left join (
       select a.task_id,
@@ -22,5 +24,6 @@ select t.task_id,
    and t.task_id > %(after)s
    and t.task_id <= %(upto)s
    and (t.failures not between 0 and coalesce(a.failed, 0)
-        or t.losses not between 0 and coalesce(a.lost, 0))
+        or t.losses not between 0 and coalesce(a.lost, 0)
+        or coalesce(cardinality(t.avoids), 0) > t.failures)
  order by t.task_id

@@ -1,17 +1,19 @@
 -- beat(beats): many sessions live on; squares what each of them holds. See heartbeat(), which is
 -- this for one.
 --
--- beats: JSON array of {"session", "held", "pending", "drawn", "timeline", "trouble"}, each session
---     once.
+-- beats: JSON array of {"session", "held", "pending", "drawn", "timeline", "trouble", "tally"}, each
+--     session once.
 --     held: array of [campaign, task, lease], all attempts that the agent has in hand; null: only
 --         live on. pending: array of lease ids of claims whose answer the agent still waits for.
 --     timeline: the newest timeline() that the agent has heard of; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it wrote this down, or null; its
 --         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
 --         makes one attempt at a time only, see taskq_agent.protocol.Trouble; shown to
---         people, with 200 characters of the class.
+--         people, with 200 characters of the class. tally: array of [campaign, done, failed]: how the
+--         last first attempts of the session have ended, of 64 campaigns at the most; null or missing:
+--         as it was told before. See judge_hosts().
 -- Result: a row for each session that is to be told something: that it has ended; that its agent
---     shall drain; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
+--     shall drain; in `suspect`, why its host is slowed, or null; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
 --     is void: expired, cancelled, handed on, or never the session's. Nothing is said of one that
 --     expired as long as its success would be salvaged.
 -- Error TQ400: the argument is not of this form; nothing is changed.
@@ -30,7 +32,7 @@
 -- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
 -- tasks, by key each. What is compared with all that is held is looked up in a hashed sub-select.
 create or replace function taskq.beat(p_beats jsonb)
-returns table (session_id bigint, ended boolean, drain boolean, stop jsonb)
+returns table (session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -59,6 +61,8 @@ declare
     v_pending uuid[];
     -- By session, only where there is some.
     v_troubles jsonb;
+    v_tallies jsonb;
+    v_suspects jsonb;
     v_live bigint[];
     v_old timestamptz;
     v_ended bigint[];
@@ -76,8 +80,14 @@ begin
                        'failures', (b -> 'trouble' -> 'failures')::integer,
                        'error_class', left(b -> 'trouble' ->> 'error_class', 200),
                        'try_in_s', (b -> 'trouble' -> 'try_in_s')::double precision))
-                   filter (where b -> 'trouble' <> 'null')
-          into v_sessions, v_drawn, v_mute, v_troubles
+                   filter (where b -> 'trouble' <> 'null'),
+               jsonb_object_agg(
+                   b ->> 'session',
+                   (select jsonb_agg(jsonb_build_array(
+                               (o ->> 0)::bigint, (o ->> 1)::integer, (o ->> 2)::integer))
+                      from (select o from jsonb_array_elements(b -> 'tally') o limit 64) o))
+                   filter (where b -> 'tally' <> 'null')
+          into v_sessions, v_drawn, v_mute, v_troubles, v_tallies
           from jsonb_array_elements(p_beats) b;
         select array_agg((b ->> 'session')::bigint), array_agg((h ->> 0)::bigint),
                array_agg((h ->> 1)::bigint), array_agg((h ->> 2)::uuid)
@@ -95,6 +105,7 @@ begin
     -- One null among what is held would keep all else from being handed on.
     if array_position(v_sessions || v_campaigns || v_tasks, null) is not null
        or jsonb_path_exists(v_troubles, '$.*.* ? (@ == null)')
+       or jsonb_path_exists(v_tallies, '$.*[*][*] ? (@ == null || @ < 0)')
        or array_position(v_leases || v_pending, null) is not null
        or (select count(distinct s) <> cardinality(v_sessions) from unnest(v_sessions) s) then
         raise exception 'a beat without a session, of a session twice, or with half of something'
@@ -111,14 +122,19 @@ begin
     ), touched as (
         update taskq.session s
            set heartbeat_at = v_now,
-               trouble = v_troubles -> s.session_id::text
+               trouble = v_troubles -> s.session_id::text,
+               tally = coalesce(
+                   nullif(v_tallies -> s.session_id::text, 'null'), s.tally)
           from live l
          where s.session_id = l.session_id
-     returning s.session_id, s.drain
+     returning s.session_id, s.drain, s.suspect
     )
     select coalesce(array_agg(t.session_id), '{}'),
-           coalesce(array_agg(t.session_id) filter (where t.drain), '{}')
-      into v_live, v_draining
+           coalesce(array_agg(t.session_id) filter (where t.drain), '{}'),
+           coalesce(
+               jsonb_object_agg(t.session_id, t.suspect) filter (where t.suspect is not null),
+               '{}')
+      into v_live, v_draining, v_suspects
       from touched t;
     v_ended := array(select unnest(v_sessions) except select unnest(v_live));
 
@@ -191,15 +207,19 @@ begin
                    end
              group by h.session_id
         )
-        select e.session_id, true, false, null::jsonb
+        select e.session_id, true, false, null::jsonb, null
           from unnest(v_ended) as e (session_id)
         union all
-        select v.session_id, false, v.session_id = any (v_draining), v.stop
+        select v.session_id, false, v.session_id = any (v_draining), v.stop,
+               v_suspects ->> v.session_id::text
           from void v
          where v.session_id <> all (v_ended)
         union all
-        select d.session_id, false, true, null
-          from unnest(v_draining) as d (session_id)
+        select d.session_id, false, d.session_id = any (v_draining), null,
+               v_suspects ->> d.session_id::text
+          from (select unnest(v_draining)
+                 union
+                select s::bigint from jsonb_object_keys(v_suspects) s) as d (session_id)
          where d.session_id not in (select v.session_id from void v);
 end
 $$;

@@ -44,6 +44,7 @@ declare
     v_failed integer := 0;
     v_cancelled integer := 0;
     v_failures integer := 0;
+    v_first_failures integer := 0;
     v_claimed integer := 0;
 begin
     if p_reports is not null then
@@ -65,6 +66,7 @@ begin
             v_failed := v_settled.failed;
             v_cancelled := v_settled.cancelled;
             v_failures := v_settled.failures;
+            v_first_failures := v_settled.first_failures;
         end if;
     end if;
 
@@ -111,9 +113,10 @@ begin
 
     if v_ended + v_claimed > 0 then
         insert into taskq.delta (
-               campaign_id, waiting, delayed, working, done, failed, cancelled, failures)
+               campaign_id, waiting, delayed, working, done, failed, cancelled, failures,
+               first_failures)
         values (p_campaign, v_waiting - v_claimed, v_delayed, v_claimed - v_ended, v_done,
-                v_failed, v_cancelled, v_failures);
+                v_failed, v_cancelled, v_failures, v_first_failures);
     end if;
     if random() < 1.0 / 1024 then
         perform taskq.fold();

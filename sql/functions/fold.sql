@@ -51,15 +51,16 @@ begin
                coalesce(min(g.since), v_now) as since,
                sum(g.waiting) as waiting, sum(g.delayed) as delayed, sum(g.working) as working,
                sum(g.done) as done, sum(g.failed) as failed, sum(g.cancelled) as cancelled,
-               sum(g.failures) as failures, sum(g.losses) as losses
+               sum(g.failures) as failures, sum(g.losses) as losses,
+               sum(g.first_failures) as first_failures
           from gone g
          group by g.campaign_id
     ), kept as (
         insert into taskq.delta (
                campaign_id, since, waiting, delayed, working, done, failed, cancelled, failures,
-               losses)
+               losses, first_failures)
         select t.campaign_id, t.since, t.waiting, t.delayed, t.working, t.done, t.failed,
-               t.cancelled, t.failures, t.losses
+               t.cancelled, t.failures, t.losses, t.first_failures
           from total t
          where t.since > v_now - p_rest
     ), added as (
@@ -71,7 +72,8 @@ begin
                failed = c.failed + t.failed,
                cancelled = c.cancelled + t.cancelled,
                failures = c.failures + t.failures,
-               losses = c.losses + t.losses
+               losses = c.losses + t.losses,
+               first_failures = c.first_failures + t.first_failures
           from total t
          where c.campaign_id = t.campaign_id
            and t.since <= v_now - p_rest

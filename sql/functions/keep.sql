@@ -5,7 +5,8 @@
 --     takes over.
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
---     paused themselves, see pulse() and pause_refused().
+--     paused themselves, see pulse() and pause_refused(). suspects: the hosts that have become suspicious,
+--     see judge_hosts(), which is done in one round of four.
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 create or replace function taskq.keep(
@@ -16,7 +17,8 @@ create or replace function taskq.keep(
     out promoted integer,
     out folded integer,
     out held integer,
-    out paused text[]
+    out paused text[],
+    out suspects text[]
 )
 language plpgsql
 security definer
@@ -56,6 +58,15 @@ begin
     exception
         when others then
             raise warning 'taskq: no campaign could be paused: %', sqlerrm;
+    end;
+    begin
+        -- It goes through all sessions that are open.
+        if random() < 0.25 then
+            suspects := taskq.judge_hosts();
+        end if;
+    exception
+        when others then
+            raise warning 'taskq: no host could be judged: %', sqlerrm;
     end;
 end
 $$;

@@ -82,6 +82,7 @@ begin
                     from taskq.task t
                    where t.campaign_id = l.campaign_id
                      and t.status = 'waiting'
+                     and t.avoids is null
                      and (-t.priority) < l.rank
                      and coalesce(t.session_id <> 0, true)
                    limit 1) is true as overtaken

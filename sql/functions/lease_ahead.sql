@@ -6,7 +6,8 @@
 --     next ones in order; a rank: only tasks of a smaller one (rank is -priority).
 -- entries: in order; null: nothing was leased: there is nothing, or the campaign is not for the front,
 --     or the epoch is over. rank: the largest of theirs. Tasks whose entry would be longer than 1 MiB,
---     which whoever pops would drop, are left waiting for claims in PostgreSQL.
+--     which whoever pops would drop, are left waiting for claims in PostgreSQL; so are those that have failed
+--     and may not go to every host, see pick_again().
 -- Error TQ400: most is out of range.
 --
 -- An entry is 32 hex digits and a JSON array: [campaign, revision, task, attempt, leased_ms, key,
@@ -47,6 +48,7 @@ declare
     v_outer bytea;
     v_revision integer;
     v_picked record;
+    v_again record;
     v_now timestamptz;
     v_now_ms bigint;
     v_time text;
@@ -65,6 +67,12 @@ begin
     perform pg_advisory_xact_lock_shared(hashtextextended('taskq.lease_ahead', 0));
     select c.revision into v_revision from taskq.campaign c where c.campaign_id = p_campaign;
     v_picked := taskq.pick(p_campaign, p_most, p_before, true);
+    if v_picked.again then
+        v_again := taskq.pick_again(p_campaign, null, p_most, v_picked.tasks, v_picked.ranks);
+        if v_again.tasks is not null then
+            v_picked := v_again;
+        end if;
+    end if;
     if v_picked.tasks is null then
         return;
     end if;

@@ -1,13 +1,15 @@
 -- pulse(last): pauses the campaigns in which nearly everything fails. Called by the keeper.
 --
 -- last: when this was last called: what is seen for the first time has happened since then.
--- A campaign is paused when, since its window began, at least 100 attempts have ended as done or failed,
--- and a larger share of them failed than its max_failure_share. A window begins with the first failure
+-- A campaign is paused when, since its window began, at least 100 first attempts have failed or tasks been
+-- done, and the failures are a larger share of these than its max_failure_share. Later attempts that fail
+-- say nothing: the tasks that fail wherever they are tried would stop those that nobody has tried, and a
+-- success speaks for the campaign whenever it comes. A window begins with the first such failure
 -- that is seen, five minutes after the last began, and when the campaign is resumed. Each campaign is
 -- judged for itself, whatever is above or below it.
 -- Result: the paths of those that were paused; null: none. Why they are is in paused_why.
 --
--- Only campaigns in which attempts failed within the last twenty seconds are looked at: the others
+-- Only campaigns in which first attempts failed within the last twenty seconds are looked at: the others
 -- cannot have got worse. They are found in what is not folded, so it costs as much as a fold does, however
 -- many campaigns and tasks there are; attempts are read only where a campaign is to be paused.
 --
@@ -37,16 +39,16 @@ declare
 begin
     -- What is not folded yet is what the counter was before it.
     insert into taskq.pulse as p (campaign_id, since, done, failures)
-    select f.campaign_id, f.since, n.done, n.failures
+    select f.campaign_id, f.since, n.done, n.first_failures
       from (
           -- Seen first by a fold that came so long after the one before it.
           select d.campaign_id, coalesce(min(d.since), v_now) - (v_now - v_last) as since
             from taskq.unfolded() d
            group by d.campaign_id
-          having sum(d.failures) > 0
+          having sum(d.first_failures) > 0
       ) f
      cross join lateral (
-          select n.done, n.failures
+          select n.done, n.first_failures
             from taskq.counter n
            where n.campaign_id = f.campaign_id
           offset 0
@@ -64,14 +66,14 @@ begin
     for v_failing in
         select c.campaign_id, c.path, g.since, g.failures, g.failures + g.done as attempts
           from (
-              select d.campaign_id, sum(d.done) as done, sum(d.failures) as failures
+              select d.campaign_id, sum(d.done) as done, sum(d.first_failures) as failures
                 from taskq.unfolded() d
                group by d.campaign_id
-              having sum(d.failures) > 0
+              having sum(d.first_failures) > 0
           ) f
          cross join lateral (
              select n.done + f.done - p.done as done,
-                    n.failures + f.failures - p.failures as failures, p.since
+                    n.first_failures + f.failures - p.failures as failures, p.since
                from taskq.counter n
                join taskq.pulse p on p.campaign_id = n.campaign_id
               where n.campaign_id = f.campaign_id

@@ -1,6 +1,6 @@
 -- retry(campaign, status, error_class, tasks, after, limit): gives failed or cancelled tasks
--- another chance, at most `limit` in a call, in the order of their ids. Failures and losses are
--- counted anew; attempts go on being numbered.
+-- another chance, at most `limit` in a call, in the order of their ids, on any host. Failures and losses
+-- are counted anew; attempts go on being numbered.
 --
 -- status: failed or cancelled. error_class: only those whose last attempt ended with it; null: all.
 -- tasks, after, moved, last: see cancel().
@@ -57,7 +57,8 @@ begin
         update taskq.task t
            set status = 'waiting',
                failures = 0,
-               losses = 0
+               losses = 0,
+               avoids = null
          where t.campaign_id = p_campaign
            and t.task_id = any (array(select p.task_id from pick p))
     ), counted as (

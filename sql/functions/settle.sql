@@ -15,7 +15,8 @@
 --     duplicate    this very attempt was reported so before;
 --     superseded   the lease is no longer the task's: expired, released, cancelled, handed on;
 --     unknown      no such task, or none that the session may report on.
--- ended: how many are working no more; the others: what to add to the counts. What is salvaged is
+-- ended: how many are working no more; first_failures: of the failures, those of first attempts; the
+--     others: what to add to the counts. What is salvaged is
 --     not among them: salvage() records it.
 --
 -- Locks: the rows of the fenced tasks, in the order of task_id; of all tasks, where one may be
@@ -37,7 +38,8 @@ create or replace function taskq.settle(
     out done integer,
     out failed integer,
     out cancelled integer,
-    out failures integer
+    out failures integer,
+    out first_failures integer
 )
 language plpgsql
 as $$
@@ -72,6 +74,7 @@ begin
         failed := 0;
         cancelled := 0;
         failures := 0;
+        first_failures := 0;
         return;
     end if;
 
@@ -138,9 +141,10 @@ begin
            cardinality(v_accepted) + count(*),
            cardinality(v_accepted) + count(*) filter (where h.outcome = 'done'),
            count(*) filter (where h.outcome = 'failed'),
+           count(*) filter (where h.outcome = 'failed' and h.attempt = 1),
            0, 0, 0, 0
       into v_accepted, v_done, v_failed, v_hopeless, v_released, v_unstarted,
-           v_refused, ended, done, failures, waiting, delayed, failed, cancelled
+           v_refused, ended, done, failures, first_failures, waiting, delayed, failed, cancelled
       from held h;
 
     if v_done is not null then
@@ -164,8 +168,9 @@ begin
                    due_at = v_now + make_interval(secs => v_jitter * least(
                        c.backoff_max_s, c.backoff_s * 2.0 ^ least(t.failures, 60))),
                    failures = t.failures + 1,
-               -- An agent has had it, so the front has not lost it: see expire_ahead().
-               session_id = nullif(t.session_id, 0)
+                   avoids = taskq.avoiding(t.avoids, p_campaign, t.task_id, t.attempt),
+                   -- An agent has had it, so the front has not lost it: see expire_ahead().
+                   session_id = nullif(t.session_id, 0)
               from taskq.campaign c
              where t.campaign_id = p_campaign
                and t.task_id = any (v_failed)

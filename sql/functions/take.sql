@@ -24,6 +24,9 @@
 -- Locks: the rows of the taken tasks, none that somebody else has locked. Index: task_waiting,
 -- attempt_pkey. Claims of a campaign that limits how many run wait for each other, see room().
 --
+-- What has failed before waits apart, and is looked for now and then: see pick_again(), which knows who may
+-- not have it.
+--
 -- Three things make this fast, and keep it so:
 --
 -- 1. The rows are locked first, and exactly those are updated, by key. With
@@ -50,6 +53,7 @@ as $$
 declare
     v_now timestamptz;
     v_picked record;
+    v_both record;
     v_open boolean;
     v_requires text[];
     v_limit integer;
@@ -118,6 +122,21 @@ begin
 
     v_picked := taskq.pick(p_campaign, cardinality(v_leases));
     v_tasks := v_picked.tasks;
+    if v_picked.again then
+        if v_alone then
+            v_sessions := array_fill(p_sessions[1], array[cardinality(v_leases)]);
+        end if;
+        v_both := taskq.pick_again(
+            p_campaign, v_sessions[1 : cardinality(v_leases)], cardinality(v_leases), v_tasks,
+            v_picked.ranks);
+        if v_both.tasks is not null then
+            v_tasks := v_both.tasks;
+            select array_agg(v_sessions[p.place] order by p.ord),
+                   array_agg(v_leases[p.place] order by p.ord)
+              into v_sessions, v_leases
+              from unnest(v_both.places) with ordinality as p (place, ord);
+        end if;
+    end if;
     if v_tasks is null then
         return;
     end if;

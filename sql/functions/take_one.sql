@@ -1,8 +1,8 @@
 -- take_one(campaign, session, lease): claims one task for one agent, where all is as usual: the
 -- connection has a fresh position hint, the campaign is open and neither requires anything nor
 -- limits how many run, the session lives, the lease id is new, and a task is waiting behind the
--- hint. If not, it takes nothing, and take() finds out. A part of exchange(), which pins the
--- settings and records the moves; not for clients.
+-- hint, and it is not time to look for tasks that have failed before. If not, it takes nothing, and take()
+-- finds out. A part of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- Results: as those of take().
 --
@@ -27,7 +27,9 @@ declare
     v_rank bigint;
     v_task bigint;
 begin
-    if v_hint is null or v_now_us not between v_hint[3] - 5000000 and v_hint[3] then
+    if v_hint is null or v_hint[4] = 1
+       or v_now_us not between v_hint[3] - 5000000 and v_hint[3]
+    then
         return;
     end if;
     with pick as materialized (
@@ -35,6 +37,7 @@ begin
           from taskq.task w
          where w.campaign_id = p_campaign
            and w.status = 'waiting'
+           and w.avoids is null
            and ((-w.priority), w.task_id) > (v_hint[1], v_hint[2])
          order by w.campaign_id, (-w.priority), w.task_id
          limit 1

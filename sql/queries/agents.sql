@@ -5,7 +5,7 @@ select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offer
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
        (select count(*) from taskq.task t
          where t.session_id = s.session_id and t.status = 'working') as working,
-       s.drain as draining, k.name as token, s.trouble
+       s.drain as draining, k.name as token, s.trouble, s.suspect
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id
   left join taskq.token k on k.token_id = s.token_id

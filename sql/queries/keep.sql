@@ -1,2 +1,2 @@
-select acting, lost, promoted, folded, held, paused
+select acting, lost, promoted, folded, held, paused, suspects
   from taskq.keep(%(holder)s::uuid, %(term_s)s)

@@ -26,6 +26,7 @@ _MOST_BRACKETS: Final = 100_000
 LONGEST_WAIT_S: Final = 50.0
 _MAX_HELD: Final = beats.MOST_NAMED
 _MAX_OFFERS: Final = 100
+_MAX_TALLY: Final = 64
 
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 # What JSON can write and jsonb cannot hold. Found by a quick look, which may be wrong.
@@ -119,6 +120,14 @@ class Trouble(Struct):
         return protocol.Trouble(self.failures, self.error_class, self.try_in_s)
 
 
+class Outcomes(Struct):
+    """How first attempts ended in a campaign; see `taskq_agent.protocol.Outcomes`."""
+
+    campaign: Id
+    done: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    failed: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
 class Beat(Struct):
     """A session lives and holds these; see `taskq_agent.protocol.Beat`."""
 
@@ -127,6 +136,11 @@ class Beat(Struct):
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: Trouble | None = None
+    tally: Annotated[tuple[Outcomes, ...], Meta(max_length=_MAX_TALLY)] = ()
+
+    def told_tally(self) -> tuple[protocol.Outcomes, ...]:
+        """Return the tally as beats tell it."""
+        return tuple(protocol.Outcomes(one.campaign, one.done, one.failed) for one in self.tally)
 
 
 class Farewell(Struct):

@@ -368,7 +368,15 @@ class Service:
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
         trouble = None if message.trouble is None else message.trouble.told()
         self.metrics.troubled(agent.session, time.monotonic() if trouble else None)
-        beat = Beat(agent.session, held, message.pending, message.drawn, message.timeline, trouble)
+        beat = Beat(
+            agent.session,
+            held,
+            message.pending,
+            message.drawn,
+            message.timeline,
+            trouble,
+            message.told_tally(),
+        )
         answer = await self._beats.beat(beat)
         if self.draining or self.settings.gateways:
             orders = replace(

@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign
 from taskq.statements import statement
 from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, silence, value
+from tests.backstage import Backstage, promote, silence, value
 from tests.fixtures.queues import Hire
 from tests.plans import watched
 
@@ -163,6 +163,17 @@ class Load:
         body = json.dumps(settings)
         assert value(self._backstage, "select taskq.change_campaign('/c', %s)", body)
 
+    def claim_elsewhere(self) -> None:
+        """Claim what has failed on another host, with what nobody has tried."""
+        failed = [next(self._tasks) for _ in range(2)]
+        reports = [report_of(one, "failed") for one in failed]
+        self._agent.exchange(reports)
+        promote(self._backstage)
+        agent = self._hire(host="elsewhere")
+        self.connection.execute(f"set taskq.position_{self._campaign} = ''")
+        claimed = self._exchange(agent, [], "", want=20)
+        assert sum(one.attempt > 1 for one in claimed) >= 2
+
     def leave(self) -> None:
         """End a session that has three tasks."""
         agent = self._hire()
@@ -265,11 +276,19 @@ class Verb:
     pages: int = 120
 
 
-CLAIM = {"task by task_waiting", "task by task_pkey", "task by task_working", "spec by spec_pkey"}
+CLAIM = {
+    "task by task_waiting",
+    "task by task_waiting_again",
+    "task by task_pkey",
+    "task by task_working",
+    "spec by spec_pkey",
+}
 
 VERBS = {
     "report done": Verb(lambda load: load.exchange("done"), CLAIM),
-    "report failed": Verb(lambda load: load.exchange("failed"), CLAIM),
+    "report failed": Verb(
+        lambda load: load.exchange("failed"), CLAIM | {"attempt by attempt_pkey"}
+    ),
     "report released": Verb(lambda load: load.exchange("released"), CLAIM),
     "report refused": Verb(Load.refuse, CLAIM | {"attempt by attempt_pkey"}),
     "report 100": Verb(lambda load: load.exchange("done", 100), CLAIM, rows=100, pages=4_000),
@@ -282,6 +301,12 @@ VERBS = {
     ),
     "identify": Verb(Load.identify, set(), pages=20),
     "claim again": Verb(Load.repeat_claim, CLAIM),
+    "claim elsewhere": Verb(
+        Load.claim_elsewhere,
+        CLAIM | {"attempt by attempt_pkey"},
+        rows=40,
+        pages=1_000,
+    ),
     "beat": Verb(Load.beat, {"task by task_pkey", "task by task_working"}),
     "salvage": Verb(Load.salvage, CLAIM | {"attempt by attempt_pkey"}, pages=400),
     "poison": Verb(

@@ -15,7 +15,7 @@ from taskq import Campaign, CampaignSpec, Client
 from taskq.campaign import RetryPolicy
 from taskq.keeper import Keeper
 from tests.agent_double import AgentDouble, report_of
-from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.backstage import Backstage, assert_counts_are_true, promote, value
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 from tests.plans import watched
@@ -159,6 +159,31 @@ def test_failures_of_five_minutes_count_not_older_ones(
     work(agent, failed=1)
     assert keep(backstage) == ["/c"]
     assert (campaign.status().paused_why or "").startswith("100 of 100 ")
+
+
+def test_tasks_that_fail_whenever_they_are_tried_do_not_stop_those_that_nobody_has_tried(
+    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+) -> None:
+    """First attempts are judged: of those, most are good. Where they fail, the campaign pauses."""
+    retry = RetryPolicy(max_attempts=50, backoff_s=3_000)
+    campaign.change(replace(campaign.spec(), retry=retry))
+    work(agent, done=380, failed=20)
+    assert keep(backstage) == []
+    backstage.execute("update taskq.pulse set since = since - interval '6 min'")
+    backstage.execute("update taskq.delta set since = since - interval '1 min'")
+    backstage.execute("select taskq.fold()")
+    work(agent, done=19, failed=1)
+    for _ in range(6):
+        assert promote(backstage) == 21
+        agent.forget_position()
+        tasks = agent.claim(21)
+        assert min(task.attempt for task in tasks) > 1
+        agent.exchange([report_of(task, "failed", error_class="Boom") for task in tasks])
+        assert keep(backstage) == []
+    assert (campaign.status().state, campaign.status().waiting) == ("open", 580)
+    work(agent, failed=200)
+    assert keep(backstage) == ["/c"]
+    assert_counts_are_true(backstage)
 
 
 def test_each_campaign_is_judged_for_itself(

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client
 from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, expire, task_row, value
+from tests.backstage import Backstage, expire, promote, task_row, value
 from tests.fixtures.queues import Hire
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet, reporting
 from tests.support import wait_until
@@ -220,3 +220,18 @@ def test_attempt_begins_after_that_before_it_has_ended(
     assert (task.task, task.attempt) == (held[1].task, 2)
     ended = "select ended_at from taskq.attempt where task_id = %s"
     assert task_row(backstage, task.task)["claimed_at"] > value(backstage, ended, task.task)
+
+
+def test_claims_of_what_has_failed_take_no_task_twice_and_wait_for_nobody(
+    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+) -> None:
+    """Each gets what the other has not locked, first what has failed on a third host."""
+    campaign.seed({"n": n} for n in range(10))
+    failing, first, second = hire(host="a"), hire(host="b"), hire(host="c")
+    failed = failing.claim(4)
+    for task in failed:
+        assert failing.fail(task) == "accepted"
+    assert promote(backstage) == 4
+    met = meet(dsn, claiming(first, 2), claiming(second, 2))
+    assert not met.waited
+    assert sorted(one.task for one in [*met.first, *met.second]) == [task.task for task in failed]

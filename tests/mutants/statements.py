@@ -11,6 +11,7 @@ _CLAIMS: Final = (
     "tests/interleavings/test_claims_at_once.py",
     "tests/integration/test_claims.py",
 )
+_ELSEWHERE: Final = ("tests/integration/test_retried_elsewhere.py",)
 _LATE: Final = (
     "tests/interleavings/test_salvage.py",
     "tests/integration/test_late_results.py",
@@ -213,6 +214,38 @@ STATEMENTS: Final = (
         "        exit;\n",
         "A task that came back before the position of a connection is overlooked.",
         ("tests/integration/test_claims.py",),
+    ),
+    Mutant(
+        "failed-task-goes-to-the-same-host",
+        "sql/functions/is_bound.sql",
+        "           and not p_serving <@ p_avoids\n",
+        "           and false\n",
+        "A host on which everything fails gets what has failed there again.",
+        _ELSEWHERE,
+    ),
+    Mutant(
+        "lone-host-waits-for-another",
+        "sql/functions/is_bound.sql",
+        "           and not p_serving <@ p_avoids\n",
+        "",
+        "What has failed on the only host is not tried again for minutes.",
+        _ELSEWHERE,
+    ),
+    Mutant(
+        "last-attempt-goes-anywhere",
+        "sql/functions/is_bound.sql",
+        "then interval '1 day'",
+        "then interval '2 min'",
+        "All attempts of a task are spent on one host, though there are others.",
+        _ELSEWHERE,
+    ),
+    Mutant(
+        "what-nobody-got-is-passed-over",
+        "sql/functions/pick_again.sql",
+        "    if v_fresh < cardinality(p_tasks) then\n",
+        "    if false then\n",
+        "Tasks that were looked at beside failed ones are left behind the position.",
+        _ELSEWHERE,
     ),
     Mutant(
         "limit-off-by-one",

@@ -80,6 +80,22 @@ UPKEEP: Final = (
         ("tests/integration/test_pulse.py",),
     ),
     Mutant(
+        "later-attempts-pause-a-campaign",
+        "sql/functions/pulse.sql",
+        "sum(d.done) as done, sum(d.first_failures) as failures",
+        "sum(d.done) as done, sum(d.failures) as failures",
+        "Tasks that fail whenever they are tried stop those that nobody has tried.",
+        ("tests/integration/test_pulse.py",),
+    ),
+    Mutant(
+        "host-is-compared-with-itself",
+        "sql/functions/judge_hosts.sql",
+        "select e.failed - case when s.suspect then 0 else s.failed end as failed,",
+        "select e.failed as failed,",
+        "A bad host hides behind its own failures.",
+        ("tests/integration/test_bad_hosts.py",),
+    ),
+    Mutant(
         "pause-of-one-campaign-stops-upkeep",
         "sql/functions/pulse.sql",
         "            for no key update skip locked;\n",

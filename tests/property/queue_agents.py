@@ -64,8 +64,8 @@ class QueueAgents(QueueScene):
         elif self.model.states != {"open"}:
             assert got == []
         else:
-            waiting = [task.task for task in self.model.waiting()]
-            claimable = [task.task for task in self.model.claimable(lease)]
+            waiting = [task.task for task in self.model.waiting_for(agent.session)]
+            claimable = [task.task for task in self.model.claimable(agent.session, lease)]
             if exact:
                 assert got == sorted(waiting[:want])
             assert set(got) <= set(claimable)

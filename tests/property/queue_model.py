@@ -28,7 +28,10 @@ class Ended:
 
 @dataclass
 class Task:
-    """Where a task stands; session: of the last lease, None if there was none."""
+    """Where a task stands; session: of the last lease, None if there was none.
+
+    avoids: the hosts on which it has failed.
+    """
 
     task: int
     key: str
@@ -39,6 +42,7 @@ class Task:
     losses: int = 0
     lease: str = ""
     session: int | None = None
+    avoids: set[str] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)
 
 
@@ -99,9 +103,20 @@ class QueueModel:
         self.payloads = stored
         return conflicts
 
-    def claimable(self, lease: str) -> list[Task]:
+    def waiting_for(self, session: int) -> list[Task]:
+        """Return those that a session may have: no task fails again where another host is free."""
+        host, serving = self.hosts[session], {self.hosts[one] for one in self.live}
+        return [
+            task for task in self.waiting() if host not in task.avoids or serving <= task.avoids
+        ]
+
+    def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""
-        return [task for task in self.waiting() if all(one.lease != lease for one in task.ended)]
+        return [
+            task
+            for task in self.waiting_for(session)
+            if all(one.lease != lease for one in task.ended)
+        ]
 
     def held(self, session: int, lease: str | None = None) -> list[Task]:
         """Return the tasks that a session works on, under one lease or all."""
@@ -140,6 +155,8 @@ class QueueModel:
             self._end(task, DONE, DONE)
         elif outcome == FAILED:
             task.failures += 1
+            if task.session in self.hosts:
+                task.avoids.add(self.hosts[task.session])
             hopeless = not retry or error_class in self.never_retry
             final = hopeless or task.failures >= MAX_ATTEMPTS
             self._end(task, FAILED, FAILED if final else self._back(DELAYED), error_class)
@@ -224,6 +241,7 @@ class QueueModel:
         ]
         for task in moved:
             task.status, task.failures, task.losses = WAITING, 0, 0
+            task.avoids.clear()
         return len(moved)
 
     def _back(self, wanted: str) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from taskq_agent import events as ev
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Trouble
-from taskq_agent.slowing import FAILURES, FAST_S
+from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Outcomes, Trouble
+from taskq_agent.slowing import FAILURES, FAST_S, TOLD
 from tests.agent_world import World, queue_of, world_of
 
 BROKEN = Ended(FAILED, error_class="no-scratch", error="")
@@ -183,3 +183,64 @@ def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
     while world.air is None:
         world.tick(0.25)
     assert world.request().wait_s > 0
+
+
+def suspect(world: World, why: str) -> None:
+    """Tell an agent what the queue says of its host."""
+    world.feed(ev.Heard(world.beat().session, Orders(), suspect=why))
+
+
+def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> None:
+    """What has not begun goes back; each failure makes the pause longer; a success ends that."""
+    world = world_of(1_000, slots=4, ahead_s=60)
+    world.run_briskly(1, 8)
+    assert len(world.running) == 4
+    suspect(world, "9 of 9 failed here")
+    assert any("9 of 9 failed here: slowing down" in line for line in world.said)
+    assert world.held() == {running.held for running in world.core._hand.running.values()}  # noqa: SLF001
+    pauses = []
+    for _ in range(4):
+        world.tick(FAST_S + 1)
+        for slot in list(world.running):
+            world.end(slot, BROKEN)
+        world.deliver_all()
+        pauses.append(wait_for_attempt(world))
+        assert len(world.running) == 1
+    assert pauses == pytest.approx([5, 10, 20, 40], abs=0.5)
+    (slot,) = world.running
+    world.end(slot)
+    world.deliver_all()
+    assert wait_for_attempt(world) < 1
+    assert len(world.running) == 1, "until the queue has taken it back"
+    suspect(world, "")
+    world.deliver_all()
+    assert any("claiming as usual" in line for line in world.said)
+    assert world.beat().trouble is None
+    world.tick(1)
+    world.deliver_all()
+    assert len(world.running) == 4
+
+
+def test_beats_tell_how_the_last_first_attempts_have_ended() -> None:
+    """Not those of tasks that were tried before, nor what the handler has found bad."""
+    world = world_of(1_000, slots=1)
+    assert world.beat().tally == ()
+    world.run_briskly(1, 3)
+    world.run_briskly(1, 2, BROKEN)
+    world.run_briskly(1, 1, Ended(FAILED, error_class="bad-input", error="", retry=False))
+    (campaign,) = {entry.campaign for entry in world.beat().tally}
+    assert world.beat().tally == (Outcomes(campaign, 3, 2),)
+    world.run_briskly(1, TOLD - 1)
+    assert world.beat().tally == (Outcomes(campaign, TOLD - 1, 1),)
+
+
+def test_attempts_at_what_has_failed_before_are_not_told() -> None:
+    """They fail on any host."""
+    queue = queue_of(100)
+    for entry in queue.tasks.values():
+        entry.attempt = 1
+    world = World(queue, slots=1)
+    world.deliver()
+    world.deliver()
+    world.run_briskly(1, 3, BROKEN)
+    assert world.beat().tally == ()

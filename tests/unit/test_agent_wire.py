@@ -15,6 +15,7 @@ from taskq_agent.protocol import (
     Hello,
     Input,
     Orders,
+    Outcomes,
     Report,
     Request,
     Task,
@@ -38,7 +39,7 @@ MESSAGES = [
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
     ),
-    Beat(1, (Held(1, 2, "lease"),), ("pending",), "drawn"),
+    Beat(1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(Outcomes(1, 30, 2),)),
     BeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
 WELCOME = {"session": 1, "heartbeat_s": 1.0, "lease_s": 4.0}

@@ -43,9 +43,9 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
     """List the agents that are at work.
 
     Those that serve PATH, something above or something below it. The one that has been silent
-    longest comes first. An agent on whose node all tasks fail at once is told to be slowed. When so
-    many are silent that their tasks are held, a line tells until when. Another says how many have
-    left within the hour, and why; with --left, these are listed.
+    longest comes first. An agent on whose node all tasks fail at once, or more than on other nodes,
+    is told to be slowed. When so many are silent that their tasks are held, a line tells until
+    when. Another says how many have left within the hour, and why; with --left, these are listed.
 
     Example:
       taskq agents list /demo
@@ -95,11 +95,13 @@ _LEFT_COLUMNS = [
 
 
 def _trouble(agent: Record) -> str:
-    trouble = agent["trouble"]
+    trouble, suspect = agent["trouble"], agent["suspect"]
     if trouble is None:
-        return ""
+        return f"slowed: {suspect}" if suspect else ""
     left_s = trouble["try_in_s"] - agent["silent_s"]
     then = f"next try in {duration(left_s)}" if left_s > 0 else "trying"
+    if suspect:
+        return f"slowed: {suspect}; {then}"
     last = trouble["error_class"] or "without a class"
     # The class first: it stays where the terminal is narrow.
     return f"slowed: last {last}, {trouble['failures']} failures in a row; {then}"

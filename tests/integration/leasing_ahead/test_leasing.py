@@ -10,7 +10,7 @@ from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.database import Database
 from taskq_agent.protocol import FAILED, RELEASED
 from tests.agent_double import report_of
-from tests.backstage import Backstage, statuses, task_row, value
+from tests.backstage import Backstage, promote, statuses, task_row, value
 from tests.fixtures.queues import Hire
 from tests.integration.leasing_ahead.support import HANDLER, say
 from tests.pool_double import PoolDouble
@@ -50,6 +50,22 @@ def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
     assert pool.keep((pool.campaign, 2, 0))["overtaken"] == [pool.campaign]
     assert [one.payload["n"] for one in pool.lease(5, before=0)] == ["urgent"]
     assert pool.keep((pool.campaign, 3, 0))["overtaken"] is None
+
+
+def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
+    pool: PoolDouble, hire: Hire, backstage: Backstage
+) -> None:
+    """Who pops may be on the host where it failed; after a while that one may have it as well."""
+    failing, other = hire(host="a"), hire(host="b")
+    one, two = failing.claim(2)
+    for task in (one, two):
+        failing.fail(task)
+    promote(backstage)
+    assert [leased.payload["n"] for leased in pool.lease(3)] == [2, 3, 4]
+    assert other.claim(1)[0].task == one.task
+    past = "update taskq.task set due_at = due_at - interval '3 min' where task_id = %s"
+    backstage.execute(past, [two.task])
+    assert two.task in {leased.task for _ in range(6) for leased in pool.lease(1)}
 
 
 def test_task_that_no_entry_can_hold_is_left_to_postgresql(

@@ -1,0 +1,48 @@
+-- hosts_serving(campaign, most): hosts on which agents serve a campaign: hashes of the names of some of
+-- them, `most` at the most. A part of pick_again(), which pins the settings; not for clients.
+--
+-- An agent serves it that was opened for it or for one above it, offers what it requires, was heard within
+-- its lease, has not been told to leave, and is not slowed: neither by itself nor as a suspicious one. Time
+-- in which the server could not hear anybody does not count. Agents that do not name their host are not
+-- known to be anywhere else.
+--
+-- Goes from each host to the next: what it costs grows with `most` and the depth of the campaign, and with
+-- the agents that are open and do not serve it. Index: session_host.
+create or replace function taskq.hosts_serving(p_campaign bigint, p_most integer)
+returns integer[]
+language plpgsql stable
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_since constant timestamptz := taskq.serving_since();
+    v_hosts integer[] := '{}';
+    v_requires text[];
+    v_lineage bigint[];
+    v_scope bigint;
+    v_host text;
+begin
+    select c.requires, c.lineage into v_requires, v_lineage
+      from taskq.campaign c
+     where c.campaign_id = p_campaign;
+    foreach v_scope in array coalesce(v_lineage, '{}') loop
+        v_host := '';
+        while cardinality(v_hosts) < p_most loop
+            select s.host into v_host
+              from taskq.session s
+             where s.campaign_id = v_scope
+               and s.ended_at is null
+               and s.host > v_host
+               and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s) > v_now
+               and not s.drain
+               and s.trouble is null
+               and s.suspect is null
+               and (v_requires = '{}' or taskq.offered(v_requires, s.offers))
+             order by s.campaign_id, s.host
+             limit 1;
+            exit when not found;
+            v_hosts := array_remove(v_hosts, hashtext(v_host)) || hashtext(v_host);
+        end loop;
+    end loop;
+    return v_hosts;
+end
+$$;

@@ -1,0 +1,20 @@
+-- is_bound(avoids, due_at, failures, max_attempts, serving, now): whether a task that has failed must not
+-- yet go to a host where it did, see pick_again(). A part of it; not for clients.
+--
+-- serving: hosts that serve the campaign; as many as may matter. Taken into the statement that calls it.
+create or replace function taskq.is_bound(
+    p_avoids integer[],
+    p_due_at timestamptz,
+    p_failures smallint,
+    p_max_attempts integer,
+    p_serving integer[],
+    p_now timestamptz
+)
+returns boolean
+language sql stable
+as $$
+    select coalesce(
+               p_now < p_due_at + case when p_failures + 1 >= p_max_attempts
+                                       then interval '1 day' else interval '2 min' end, false)
+           and not p_serving <@ p_avoids
+$$;

@@ -1,0 +1,81 @@
+"""A bad host among good ones, all through one gateway, whose statements serve them together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from taskq import RetryPolicy
+from taskq.keeper import keeping
+from tests.fixtures.gateways import Realm, StartGateway, opened
+from tests.gateway.peers import Agent, report_of
+from tests.support import wait_until
+
+LATER_S = 180.0
+
+
+@pytest.fixture
+def realm(start_gateway: StartGateway, dsn: str) -> Iterator[Realm]:
+    """Give a campaign at a gateway of its own, with a keeper."""
+    with opened(dsn) as queue, keeping(queue.database):
+        yield Realm(queue, start_gateway())
+
+
+def worked(agent: Agent, outcome: str, finished: Callable[[], bool]) -> int:
+    """Claim and report until all is finished; return how many attempts were made."""
+    attempts = 0
+    while not finished():
+        tasks = agent.claim(1, wait_s=0.2)
+        attempts += len(tasks)
+        reports = [report_of(task, outcome, error_class="no-scratch") for task in tasks]
+        if reports:
+            assert agent.exchange(reports=reports).status == 200
+    return attempts
+
+
+def test_no_good_task_is_lost_to_a_bad_host(realm: Realm) -> None:
+    """Two agents of it are as fast as three others; each task is tried three times."""
+    retry = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
+    realm.campaign.change(replace(realm.campaign.spec(), retry=retry))
+    realm.seed(40)
+    hosts = ["bad", "bad", "one", "two", "three"]
+    agents = [realm.agent(host=host) for host in hosts]
+    over = threading.Event()
+    timer = threading.Timer(LATER_S, over.set)
+    timer.start()
+
+    def finished() -> bool:
+        return over.is_set() or realm.campaign.status().unfinished == 0
+
+    with ThreadPoolExecutor(len(agents)) as pool:
+        ended = [
+            pool.submit(worked, agent, "failed" if host == "bad" else "done", finished)
+            for agent, host in zip(agents, hosts, strict=True)
+        ]
+        attempts = [one.result() for one in ended]
+    timer.cancel()
+    status = realm.campaign.status()
+    assert (status.done, status.failed) == (40, 0)
+    assert status.failures == attempts[0] + attempts[1] > 0
+
+
+def test_agent_is_told_that_its_host_is_suspicious(realm: Realm) -> None:
+    """With the answer to a beat; a tally that is none is refused."""
+    bad, good = realm.agent(host="bad"), realm.agent(host="good")
+    campaign = realm.campaign.campaign_id
+
+    def told(agent: Agent, done: int, failed: int) -> str:
+        tally = {"campaign": campaign, "done": done, "failed": failed}
+        reply = agent.beat(tally=[tally])
+        assert reply.status == 200
+        return str(reply.json["suspect"])
+
+    assert told(good, 20, 0) == ""
+    wait_until(lambda: told(bad, 0, 9) != "", timeout_s=LATER_S)
+    assert told(bad, 0, 9) == "9 of 9 first attempts failed here, 0 of 20 on other hosts"
+    assert told(good, 20, 0) == ""
+    assert bad.beat(tally=[{"campaign": 1, "done": -1, "failed": 0}]).status == 400

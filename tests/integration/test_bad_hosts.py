@@ -1,0 +1,218 @@
+"""Hosts on which more fails than on others, in the same campaigns, are slowed, and let go again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq.beats import encoded
+from taskq_agent.errors import Refused
+from taskq_agent.protocol import Beat, Outcomes
+from tests.agent_double import AgentDouble
+from tests.backstage import Backstage, value
+from tests.command_line import CommandLine
+from tests.fixtures.queues import Hire
+from tests.support import wait_until
+
+pytestmark = pytest.mark.usefixtures("campaign")
+
+Told = tuple[int, int]
+
+
+def tell(backstage: Backstage, agent: AgentDouble, *tallies: Outcomes) -> str | None:
+    """Beat with a tally; return what is said of the agent's host."""
+    beat = f"[{encoded(Beat(agent.session, tally=tallies))}]"
+    row = backstage.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()
+    return None if row is None else row["suspect"]
+
+
+def judge(backstage: Backstage) -> list[str]:
+    """Compare the hosts; return those that have become suspicious."""
+    return value(backstage, "select taskq.judge_hosts()") or []
+
+
+def judged(backstage: Backstage, hire: Hire, *hosts: Told) -> list[int]:
+    """Tell of hosts how many attempts were done and failed; return which are suspicious then."""
+    for number, (done, failed) in enumerate(hosts):
+        agent = hire(host=f"host{number}")
+        tell(backstage, agent, Outcomes(agent.campaign, done, failed))
+    return [int(host.removeprefix("host")) for host in judge(backstage)]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "suspicious"),
+    [
+        ([(8, 0), (0, 8)], [1]),
+        ([(40, 0), (0, 3), (30, 0)], [1]),
+        ([(300, 9), (2, 20)], [1]),
+        ([(0, 30), (0, 32), (8, 0), (30, 1)], [0, 1]),
+        # What fails everywhere, or fails now and then, is no host's fault; nor is a single one bad.
+        ([(0, 20), (0, 20)], []),
+        ([(10, 20), (12, 18), (9, 23)], []),
+        ([(30, 2), (28, 4), (32, 0)], []),
+        ([(40, 0), (0, 2)], []),
+        ([(3, 0), (0, 3)], []),
+        ([(0, 32)], []),
+        ([(0, 32), (0, 0)], []),
+    ],
+)
+def test_host_is_judged_by_its_share_of_failures_beside_the_others(
+    hosts: list[Told], suspicious: list[int], hire: Hire, backstage: Backstage
+) -> None:
+    """However few there are, as far as that tells something."""
+    found = judged(backstage, hire, *hosts)
+    # Without the worst the others may look better.
+    while more := [int(host.removeprefix("host")) for host in judge(backstage)]:
+        found += more
+    assert sorted(found) == suspicious
+
+
+def test_campaigns_are_not_mixed_up(queue: Client, hire: Hire, backstage: Backstage) -> None:
+    """A host that works for a bad campaign is as good as one that works for a good one."""
+    queue.create_campaign("/bad")
+    agents = [hire("/", host=name) for name in "abcd"]
+    good, bad = hire("/c").campaign, hire("/bad").campaign
+    for agent, one in zip(agents, (good, good, bad, bad), strict=True):
+        tell(backstage, agent, Outcomes(one, 20 if one == good else 0, 20 if one == bad else 0))
+    assert judge(backstage) == []
+    tell(backstage, agents[3], Outcomes(bad, 0, 16), Outcomes(good, 0, 16))
+    assert judge(backstage) == ["d"]
+
+
+def test_agents_are_told_until_their_host_is_like_others_again(
+    hire: Hire, backstage: Backstage, queue: Client, dsn: str
+) -> None:
+    """All of a host's, also those that were not asked; a beat that says nothing changes nothing."""
+    good, bad, same = hire(host="good"), hire(host="bad"), hire(host="bad")
+    campaign = good.campaign
+    tell(backstage, good, Outcomes(campaign, 30, 1))
+    tell(backstage, bad, Outcomes(campaign, 1, 12))
+    assert judge(backstage) == ["bad"]
+    assert judge(backstage) == []
+    why = "12 of 13 first attempts failed here, 1 of 31 on other hosts"
+    assert [tell(backstage, agent) for agent in (good, bad, same)] == [None, why, why]
+    assert sum(agent.suspect == why for agent in queue.agents()) == 2
+    assert f"slowed: {why}" in CommandLine(dsn).out("agents", "list")
+    tell(backstage, bad, Outcomes(campaign, 20, 12))
+    assert judge(backstage) == []
+    assert tell(backstage, bad) is not None
+    tell(backstage, bad, Outcomes(campaign, 30, 2))
+    judge(backstage)
+    assert [tell(backstage, agent) for agent in (bad, same)] == [None, None]
+
+
+def test_suspicious_host_is_no_other_to_wait_for(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """What has failed on a good one is tried there again, for want of a better."""
+    retry = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
+    campaign.change(replace(campaign.spec(), retry=retry))
+    campaign.seed({"n": n} for n in range(3))
+    good, bad = hire(host="good"), hire(host="bad")
+    (task,) = good.claim(1)
+    good.fail(task)
+    value(backstage, "select taskq.promote()")
+    good.forget_position()
+    assert good.claim(1)[0].task != task.task
+    tell(backstage, good, Outcomes(good.campaign, 30, 1))
+    tell(backstage, bad, Outcomes(good.campaign, 0, 12))
+    assert judge(backstage) == ["bad"]
+    good.forget_position()
+    assert good.claim(1)[0].task == task.task
+
+
+@pytest.mark.parametrize(
+    "tally",
+    ["a word", 7, {}, [[1, 2]], [[1, None, 2]], [[1, 2, -1]], [["x", 1, 1]], [[1, 2, 1 << 40]]],
+)
+def test_tally_of_another_form_is_refused(tally: object, hire: Hire, backstage: Backstage) -> None:
+    """Whoever speaks with the database, in whatever language."""
+    said = json.dumps([{"session": hire("/").session, "tally": tally}])
+    with pytest.raises(psycopg.Error) as refused:
+        backstage.execute("select * from taskq.beat(%s)", [said])
+    assert refused.value.sqlstate == "TQ400"
+    with pytest.raises(Refused, match="number of attempts"):
+        encoded(Beat(1, tally=(Outcomes(1, 2, -1),)))
+
+
+@pytest.mark.parametrize(
+    ("failed", "tried", "others"),
+    [(7, 7, (0, 7)), (3, 3, (0, 30)), (12, 32, (2, 28)), (20, 64, (5, 25)), (1, 1, (0, 1))],
+)
+def test_chance_is_that_of_a_beta_binomial_distribution(
+    failed: int, tried: int, others: Told, backstage: Backstage
+) -> None:
+    """As calculated with fractions."""
+    half = Fraction(1, 2)
+    a, b = others[0] + half, others[1] - others[0] + half
+
+    def rising(x: Fraction, times: int) -> Fraction:
+        return math.prod((x + i for i in range(times)), start=Fraction(1))
+
+    exact = sum(
+        math.comb(tried, k) * rising(a, k) * rising(b, tried - k) / rising(a + b, tried)
+        for k in range(failed, tried + 1)
+    )
+    share = a / (a + b)
+    variance = tried * share * (1 - share) * (a + b + tried) / (a + b + 1)
+    found = value(
+        backstage,
+        "select taskq.chance_of_more(%s, %s, %s, %s)",
+        failed,
+        tried,
+        float(tried * share),
+        float(variance),
+    )
+    assert found == pytest.approx(float(exact), rel=1e-3) or min(found, exact) > 0.01
+
+
+def test_chance_can_be_told_of_many_attempts(backstage: Backstage) -> None:
+    """Of hosts with hundreds of agents, without running out of the range of numbers."""
+    ask = "select taskq.chance_of_more(%s, %s, %s, %s)"
+    assert value(backstage, ask, 50_000, 50_000, 100.0, 120.0) < 1e-100
+    assert value(backstage, ask, 101, 50_000, 100.0, 120.0) > 0.01
+
+
+def test_good_tasks_survive_a_bad_host_and_it_is_found(
+    queue: Client, dsn: str, backstage: Backstage, tmp_path: Path
+) -> None:
+    """Of 40 tasks that are tried three times, none is lost to one bad host of two."""
+    retry = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
+    handler = Handler("command", argv=("calculate",))
+    campaign = queue.create_campaign(CampaignSpec("/d", handler=handler, retry=retry))
+    campaign.seed({"n": n} for n in range(40))
+    with ExitStack() as stack:
+        for name, program in (("bad", "sleep 0.2; exit 3"), ("good", "sleep 0.1")):
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "calculate").write_text(f"#!/bin/sh\n{program}\n")
+            (folder / "calculate").chmod(0o755)
+            argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--quiet"]
+            argv += ["--campaign", "/d", "--lease", "4", "--name", name, "--host", name]
+            environment = os.environ | {
+                "TASKQ_DSN": dsn,
+                "PATH": f"{folder}:{os.environ['PATH']}",
+            }
+            process = subprocess.Popen(argv, env=environment)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        wait_until(lambda: campaign.status().unfinished == 0, timeout_s=90)
+        status = campaign.status()
+        assert (status.done, status.failed) == (40, 0)
+        assert status.failures > 0
+        if status.failures >= 8:
+            suspects = (
+                "select count(*) from taskq.session where host = 'bad' and suspect is not null"
+            )
+            wait_until(lambda: value(backstage, suspects) == 1, timeout_s=60)

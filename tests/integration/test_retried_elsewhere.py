@@ -1,0 +1,242 @@
+"""A task that failed on a host is tried on another one, where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from taskq import Campaign, Client, Seed
+from taskq.campaign import RetryPolicy
+from taskq.statements import statement
+from tests.agent_double import AgentDouble, Claimed
+from tests.backstage import Backstage, assert_counts_are_true, promote, silence
+from tests.fixtures.queues import Hire
+from tests.plans import watched
+
+AT_ONCE = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
+
+
+@pytest.fixture
+def campaign(campaign: Campaign) -> Campaign:
+    """Give a campaign of 40 tasks, that are tried three times, each time at once."""
+    campaign.change(replace(campaign.spec(), retry=AT_ONCE))
+    campaign.seed({"n": n} for n in range(40))
+    return campaign
+
+
+def work(agent: AgentDouble, *, good: bool, want: int = 1) -> list[Claimed]:
+    """Claim some tasks and report on them."""
+    tasks = agent.claim(want)
+    for task in tasks:
+        assert (agent.done(task) if good else agent.fail(task)) == "accepted"
+    return tasks
+
+
+def test_no_task_is_lost_to_one_bad_host_of_two(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Whatever fails on it is done by the other."""
+    bad, good = hire(host="bad"), hire(host="good")
+    for _ in range(200):
+        work(bad, good=False, want=2)
+        promote(backstage)
+        work(good, good=True)
+        if campaign.status().done == 40:
+            break
+    status = campaign.status()
+    assert (status.done, status.failed) == (40, 0)
+    assert status.failures >= 20, "the bad host took its part"
+    assert_counts_are_true(backstage)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_task_that_failed_is_given_to_another_host_first(hire: Hire, backstage: Backstage) -> None:
+    """Its host gets what comes behind it, from the same connection and from another."""
+    first, same, other = hire(host="a"), hire(host="a"), hire(host="b")
+    (task,) = work(first, good=False)
+    assert promote(backstage) == 1
+    for agent in (first, same):
+        agent.forget_position()
+        assert agent.claim(1)[0].task > task.task
+    assert first.claim(5)[0].task > task.task
+    assert other.claim(1)[0].task == task.task
+
+
+def test_lone_host_tries_again_at_once(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Also beside agents that serve something else, are silent, leave, or offer too little."""
+    lone = hire(host="laptop")
+    silent, leaving, elsewhere = hire(host="b"), hire(host="c"), hire("/", host="d")
+    elsewhere.leave()
+    silence(backstage, silent.session)
+    backstage.execute("update taskq.session set drain = true where host = 'c'")
+    tried = []
+    for _ in range(3):
+        lone.forget_position()
+        (task,) = work(lone, good=False)
+        tried.append((task.task, task.attempt))
+        promote(backstage)
+    assert tried == [(tried[0][0], attempt) for attempt in (1, 2, 3)]
+    assert campaign.status().failed == 1
+    assert leaving.claim(1)[0].task == tried[0][0] + 1
+
+
+@pytest.mark.usefixtures("campaign")
+def test_task_waits_for_another_host_no_longer_than_two_minutes(
+    hire: Hire, backstage: Backstage
+) -> None:
+    """Since that may be busy; but its last attempt is for another, as long as there is one."""
+    host, other = hire(host="a"), hire(host="b")
+    (task,) = work(host, good=False)
+    promote(backstage)
+    past = "update taskq.task set due_at = due_at - interval '%s' where task_id = %s"
+    backstage.execute(past % ("121 s", task.task))
+    host.forget_position()
+    assert work(host, good=False)[0].task == task.task
+    promote(backstage)
+    backstage.execute(past % ("20 h", task.task))
+    host.forget_position()
+    assert host.claim(1)[0].task > task.task
+    other.leave()
+    host.forget_position()
+    (again,) = host.claim(1)
+    assert (again.task, again.attempt) == (task.task, 3)
+
+
+@pytest.mark.usefixtures("campaign")
+def test_claims_of_several_hosts_in_one_statement_get_what_each_may_have(
+    hire: Hire, backstage: Backstage
+) -> None:
+    """In the order of the queue, each claim the first that the claims before it have left."""
+    a, b, c = hire(host="a"), hire(host="b"), hire(host="c")
+    (first,) = work(a, good=False)
+    (second,) = work(b, good=False)
+    promote(backstage)
+    leases = [agent.draw_lease() for agent in (a, b, c)]
+    row = backstage.execute(
+        statement("exchange"),
+        {
+            "campaign": a.campaign,
+            "reports": None,
+            "sessions": [a.session, b.session, c.session],
+            "leases": leases,
+            "wants": [2, 1, 1],
+        },
+    ).fetchone()
+    assert row is not None
+    got: dict[str, list[int]] = {lease: [] for lease in leases}
+    for lease, task, *_ in row["tasks"]:
+        got[lease].append(task)
+    assert [sorted(got[lease]) for lease in leases] == [
+        [second.task, second.task + 1],
+        [first.task],
+        [second.task + 2],
+    ]
+    # What was looked at and not given is not passed over.
+    assert work(c, good=True)[0].task == second.task + 3
+
+
+def test_priority_holds_between_tasks_that_have_failed_and_others(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """A task is not more urgent for having failed, nor less."""
+    a, b = hire(host="a"), hire(host="b")
+    (low,) = work(a, good=False)
+    campaign.seed(Seed({"urgent": n}, priority=5) for n in range(2))
+    a.forget_position()
+    (high,) = work(a, good=False)
+    promote(backstage)
+    assert [b.claim(1)[0].task for _ in range(2)] == [high.task, high.task + 1]
+    b.forget_position()
+    assert b.claim(1)[0].task == low.task
+
+
+@pytest.mark.usefixtures("campaign")
+def test_all_that_failed_is_tried_again_while_others_wait(hire: Hire, backstage: Backstage) -> None:
+    """One after the other, as fast as it is claimed."""
+    a, b = hire(host="a"), hire(host="b")
+    failed = work(a, good=False, want=10)
+    promote(backstage)
+    b.forget_position()
+    assert [b.claim(1)[0].task for _ in range(10)] == [one.task for one in failed]
+    assert b.claim(1)[0].task == failed[-1].task + 1
+
+
+def test_all_hosts_that_failed_it_may_have_it_again(
+    campaign: Campaign, hire: Hire, backstage: Backstage
+) -> None:
+    """Then there is nowhere else; and with attempts left the one that has not yet goes first."""
+    campaign.change(replace(campaign.spec(), retry=replace(AT_ONCE, max_attempts=5)))
+    agents = [hire(host="a"), hire(host="b")]
+    tried = []
+    for agent in (agents[0], agents[1], agents[1], agents[0]):
+        agent.forget_position()
+        tried += [one.task for one in work(agent, good=False)]
+        promote(backstage)
+    assert tried == tried[:1] * 4
+
+
+def test_operators_retry_begins_anew(campaign: Campaign, hire: Hire) -> None:
+    """On any host: whoever retries has mended something."""
+    a, b = hire(host="a"), hire(host="b")
+    task = a.claim(1)[0]
+    a.fail(task, retry=False)
+    assert campaign.retry() == 1
+    a.forget_position()
+    assert a.claim(1)[0].task == task.task
+    assert b.claim(1)[0].task == task.task + 1
+
+
+def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
+    queue: Client, hire: Hire, backstage: Backstage
+) -> None:
+    """Neither by its claims, which get something, nor by others'."""
+    spec = replace(queue.create_campaign("/many").spec(), retry=AT_ONCE)
+    campaign = queue.campaign("/many")
+    campaign.change(spec)
+    campaign.seed({"n": n} for n in range(3_200))
+    a, _ = hire("/many", host="a"), hire("/many", host="b")
+    for _ in range(3):
+        reports = [
+            {"task": one.task, "lease": one.lease, "outcome": "failed"} for one in a.claim(1_000)
+        ]
+        a.exchange(reports)
+    promote(backstage)
+    backstage.execute("analyze")
+    for _ in range(6):
+        a.forget_position()
+        assert a.claim(1)[0].task > 3_000
+
+    def claim() -> None:
+        rows = backstage.execute(
+            statement("exchange"),
+            {
+                "campaign": a.campaign,
+                "reports": None,
+                "sessions": [a.session],
+                "leases": [a.draw_lease()],
+                "wants": [1],
+            },
+        ).fetchall()
+        assert rows[0]["tasks"][0][1] > 3_000
+
+    claim()
+    backstage.execute(f"set taskq.position_{a.campaign} = ''")
+    with watched(backstage) as seen:
+        claim()
+    hot = seen.to("task", "spec", "attempt")
+    assert hot.widest is not None
+    assert hot.widest.rows <= 1_000
+    with watched(backstage) as seen:
+        claim()
+    hot = seen.to("task", "spec", "attempt")
+    assert hot.ways <= {
+        "task by task_waiting",
+        "task by task_pkey",
+        "task by task_working",
+        "spec by spec_pkey",
+    }
+    assert hot.widest is not None
+    assert hot.widest.rows <= 4
