@@ -10,11 +10,11 @@ with taskq.connect() as queue:
 
 from __future__ import annotations
 
-from taskq.campaign import CampaignSpec, Handler, RetryPolicy
-from taskq.campaigns import Campaign
+from taskq.campaign import Campaign
 from taskq.client import Client, connect
 from taskq.errors import TaskqError
-from taskq.model import Seed
+from taskq.spec.model import Seed
+from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.version import VERSION
 
 __version__ = VERSION

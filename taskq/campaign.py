@@ -1,326 +1,379 @@
-"""What a campaign is: how its tasks are executed, retried and limited. Plain values."""
+"""One campaign: seeding, steering, watching, reading."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from difflib import get_close_matches
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from taskq.errors import InvalidCampaign
-from taskq.model import check_path
-from taskq.params import check_params, check_string
-from taskq.tags import check_requires
-
-HANDLER_KINDS: Final = ("python", "command", "process")
-MAX_ATTEMPTS: Final = 1_000
-MAX_DESCRIPTION_CHARS: Final = 10_000
-MAX_HANDLER_BYTES: Final = 65_536
-MAX_SECONDS: Final = 31_536_000  # a year
-MAX_WEIGHT: Final = 1_000
-MAX_RUNNING: Final = 1_000_000
-MAX_NEVER_RETRY: Final = 100
-MAX_CLASS_CHARS: Final = 200
-ON_DISCONNECT: Final = ("continue", "stop")
-LATE_RESULTS: Final = ("reject", "salvage")
-
-_KEYS: Final = (
-    "path",
-    "description",
-    "weight",
-    "requires",
-    "handler",
-    "retry",
-    "limits",
-    "on_disconnect",
-    "late_results",
-    "front",
-    "params",
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.large_results import Fetching
+from taskq.blobs.store import BlobStore
+from taskq.db.connections import Database, Row
+from taskq.errors import (
+    Clash,
+    Conflict,
+    InvalidCampaign,
+    KeyConflict,
+    NotFound,
+    ResultLost,
+    UsageError,
 )
-_LIMITS: Final = ("time_limit_s", "max_running", "max_failure_share")
+from taskq.ingest import seeding
+from taskq.ingest.key_conflicts import OnConflict, check_choice, refused
+from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
+from taskq.ingest.sources.records import BadLine
+from taskq.spec.model import Seed
+from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
+from taskq_agent.handlers.checks import check_handler
+from taskq_agent.protocol import Input
+from taskq_agent.text import is_unicode
+
+PAGE: Final = 1_000
+MOVE_CHUNK: Final = 5_000
+WAIT_S: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """What executes the tasks on a worker node.
+class Campaign:
+    """A campaign of a queue; got from `Client`. What it says is asked anew each time."""
 
-    kind     "python": a callable, in a child process that lives long; "command": a process
-             per task; "process": a process that lives long and speaks JSON lines
-    target   python only: the callable, as `module:function`
-    prepare  python only, optional: a callable that runs once in a child, before its first task
-    argv     command and process only: the program and its arguments, never a shell line
-    """
+    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+        self._database = database
+        self.campaign_id: Final = campaign_id
+        self.path: Final = path
 
-    kind: str
-    target: str | None = None
-    prepare: str | None = None
-    argv: tuple[str, ...] = ()
+    def spec(self) -> CampaignSpec:
+        """Return what is said about the campaign; raise `NotFound` if it was removed."""
+        row = self._database.row("campaign", path=self.path)
+        if row is None:
+            raise NotFound(f"no campaign {self.path}")
+        return CampaignSpec(
+            path=self.path,
+            description=row["description"],
+            handler=None if row["handler"] is None else Handler.from_json(row["handler"]),
+            retry=RetryPolicy(
+                row["max_attempts"],
+                row["max_losses"],
+                row["backoff_s"],
+                row["backoff_max_s"],
+                tuple(row["never_retry"]),
+                row["max_lost_nodes"],
+            ),
+            time_limit_s=row["time_limit_s"],
+            max_running=row["max_running"],
+            weight=row["weight"],
+            requires=tuple(row["requires"]),
+            max_failure_share=row["max_failure_share"],
+            on_disconnect=row["on_disconnect"],
+            late_results=row["late_results"],
+            front=row["front"],
+            params=row["params"],
+        )
 
-    def __post_init__(self) -> None:
-        if self.kind not in HANDLER_KINDS:
-            raise InvalidCampaign(
-                f"handler.kind must be one of {', '.join(HANDLER_KINDS)}, not {self.kind!r}"
-            )
-        if self.kind == "python":
-            if self.argv:
-                raise InvalidCampaign("handler.argv does not go with kind 'python'; give a target")
-            _check_target("handler.target", self.target)
-            if self.prepare is not None:
-                _check_target("handler.prepare", self.prepare)
+    def change(self, spec: CampaignSpec) -> None:
+        """Change the campaign to a spec; agents take it up with the next task they claim."""
+        self._database.value("change_campaign", path=self.path, spec=spec_body(spec))
+
+    def add_input(
+        self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None
+    ) -> Input:
+        """Store a file of at most 1 GiB and give it to all tasks of this campaign, by a name.
+
+        They find it as docs/handlers.md says; agents take it up with the next task they claim. An
+        input of that name is replaced. It is this campaign's only: those below do not inherit it.
+
+        name: by default the file's own. blobs: where to store it; by default as `open_blobs` says.
+        """
+        path = Path(path)
+        if name is None and not is_unicode(path.name):
+            raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
+        store = open_blobs(self._database) if blobs is None else blobs
+        digest, size = store.put(path)
+        name = path.name if name is None else name
+        self._database.value("add_input", path=self.path, input=name, digest=digest, size=size)
+        return Input(digest, size)
+
+    def inputs(self) -> dict[str, Input]:
+        """Return the inputs of this campaign by name, in the order of names."""
+        row = self._database.row("campaign", path=self.path)
+        if row is None:
+            raise NotFound(f"no campaign {self.path}")
+        return {name: Input(**it) for name, it in sorted(row["inputs"].items())}
+
+    def remove_input(self, name: str) -> None:
+        """Take an input away; tasks that are working keep it. Raise `NotFound` if there is none."""
+        self._database.value("remove_input", path=self.path, input=name)
+
+    def status(self) -> Status:
+        """Return the counts of the campaign and all below it, exact and without counting."""
+        return Status(**self._database.rows("counts", path=self.path, depth=0)[0])
+
+    def closed_by(self) -> list[str]:
+        """Return which of this and those above it are not open, from the top."""
+        return [row["path"] for row in self._database.rows("closed_by", path=self.path)]
+
+    def children(self) -> list[Status]:
+        """Return the campaigns directly below, each with all below it, ordered by path."""
+        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
+
+    def tree(self) -> list[Status]:
+        """Return this and all campaigns below it, each with its own counts, ordered by path."""
+        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=None)]
+
+    def seed(
+        self,
+        records: Iterable[Seedable],
+        *,
+        on_conflict: OnConflict = "fail",
+        on_clash: Callable[[Clash], None] | None = None,
+        on_bad: Callable[[BadLine], None] | None = None,
+        on_progress: Callable[[SeedCount], None] | None = None,
+    ) -> SeedCount:
+        """Seed tasks from any iterable, streamed in bounded memory.
+
+        A record is a `Seed`, or a mapping: the payload, with a key derived from it. A record that
+        the campaign has already, key and payload, adds nothing, so the same may be seeded again,
+        and an interrupted seeding be repeated from the start. `on_progress` is called after each
+        chunk of 10,000 records at most.
+
+        on_conflict: what becomes of a record whose key is stored with another payload. "fail":
+        raise `KeyConflict`; nothing of its chunk is added, tasks of earlier chunks stay. "skip":
+        pass it over. "keep-both": add it under key#2, or key#3 and so on if those are taken; it is
+        known there when it is seeded again. Payloads are the same if they are the same JSON: in
+        whatever order their names are, however their numbers and characters are written.
+        on_clash: called for the first 100 that were passed over, or kept under a numbered key.
+
+        A bad record raises `InvalidTask`, or goes to `on_bad` if given; tasks of earlier chunks
+        stay. Raise `Conflict` if the campaign is cancelled.
+        """
+        return seeding.seed(
+            self._database,
+            self.campaign_id,
+            self.path,
+            records,
+            conflicts=Conflicts(on_conflict, on_clash),
+            on_bad=on_bad,
+            on_progress=on_progress,
+        )
+
+    def submit(
+        self,
+        payload: Mapping[str, Any],
+        key: str | None = None,
+        priority: int = 0,
+        *,
+        on_conflict: OnConflict = "fail",
+    ) -> bool:
+        """Add one task in one round trip; return whether it was added. For many, `seed`.
+
+        Durable when it returns. Raise `InvalidTask` if it is no task, `Conflict` if the campaign
+        is cancelled. on_conflict: what becomes of it if its key is stored with another payload, as
+        in `seed`; by default raise `KeyConflict`.
+        """
+        check_choice(on_conflict)
+        task = seeding.task_json(Seed(payload, key, priority).encoded())
+        words = {"path": self.path, "tasks": f"[{task}]", "on_conflict": on_conflict}
+        try:
+            return bool(self._database.value("submit", **words))
+        except KeyConflict as error:
+            raise refused(error) from error
+
+    def pause(self) -> bool:
+        """Hand out no more tasks here and below; return whether that changed anything."""
+        return self._set_status("paused")
+
+    def resume(self) -> bool:
+        """Hand out tasks again, unless a campaign above is not open."""
+        return self._set_status("open")
+
+    def cancel(self, keys: Iterable[str] | None = None) -> int:
+        """Cancel tasks that are not final; return how many.
+
+        With keys, those tasks of this campaign. Without, the campaign and all below it, which
+        then take no more seeds until resumed. Agents stop what they run at their next beat.
+        """
+        if keys is not None:
+            return self._cancel_tasks(self.campaign_id, self._task_ids(keys))
+        self._set_status("cancelled")
+        return sum(self._cancel_tasks(status.campaign_id, None) for status in self.tree())
+
+    def retry(
+        self,
+        *,
+        status: str = "failed",
+        error_class: str | None = None,
+        keys: Iterable[str] | None = None,
+    ) -> int:
+        """Give failed or cancelled tasks another chance; return how many.
+
+        error_class: only those whose last attempt ended with it. keys: only these tasks of this
+        campaign; without keys, of all campaigns below too, but for those that are cancelled.
+        Raise `Conflict` if this campaign is cancelled.
+        """
+        if keys is not None:
+            campaigns, tasks = [self.campaign_id], self._task_ids(keys)
         else:
-            for name in ("target", "prepare"):
-                if getattr(self, name) is not None:
-                    raise InvalidCampaign(
-                        f"handler.{name} does not go with kind {self.kind!r}; give argv"
-                    )
-            _check_argv(self.argv)
-            object.__setattr__(self, "argv", tuple(self.argv))
+            nodes = [
+                one for one in self.tree() if one.state != "cancelled" or one.path == self.path
+            ]
+            campaigns, tasks = [node.campaign_id for node in nodes], None
+        return sum(
+            self._in_chunks(
+                "retry", campaign=campaign, status=status, error_class=error_class, tasks=tasks
+            )
+            for campaign in campaigns
+        )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the handler as a JSON object, without what its kind does not have."""
-        if self.kind != "python":
-            return {"kind": self.kind, "argv": list(self.argv)}
-        handler = {"kind": self.kind, "target": self.target}
-        return handler if self.prepare is None else {**handler, "prepare": self.prepare}
+    def remove(self) -> int:
+        """Cancel and delete the campaign, all below it and all their results; return the tasks.
 
-    @classmethod
-    def from_json(cls, value: object) -> Handler:
-        """Return the handler of a JSON object; raise `InvalidCampaign` if it is none."""
-        table = known_only("handler", value, [part.name for part in fields(cls)])
-        if "kind" not in table:
-            raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")
-        return cls(**table)
+        Raise `Conflict` for the root, which always is.
+        """
+        if self.path == "/":
+            raise Conflict("the root campaign cannot be removed; name those below it")
+        self.cancel()
+        removed = 0
+        for node in reversed(self.tree()):
+            while gone := self._database.value(
+                "remove_tasks", campaign=node.campaign_id, limit=MOVE_CHUNK
+            ):
+                removed += gone
+            self._database.rows("remove_campaign", path=node.path)
+        return removed
 
+    def results(
+        self,
+        *,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> Iterator[Result]:
+        """Iterate over the accepted results of this campaign, ordered by task, page by page.
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """When a task whose attempt did not succeed is tried again, and when it is given up.
+        Large ones are fetched, one at a time; raw: leave the references that stand for them.
+        blobs: where they are; by default as `open_blobs` says. on_lost: called for each that
+        cannot be had, which then stays a reference; without it, raise that `ResultLost`.
+        """
+        fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
+        return (Result(**fetching.of(row)) for row in self._pages("results"))
 
-    max_attempts   failures after which the task is failed, 1 to 1000
-    max_losses     attempts whose agent was lost after which the task is failed, 1 to 1000
-    backoff_s      the delay after the first failure, in seconds; it doubles each time
-    backoff_max_s  the longest delay, in seconds; a year at most
-    never_retry    classes of error after which the task is failed at once; 100 at most
-    max_lost_nodes different nodes on which its agents were lost after which the task is failed, as
-                   poison, 1 to 1000
-    """
+    def failures(self) -> Iterator[Failure]:
+        """Iterate over the failed tasks of this campaign, ordered by task, page by page."""
+        return (Failure(**row) for row in self._pages("failures"))
 
-    max_attempts: int = 3
-    max_losses: int = 5
-    backoff_s: float = 10.0
-    backoff_max_s: float = 3600.0
-    never_retry: tuple[str, ...] = ()
-    max_lost_nodes: int = 3
+    def tasks(self, status: str | None = None) -> Iterator[TaskView]:
+        """Iterate over the tasks of this campaign in one status, or all, ordered by task."""
+        return (TaskView(**row) for row in self._pages("tasks", status=status))
 
-    def __post_init__(self) -> None:
-        for name in ("max_attempts", "max_losses", "max_lost_nodes"):
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
-                raise InvalidCampaign(
-                    f"retry.{name} must be a whole number from 1 to {MAX_ATTEMPTS}, not {value!r}"
+    def failure_classes(self) -> dict[str, int]:
+        """Return the number of failed and lost attempts by error class, most frequent first."""
+        rows = self._database.rows("failure_classes", campaign=self.campaign_id)
+        return {row["error_class"]: row["attempts"] for row in rows}
+
+    def failure_causes(self, limit: int = 20) -> list[FailureCause]:
+        """Return what failed and lost attempts seem to have died of, most frequent first."""
+        rows = self._database.rows("failure_causes", campaign=self.campaign_id, limit=limit)
+        return [FailureCause(**row) for row in rows]
+
+    def usual_run_s(self, most: int = 1_000) -> float | None:
+        """Return how long agents had the latest attempts, on average; None: none has ended yet.
+
+        Of the `most` attempts of the tasks that were seeded last among those with an attempt, those
+        that were done or failed, from claim to report.
+        """
+        mean_s: float | None = self._database.rows(
+            "usual_run", campaign=self.campaign_id, most=most
+        )[0]["mean_s"]
+        return mean_s
+
+    def task(self, key: str) -> TaskView:
+        """Return a task by its key; raise `NotFound`."""
+        (task,) = self._task_ids([key])
+        rows = self._database.rows(
+            "tasks", campaign=self.campaign_id, status=None, after=task - 1, limit=1
+        )
+        return TaskView(**rows[0])
+
+    def attempts(self, key: str) -> list[Attempt]:
+        """Return the attempts of a task that have ended, in order; raise `NotFound`."""
+        (task,) = self._task_ids([key])
+        rows = self._database.rows("attempts", campaign=self.campaign_id, task=task)
+        return [Attempt(**row) for row in rows]
+
+    def wait(self, timeout_s: float | None = None) -> Status:
+        """Wait until no task here or below is unfinished; return the status.
+
+        After `timeout_s` seconds raise `TimeoutError`. A task that waits for an agent is
+        unfinished, so somebody must run agents.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (status := self.status()).unfinished:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(
+                    f"{self.path} still has {status.unfinished} unfinished tasks after "
+                    f"{timeout_s:g} s"
                 )
-        for name in ("backoff_s", "backoff_max_s"):
-            _check_seconds(f"retry.{name}", getattr(self, name))
-        if self.backoff_s > self.backoff_max_s:
-            raise InvalidCampaign(
-                f"retry.backoff_s ({self.backoff_s:g}) is longer than "
-                f"retry.backoff_max_s ({self.backoff_max_s:g})"
-            )
-        object.__setattr__(self, "never_retry", _checked_classes(self.never_retry))
+            time.sleep(WAIT_S)
+        return status
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the policy as a JSON object."""
-        return {**asdict(self), "never_retry": list(self.never_retry)}
+    def _set_status(self, status: str) -> bool:
+        return bool(self._database.value("set_status", path=self.path, status=status))
 
-    @classmethod
-    def from_json(cls, value: object) -> RetryPolicy:
-        """Return the policy of a JSON object; raise `InvalidCampaign` if it is none."""
-        return cls(**known_only("retry", value, [part.name for part in fields(cls)]))
+    def _cancel_tasks(self, campaign: int, tasks: list[int] | None) -> int:
+        return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
+
+    def _in_chunks(self, name: str, **values: object) -> int:
+        """Run a statement that moves some tasks after others, until it finds no more."""
+        moved, after = 0, 0
+        while True:
+            (row,) = self._database.rows(name, after=after, limit=MOVE_CHUNK, **values)
+            if not row["moved"]:
+                return moved
+            moved, after = moved + row["moved"], row["last"]
+
+    def _pages(self, name: str, **values: object) -> Iterator[Row]:
+        after = 0
+        while rows := self._database.rows(
+            name, campaign=self.campaign_id, after=after, limit=PAGE, **values
+        ):
+            yield from rows
+            after = rows[-1]["task_id"]
+
+    def _task_ids(self, keys: Iterable[str]) -> list[int]:
+        wanted = list(keys)
+        rows = self._database.rows("task_ids", campaign=self.campaign_id, keys=wanted)
+        known = {row["key"]: row["task_id"] for row in rows}
+        for key in wanted:
+            if key not in known:
+                raise NotFound(f"campaign {self.path} has no task with the key {key!r}")
+        return [known[key] for key in wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignSpec:
-    """All that is said about a campaign when it is created, checked on construction.
+def spec_body(spec: CampaignSpec) -> str:
+    """Return a spec as the JSON text that the server-side functions take.
 
-    handler       None for a campaign that only holds others, or whose agents know what to do
-    params        shared by all tasks: any JSON object of 256 KiB at most
-    time_limit_s  per attempt, in seconds; None: no limit
-    max_running   tasks working at a time, 1 to 1,000,000; None: any number
-    weight        share of the running tasks of agents that serve other campaigns too, in
-                  relation to theirs; above 0, at most 1000
-    requires      tags that an agent must offer; see `taskq.tags`
-    on_disconnect what an agent cut off from the queue does with running tasks when others may have
-                  got them: "continue", so that the result counts if nobody has, or "stop"
-    late_results  what becomes of a success of an attempt that was given up as lost: "reject", or
-                  "salvage", so that it counts while no other was accepted
-    max_failure_share  share of failures among recent attempts above which the campaign pauses
-                  itself, above 0 and below 1; None: it never does
-    front         whether its tasks may be leased ahead into Redis, where the queue has that
+    Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
     """
-
-    path: str
-    description: str = ""
-    handler: Handler | None = None
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    time_limit_s: float | None = None
-    max_running: int | None = None
-    weight: float = 1.0
-    requires: tuple[str, ...] = ()
-    on_disconnect: str = "continue"
-    front: bool = True
-    late_results: str = "reject"
-    max_failure_share: float | None = 0.9
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_string("path", self.path)
-        check_path(self.path)
-        check_string("description", self.description)
-        if len(self.description) > MAX_DESCRIPTION_CHARS:
-            raise InvalidCampaign(
-                f"description of {len(self.description)} characters; "
-                f"{MAX_DESCRIPTION_CHARS} at most"
-            )
-        if self.time_limit_s is not None:
-            _check_seconds("limits.time_limit_s", self.time_limit_s)
-            if self.time_limit_s == 0:
-                raise InvalidCampaign(
-                    "limits.time_limit_s is zero, so no attempt could end in time; "
-                    "leave it out for no limit"
-                )
-        _check_running(self.max_running)
-        _check_weight(self.weight)
-        object.__setattr__(self, "requires", check_requires(self.requires))
-        _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
-        _check_choice("late_results", self.late_results, LATE_RESULTS)
-        _check_share(self.max_failure_share)
-        if type(self.front) is not bool:
-            raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
-        check_params(self.params)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the campaign as a JSON object, in the shape of a campaign file."""
-        return {
-            "path": self.path,
-            "description": self.description,
-            "handler": None if self.handler is None else self.handler.to_json(),
-            "retry": self.retry.to_json(),
-            "weight": self.weight,
-            "requires": list(self.requires),
-            "limits": {name: getattr(self, name) for name in _LIMITS},
-            "on_disconnect": self.on_disconnect,
-            "late_results": self.late_results,
-            "front": self.front,
-            "params": dict(self.params),
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> CampaignSpec:
-        """Return the campaign of a JSON object; raise `InvalidCampaign` naming what is wrong."""
-        table = known_only("", value, _KEYS)
-        if "path" not in table:
-            raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
-        handler = table.get("handler")
-        limits = known_only("limits", table.get("limits", {}), _LIMITS)
-        return cls(
-            path=table["path"],
-            description=table.get("description", ""),
-            handler=None if handler is None else Handler.from_json(handler),
-            retry=RetryPolicy.from_json(table.get("retry", {})),
-            weight=table.get("weight", 1.0),
-            requires=table.get("requires", ()),
-            on_disconnect=table.get("on_disconnect", "continue"),
-            late_results=table.get("late_results", "reject"),
-            front=table.get("front", True),
-            params=table.get("params", {}),
-            **limits,
-        )
-
-
-def known_only(where: str, value: object, known: Iterable[str]) -> dict[str, Any]:
-    """Return a table as a dict; raise `InvalidCampaign` at a key that is not known."""
-    known = list(known)
-    if not isinstance(value, Mapping):
-        raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")
-    for key in value:
-        if key not in known:
-            close = get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
-            raise InvalidCampaign(f"{where}{'.' if where else ''}{key} is unknown; {hint}")
-    return dict(value)
-
-
-def _check_target(where: str, target: object) -> None:
-    if target is None:
-        raise InvalidCampaign(f"{where} is missing; name a callable as module:function")
-    names = target.split(":") if isinstance(target, str) else []
-    if len(names) != 2 or not all(  # noqa: PLR2004  # module and function
-        part.isidentifier() for name in names for part in name.split(".")
-    ):
-        raise InvalidCampaign(f"{where} must read module:function, not {target!r:.80}")
-
-
-def _check_argv(argv: object) -> None:
-    if not isinstance(argv, (list, tuple)) or not argv or argv[0] == "":
-        raise InvalidCampaign(
-            "handler.argv must be a list that starts with a program, as "
-            f'["vina", "--ligand", "{{ligand}}"], not {argv!r:.80}'
-        )
-    for position, argument in enumerate(argv):
-        check_string(f"handler.argv[{position}]", argument)
-    size = len(json.dumps(argv))
-    if size > MAX_HANDLER_BYTES:
-        raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")
-
-
-def _check_seconds(where: str, value: object) -> None:
-    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-    if not 0 <= number <= MAX_SECONDS:
-        raise InvalidCampaign(
-            f"{where} must be a number of seconds from 0 to {MAX_SECONDS}, not {value!r:.80}"
-        )
-
-
-def _check_running(value: object) -> None:
-    if value is not None and (type(value) is not int or not 1 <= value <= MAX_RUNNING):
-        raise InvalidCampaign(
-            f"limits.max_running must be a whole number from 1 to {MAX_RUNNING}, not {value!r:.80}"
-        )
-
-
-def _check_choice(where: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InvalidCampaign(f"{where} must be one of {', '.join(known)}, not {value!r:.80}")
-
-
-def _checked_classes(value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or len(value) > MAX_NEVER_RETRY:
-        raise InvalidCampaign(
-            f"retry.never_retry must be a list of {MAX_NEVER_RETRY} classes of error at most, "
-            f'as ["bad-ligand"], not {value!r:.80}'
-        )
-    for position, name in enumerate(value):
-        check_string(f"retry.never_retry[{position}]", name)
-        if not 1 <= len(name) <= MAX_CLASS_CHARS:
-            raise InvalidCampaign(
-                f"retry.never_retry[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
-            )
-    return tuple(dict.fromkeys(value))
-
-
-def _check_share(value: object) -> None:
-    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-    if value is not None and not 0 < number < 1:
-        raise InvalidCampaign(
-            f"limits.max_failure_share must be a number above 0 and below 1, not {value!r:.80}"
-        )
-
-
-def _check_weight(value: object) -> None:
-    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-    if not 0 < number <= MAX_WEIGHT:
-        raise InvalidCampaign(
-            f"weight must be a number above 0, at most {MAX_WEIGHT}, not {value!r:.80}"
-        )
+    if spec.handler is not None:
+        try:
+            check_handler(spec.handler.to_json(), spec.params)
+        except ValueError as error:
+            raise InvalidCampaign(str(error)) from None
+    body: dict[str, Any] = {
+        "description": spec.description,
+        "handler": None if spec.handler is None else spec.handler.to_json(),
+        "params": dict(spec.params),
+        "time_limit_s": spec.time_limit_s,
+        "max_running": spec.max_running,
+        "weight": spec.weight,
+        "requires": list(spec.requires),
+        "max_failure_share": spec.max_failure_share,
+        "on_disconnect": spec.on_disconnect,
+        "late_results": spec.late_results,
+        "front": spec.front,
+        **spec.retry.to_json(),
+    }
+    return json.dumps(body)

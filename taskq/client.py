@@ -9,13 +9,14 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-from taskq import embedded, migrations
-from taskq.auditing import audit
-from taskq.campaign import CampaignSpec
-from taskq.campaigns import Campaign, spec_body
-from taskq.database import Database
+from taskq import embedded
+from taskq.campaign import Campaign, spec_body
+from taskq.db import migrations
+from taskq.db.audit import audit
+from taskq.db.connections import Database
 from taskq.errors import Conflict, UnknownCampaign
-from taskq.model import check_path
+from taskq.spec.model import check_path
+from taskq.spec.spec import CampaignSpec
 from taskq.tokens import Tokens
 from taskq.views import Agent, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 
@@ -154,7 +155,7 @@ class Client:
     ) -> Iterator[Violation]:
         """Check what is promised about tasks, while the queue is at work; yield what breaks it.
 
-        Of a campaign and all below it, by path; see `taskq.auditing`. Nothing yielded: all is
+        Of a campaign and all below it, by path; see `taskq.db.audit`. Nothing yielded: all is
         well. Each campaign is seen at one moment, nothing is written, and nobody waits.
 
         look: called now and then with the path of the campaign under way, and with how many of

@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from taskq import beats
-from taskq.blob_store import BlobStore
-from taskq.blobs import open_blobs
-from taskq.choice import Serving
-from taskq.database import Database, Line, Statements
-from taskq.exchanging import Asked, Exchanges, asked, run, told_as_transport
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.store import BlobStore
+from taskq.db.connections import Database, Line, Statements
+from taskq.dispatch import beats
+from taskq.dispatch.exchange import Asked, Exchanges, asked, run, told_as_transport
+from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.sessions import presented
 from taskq.front.address import FrontAddress
-from taskq.hellos import presented
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
 from taskq_agent.text import clean
 
 if TYPE_CHECKING:
-    from taskq.front.beside import Beside
+    from taskq.front.blocking import Beside
 
 LEASE_S: Final = 120.0
 NOTHING: Final = Answer()
@@ -61,7 +61,7 @@ class DirectTransport:
         self._exchanges = Exchanges()
         self._front: Beside | None = None
         if front is not None:
-            from taskq.front.beside import Beside  # noqa: PLC0415  # the extra may be missing
+            from taskq.front.blocking import Beside  # noqa: PLC0415  # the extra may be missing
 
             self._front = Beside(database, front, self._exchanges.described)
 

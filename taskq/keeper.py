@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import TaskqError
 
 END_S: Final = 5.0

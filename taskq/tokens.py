@@ -17,9 +17,9 @@ from datetime import datetime
 from ipaddress import ip_network
 from typing import Final, Literal, TypeAlias
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import NotFound, UsageError
-from taskq.model import check_path, check_text
+from taskq.spec.model import check_path, check_text
 
 Kind: TypeAlias = Literal["site", "manager"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import SessionEnded
 from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
 

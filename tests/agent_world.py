@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from taskq_agent import events as ev
-from taskq_agent.core import AgentCore
+from taskq_agent.core import events as ev
+from taskq_agent.core.core import AgentCore
+from taskq_agent.core.reports import fence, parsed
 from taskq_agent.errors import Refused, TransportError
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, Beat, Campaign, Held, Hello, LeaseIds, Report, Request, Task
-from taskq_agent.reports import fence, parsed
 from taskq_agent.settings import AgentSettings
 from tests.memory_queue import MemoryQueue
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from taskq.blob_folder import FolderBlobs
-from taskq.exchanging import told_as_transport
+from taskq.blobs.folder import FolderBlobs
+from taskq.dispatch.exchange import told_as_transport
 from taskq_agent.errors import TransportFailed
 from taskq_agent.inputs import InputCache
 from taskq_agent.protocol import Input

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from taskq import Campaign, Handler
-from taskq.choice import Serving
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.dispatch.fair_share import Serving
 from taskq.front.keys import Keys
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task

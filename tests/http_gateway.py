@@ -15,8 +15,8 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from taskq_agent import wire
 from taskq_agent.errors import SessionLost
+from taskq_agent.http import wire
 from taskq_agent.protocol import (
     NO_ORDERS,
     Answer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 

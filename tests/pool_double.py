@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.agent_double import Claimed
 
 

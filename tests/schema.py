@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import psycopg
 
-from taskq import migrations
-from taskq.database import Database
+from taskq.db import migrations
+from taskq.db.connections import Database
 from taskq.embedded import Server
 from tests.fixtures.servers import make_home, remove_home
 

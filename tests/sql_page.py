@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from taskq.roles import ROLES
+from taskq.db.roles import ROLES
 
 ROOT = Path(__file__, "../..").resolve()
 PAGE = ROOT / "docs/sql.md"

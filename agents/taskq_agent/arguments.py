@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from taskq_agent.gateways import parsed
+from taskq_agent.http.gateways import parsed
 from taskq_agent.text import is_unicode
 
 

@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Callable, Optional
 
+from taskq_agent.core.events import BeatFailed, Broken, Event, Heard, StopOrdered
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
-from taskq_agent.events import BeatFailed, Broken, Event, Heard, StopOrdered
 from taskq_agent.protocol import Beat, Welcome
 from taskq_agent.transport import Transport
 from taskq_agent.watchdog import LOOK_S, Watchdog

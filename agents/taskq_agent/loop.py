@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from taskq_agent import events as ev
-from taskq_agent.core import EXIT_AGENT_BROKEN, AgentCore
-from taskq_agent.crew import Caller, Slot
+from taskq_agent.core import events as ev
+from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
 from taskq_agent.handlers.base import Runner
 from taskq_agent.heartbeat import Heartbeat
 from taskq_agent.protocol import Beat, Hello, LeaseIds
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
+from taskq_agent.threads import Caller, Slot
 from taskq_agent.transport import Transport
 from taskq_agent.watchdog import LOOK_S, Watchdog
 

@@ -15,10 +15,10 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Optional, Tuple
 
-from taskq_agent.dialling import Dialer, tls_context
-from taskq_agent.gateways import Gateways
 from taskq_agent.handlers import RunnerSettings, make_runner
-from taskq_agent.http_transport import LONGEST_WAIT_S, HttpTransport, is_sendable
+from taskq_agent.http.dial import Dialer, tls_context
+from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
 from taskq_agent.log import log_to_stderr
 from taskq_agent.loop import run_agent
 from taskq_agent.release import release

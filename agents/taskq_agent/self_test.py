@@ -18,15 +18,15 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from taskq_agent.core import EXIT_NODE_BROKEN
-from taskq_agent.dialling import Dialer
-from taskq_agent.gateways import Gateways
+from taskq_agent.core.core import EXIT_NODE_BROKEN
 from taskq_agent.handlers import environment
 from taskq_agent.handlers.output import Tail
 from taskq_agent.handlers.starting import hindrance
-from taskq_agent.http_connection import Connections, Question, read_all
+from taskq_agent.http.connections import Connections, Question, read_all
+from taskq_agent.http.dial import Dialer
+from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.mismatch import wrong_scheme
 from taskq_agent.loop import AgentSummary
-from taskq_agent.mismatch import wrong_scheme
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder
 

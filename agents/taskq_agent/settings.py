@@ -50,7 +50,7 @@ class AgentSettings:
 
     longest_wait_s: float = 0.0
     """For how long a claim may be kept waiting where nothing is to be had: only over a transport
-    whose queue does, which takes `taskq_agent.http_transport.LONGEST_WAIT_S` at most. 0: ask
+    whose queue does, which takes `taskq_agent.http.transport.LONGEST_WAIT_S` at most. 0: ask
     again now and then."""
 
     campaign_backoff_s: float = 10.0

@@ -26,8 +26,8 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
+from taskq_agent.core.reports import fence, parsed
 from taskq_agent.protocol import Held, Report
-from taskq_agent.reports import fence, parsed
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ import uuid
 
 import ticks
 
-from taskq.choice import Serving
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
-from taskq.gathering import Gatherer
+from taskq.dispatch.batching import Gatherer
+from taskq.dispatch.fair_share import Serving
 from taskq.keeper import Keeper
 from taskq_agent.protocol import DONE, Beat, Hello, LeaseIds, Report, Request, Task, Welcome
 

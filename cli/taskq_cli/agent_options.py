@@ -12,7 +12,7 @@ import click
 
 from taskq.direct import LEASE_S
 from taskq.errors import UsageError
-from taskq.tags import check_offers
+from taskq.spec.tags import check_offers
 from taskq.version import VERSION
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.settings import AgentSettings

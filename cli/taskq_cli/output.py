@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import click
 
-from taskq.plain import as_json, as_text
+from taskq.export.json_values import as_json, as_text
 from taskq_cli import render
 from taskq_cli.text import instant, one_line, safe_json
 

@@ -10,7 +10,7 @@ from taskq_cli.text import printable
 
 
 class SafeStream:
-    """What `taskq.destination` needs of a stream: UTF-8 is written on as printable text."""
+    """What `taskq.export.destination` needs of a stream: UTF-8 is written on as printable text."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

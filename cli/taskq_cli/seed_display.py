@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from taskq.seeding import SeedCount
+from taskq.ingest.seeding import SeedCount
 from taskq_cli import render
 from taskq_cli.pace import Pace
 from taskq_cli.seeder import Show

@@ -10,9 +10,9 @@ import click
 
 from taskq import Campaign
 from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
-from taskq.key_conflicts import MOST_NAMED, OnConflict, described, way_out
-from taskq.seeding import SeedCount
-from taskq.sources import BadLine, Damage, Source
+from taskq.ingest.key_conflicts import MOST_NAMED, OnConflict, described, way_out
+from taskq.ingest.seeding import SeedCount
+from taskq.ingest.sources import BadLine, Damage, Source
 from taskq_cli.endings import Interrupted
 from taskq_cli.text import counted, one_line
 

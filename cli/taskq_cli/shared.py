@@ -17,10 +17,10 @@ from click.shell_completion import CompletionItem
 
 import taskq
 from taskq import Campaign, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.embedded import Server, ServerInfo
 from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
-from taskq.model import check_path
+from taskq.spec.model import check_path
 from taskq.views import Status
 from taskq_cli.endings import Declined
 from taskq_cli.hints import OutputType

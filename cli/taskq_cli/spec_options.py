@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from taskq import CampaignSpec, Handler
-from taskq.campaign import LATE_RESULTS, ON_DISCONNECT
 from taskq.errors import UsageError
-from taskq.sources.values import number_or_text
+from taskq.ingest.sources.values import number_or_text
+from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Number = TypeVar("Number", int, float)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from taskq.db.passwords import check_delimited
 from taskq.errors import UsageError
-from taskq.passwords import check_delimited
 
 _TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 _HOW: Final = (

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.db.queries import array
+from taskq.dispatch.exchange import Fence, fence_arrays
 from taskq.errors import Conflict
-from taskq.exchanging import Fence, fence_arrays
 from taskq.front.address import FrontAddress
 from taskq.front.entries import FrontState
 from taskq.front.errors import FrontDown
 from taskq.front.keys import Keys
-from taskq.front.link import Link
 from taskq.front.lists import Lists
-from taskq.statements import array
+from taskq.front.redis import Link
 
 LOOK_S: Final = 0.1
 #: Nobody's claim waits for it.

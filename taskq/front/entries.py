@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from taskq.database import Row
+from taskq.db.connections import Row
 from taskq.front.keys import Keys
 from taskq_agent.protocol import Task
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from taskq.exchanging import Fence
+from taskq.dispatch.exchange import Fence
 from taskq.front.entries import FrontState, open_entry
 from taskq.front.errors import FrontDown
 from taskq.front.keys import Keys
-from taskq.front.link import Argument, Link
+from taskq.front.redis import Argument, Link
 
 #: Bytes of entries in one push, so that it is answered in time.
 PUSH_BYTES: Final = 1 << 20

@@ -14,22 +14,22 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from taskq.choice import Serving
-from taskq.closing import cancel
-from taskq.database import Database
-from taskq.described import Described
+from taskq.db.connections import Database
+from taskq.dispatch.campaign_cache import Described
+from taskq.dispatch.closing import cancel
+from taskq.dispatch.fair_share import Serving
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
+from taskq.front.buffer import KEEP_S
 from taskq.front.entries import POOL_S, Entry
-from taskq.front.hand import KEEP_S
-from taskq.front.link import Link
-from taskq.front.outlook import Outlook
-from taskq.front.repeats import Repeats
-from taskq.front.rounds import Rounds
-from taskq.front.served import Claim, Served, Tell
+from taskq.front.health import Watch
+from taskq.front.popper import Rounds
+from taskq.front.redis import Link
+from taskq.front.replay import Repeats
 from taskq.front.sieve import Sieve
+from taskq.front.state import Outlook
+from taskq.front.supply import Claim, Served, Tell
 from taskq.front.tally import Tally
-from taskq.front.watch import Watch
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)

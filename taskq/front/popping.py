@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from taskq.front.entries import FrontState
 from taskq.front.errors import FrontDown
-from taskq.front.link import Argument, Link
+from taskq.front.redis import Argument, Link
 
 
 class Popped(NamedTuple):

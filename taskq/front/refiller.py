@@ -15,16 +15,16 @@ import uuid
 from contextlib import suppress
 from typing import Final
 
-from taskq.database import Database, Row
+from taskq.db.connections import Database, Row
 from taskq.errors import TaskqError, Unavailable
 from taskq.front.address import FrontAddress
 from taskq.front.entries import POOL_S, FrontState
 from taskq.front.errors import FrontDown
-from taskq.front.filling import Filling, FrontDoubtful
-from taskq.front.link import Link
+from taskq.front.fill import Filling, FrontDoubtful
+from taskq.front.lease_returns import Returning
+from taskq.front.levels import Stocks
 from taskq.front.lists import Lists
-from taskq.front.returning import Returning
-from taskq.front.stocks import Stocks
+from taskq.front.redis import Link
 
 TERM_S: Final = 5.0
 #: How often PostgreSQL is told and asked: while there is something in the lists, and while not.

@@ -7,9 +7,9 @@ from typing import Final
 
 from taskq.front.entries import Entry, open_entry
 from taskq.front.errors import FrontDown
-from taskq.front.outlook import Outlook
+from taskq.front.health import Watch
+from taskq.front.state import Outlook
 from taskq.front.tally import Tally
-from taskq.front.watch import Watch
 from taskq_agent.protocol import Task
 
 #: Entries in a row that PostgreSQL has not made, after which the front is left alone for a while.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.entries import POOL_S
 from taskq.front.refiller import Refiller

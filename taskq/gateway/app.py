@@ -18,11 +18,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from taskq import agent_file
-from taskq.blob_store import check_digest
+from taskq.blobs.store import check_digest
 from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
+from taskq.gateway.auth import Agent, Identity, Manager
 from taskq.gateway.errors import Busy, Failure, TooLarge, failure
-from taskq.gateway.identities import Agent, Identity, Manager
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.openapi import document

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from taskq.closing import cancel
+from taskq.dispatch.batching import Gatherer, Submitted
+from taskq.dispatch.closing import cancel
+from taskq.dispatch.exchange import Asked
 from taskq.errors import TaskqError
-from taskq.exchanging import Asked
 from taskq.front.pool import Pool
+from taskq.gateway.bindings import HandedOut
+from taskq.gateway.db_pool import Lines
 from taskq.gateway.errors import Busy
-from taskq.gateway.handed_out import HandedOut
-from taskq.gateway.lines import Lines
-from taskq.gathering import Gatherer, Submitted
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Answer, Campaign, Task
 

@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
-from taskq.blob_store import BlobStore
+from taskq.blobs.store import BlobStore
 from taskq.client import Client
 from taskq.errors import Forbidden
-from taskq.gateway.identities import Manager
+from taskq.gateway.auth import Manager
 from taskq.gateway.messages import NewTasks
-from taskq.model import Seed, check_path
-from taskq.seeding import SeedCount
+from taskq.ingest.seeding import SeedCount
+from taskq.spec.model import Seed, check_path
 
 
 class Management:

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from taskq import beats, model
-from taskq.key_conflicts import OnConflict
+from taskq.dispatch import beats
+from taskq.ingest.key_conflicts import OnConflict
+from taskq.spec import model
 from taskq_agent import protocol
 
 MAX_DEPTH: Final = 100

@@ -18,20 +18,20 @@ from typing import Any, Final
 import uvicorn
 import uvloop
 
-from taskq.blob_store import BlobStore
+from taskq.blobs.store import BlobStore
 from taskq.client import Client
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.db.queries import load_statements
 from taskq.errors import TaskqError, Unavailable
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
+from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.service import Service, Settings
-from taskq.gateway.shortcut import AgentConnection
 from taskq.gateway.tls import Certificate
 from taskq.keeper import keeping
-from taskq.statements import load_statements
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0

@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from taskq.batching import is_large
-from taskq.beating import GATHER_S, Beats
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.dispatch.batching import Gatherer, Submitted, settle
+from taskq.dispatch.exchange import Asked, Fence
+from taskq.dispatch.fair_queue import is_large
+from taskq.dispatch.heartbeats import GATHER_S, Beats
+from taskq.dispatch.long_poll import Waker
+from taskq.dispatch.sessions import presented
 from taskq.errors import Forbidden, TaskqError, Unauthorized
-from taskq.exchanging import Asked, Fence
 from taskq.front.address import FrontAddress
 from taskq.gateway import messages, metrics
+from taskq.gateway.auth import Agent, Identities
+from taskq.gateway.db_pool import Lines
 from taskq.gateway.errors import Busy, Draining, retry_after_s
-from taskq.gateway.identities import Agent, Identities
-from taskq.gateway.lines import Lines
 from taskq.gateway.pace import Pace
-from taskq.gathering import Gatherer, Submitted, settle
-from taskq.hellos import presented
 from taskq.tokens import hashed, session_token
-from taskq.waking import Waker
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Orders, Welcome
 from taskq_agent.text import clean

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench import ours
-from taskq.bench.meter import held_snapshot
-from taskq.bench.ours import Crew, Load
-from taskq.bench.scale import SHORT
-from taskq.bench.stage import CAMPAIGN, Bench, Stage
-from taskq.database import Database
+from benchmarks.meter import held_snapshot
+from benchmarks.scale import SHORT
+from benchmarks.stage import CAMPAIGN, Bench, Stage
+from taskq.db.connections import Database
 from taskq.errors import Conflict, Unavailable
+from taskq.planning import clients
+from taskq.planning.clients import Crew, Load
 from tests.backstage import Backstage, value
 
 LOAD = Load(1, 2, 1, CAMPAIGN)
@@ -29,13 +29,13 @@ def test_clients_that_run_out_of_tasks_give_no_figure(stage: Stage) -> None:
     """A rate measured while nothing is waiting would be too low."""
     stage.seed(4)
     with pytest.raises(Conflict, match="ran out of tasks"):
-        ours.rate(stage.database, LOAD, 0.3)
+        clients.rate(stage.database, LOAD, 0.3)
 
 
 def test_a_client_that_fails_is_heard_of(stage: Stage) -> None:
     """What went wrong in another process is said in this one, at once."""
     with pytest.raises(Unavailable, match="no campaign /absent"):
-        ours.rate(stage.database, Load(2, 2, 1, "/absent"), 0.1)
+        clients.rate(stage.database, Load(2, 2, 1, "/absent"), 0.1)
     assert multiprocessing.active_children() == []
 
 

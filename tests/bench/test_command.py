@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench import cases, machine
-from taskq.bench.findings import Finding, Goal, Ratio
-from taskq.bench.machine import MUST_BE_ON
-from taskq.database import Database
+from benchmarks import cases, machine
+from benchmarks.findings import Finding, Goal, Ratio
+from benchmarks.machine import MUST_BE_ON
+from taskq.db.connections import Database
 from taskq.errors import ServerUnsuitable
 from tests.backstage import Backstage
 from tests.command_line import CommandLine

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench import cases
-from taskq.bench.gateways import running_gateways, running_keeper
-from taskq.bench.herd import sessions
-from taskq.bench.herd.herd import Herd
-from taskq.bench.herd.work import Address, Work
-from taskq.bench.latencies import share_within
-from taskq.bench.redis import Redis, running_redis
-from taskq.bench.stage import CAMPAIGN, Stage
-from taskq.bench.unrest import unrest
-from taskq.database import Database
+from benchmarks import cases
+from benchmarks.gateways import running_gateways, running_keeper
+from benchmarks.latencies import share_within
+from benchmarks.load import sessions
+from benchmarks.load.herd import Herd
+from benchmarks.load.work import Address, Work
+from benchmarks.redis import Redis, running_redis
+from benchmarks.stage import CAMPAIGN, Stage
+from benchmarks.unrest import unrest
+from taskq.db.connections import Database
 from taskq.errors import Unavailable
 from taskq_agent.protocol import DONE
 from tests.backstage import Backstage, value

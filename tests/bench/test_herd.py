@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench.gateways import Gateways, running_gateways
-from taskq.bench.herd import runs, sessions
-from taskq.bench.herd.herd import Herd
-from taskq.bench.herd.work import Credentials, Work
-from taskq.bench.stage import CAMPAIGN, Stage
-from taskq.database import Database
+from benchmarks.gateways import Gateways, running_gateways
+from benchmarks.load import runs, sessions
+from benchmarks.load.herd import Herd
+from benchmarks.load.work import Credentials, Work
+from benchmarks.stage import CAMPAIGN, Stage
+from taskq.db.connections import Database
 from taskq.errors import Conflict
 from tests.backstage import Backstage, value
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from taskq.bench.herd.herd import Herd
-from taskq.bench.herd.work import Address, Work
+from benchmarks.load.herd import Herd
+from benchmarks.load.work import Address, Work
 from tests.http_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
 from tests.memory_queue import MemoryQueue
 

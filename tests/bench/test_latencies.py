@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from taskq.bench.latencies import BUCKETS, LEAST_S, bucket, quantile_s, share_within
+from benchmarks.latencies import BUCKETS, LEAST_S, bucket, quantile_s, share_within
 
 
 def counted(latencies: list[float]) -> list[int]:

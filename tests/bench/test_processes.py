@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 
-from taskq.bench import processes
-from taskq.database import Database
+from benchmarks import processes
+from taskq.db.connections import Database
 from tests.support import wait_until
 
 BURN_S = 0.2

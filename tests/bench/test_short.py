@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench import cases, plot, report
-from taskq.bench.machine import Machine
-from taskq.bench.scale import SHORT
-from taskq.bench.stage import Bench
-from taskq.database import Database
+from benchmarks import cases, plot, report
+from benchmarks.machine import Machine
+from benchmarks.scale import SHORT
+from benchmarks.stage import Bench
+from taskq.db.connections import Database
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq.bench.wan import MOST_ON_THE_WAY, delayed
+from benchmarks.wan import MOST_ON_THE_WAY, delayed
 
 DELAY_S = 0.05
 TIMEOUT_S = 20.0

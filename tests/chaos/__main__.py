@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
-from taskq.bench.own_server import own_server
+from benchmarks.own_server import own_server
 from tests.chaos.checker import DUPLICATED, FOREIGN, GAP, LOST, OVERLAP, PHANTOM, VANISHED
 from tests.chaos.plan import KINDS
 from tests.chaos.trial import Trial, run_trial

@@ -19,8 +19,9 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from taskq import CampaignSpec, Client, Handler, RetryPolicy, migrations
-from taskq.database import Database
+from taskq import CampaignSpec, Client, Handler, RetryPolicy
+from taskq.db import migrations
+from taskq.db.connections import Database
 from taskq.embedded import Server
 from tests.chaos.clocks import Clock, shim
 from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from taskq.bench.own_server import own_server
+from benchmarks.own_server import own_server
 from taskq.embedded import Server
 from tests.chaos.trial import run_trial
 

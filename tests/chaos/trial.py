@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from taskq.auditing import audit
+from taskq.db.audit import audit
 from taskq.embedded import Server
 from taskq.errors import TaskqError
 from tests.chaos.checker import Verdict, check

@@ -71,7 +71,7 @@ def main() -> None:
     program: Callable[[], object]
     if kind == "http":
         from taskq_agent.__main__ import main as program  # noqa: PLC0415  # one of the two
-        from taskq_agent.http_transport import HttpTransport as transport  # noqa: N813, PLC0415
+        from taskq_agent.http.transport import HttpTransport as transport  # noqa: N813, PLC0415
     else:
         from taskq.direct import DirectTransport as transport  # noqa: N813, PLC0415
         from taskq_cli.main import main as program  # noqa: PLC0415

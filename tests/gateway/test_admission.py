@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
-from taskq.choice import Serving
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.dispatch.fair_share import Serving
 from taskq.gateway import messages, service
+from taskq.gateway.auth import Agent
 from taskq.gateway.errors import Busy, failure, retry_after_s
-from taskq.gateway.identities import Agent
 from taskq.gateway.service import Service, Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
 from tests.agent_double import AgentDouble

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from taskq import migrations
-from taskq.database import Database
+from taskq.db import migrations
+from taskq.db.connections import Database
 from taskq.embedded import Server
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.servers import make_home

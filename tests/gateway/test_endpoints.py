@@ -14,7 +14,7 @@ import pytest
 from starlette.routing import Route
 
 from taskq import Client
-from taskq.blobs import DatabaseBlobs
+from taskq.blobs.catalogue import DatabaseBlobs
 from taskq.gateway.app import App
 from taskq.gateway.management import Management
 from taskq.gateway.service import Service, Settings

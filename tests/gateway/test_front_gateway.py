@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.keys import Keys
 from taskq.front.thread import refilling

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from taskq_agent.dialling import Dialer
 from taskq_agent.errors import TransportFailed
-from taskq_agent.gateways import Gateways
-from taskq_agent.http_transport import HttpTransport
+from taskq_agent.http.dial import Dialer
+from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.transport import HttpTransport
 from tests.certificates import Certificates
 from tests.http_gateway import TOKEN, Reply, gateway_of
 from tests.integration.test_agent_tls import open_and_beat, queue_of

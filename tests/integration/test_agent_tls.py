@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from taskq_agent.dialling import Dialer, tls_context
 from taskq_agent.errors import TransportFailed
-from taskq_agent.gateways import Gateways
-from taskq_agent.http_transport import HttpTransport
+from taskq_agent.http.dial import Dialer, tls_context
+from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Beat, Hello, Request
 from tests.agent_shop import queue_of
 from tests.certificates import NAME, Certificates

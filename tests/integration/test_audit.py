@@ -11,8 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from taskq import Campaign, Client, auditing
-from taskq.auditing import CHECKS
+from taskq import Campaign, Client
+from taskq.db import audit
+from taskq.db.audit import CHECKS
 from taskq.errors import NotFound
 from tests.backstage import Backstage, expire, value
 from tests.command_line import CommandLine
@@ -107,7 +108,7 @@ def test_each_campaign_is_seen_at_one_moment(
     queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What happens between two pages is not seen by halves: here, a task that ends."""
-    monkeypatch.setattr(auditing, "_PAGE", 2)
+    monkeypatch.setattr(audit, "_PAGE", 2)
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(5))
     agent = hire()
@@ -127,7 +128,7 @@ def test_pages_leave_nothing_out(
     queue: Client, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each task is looked at once, wherever pages end, also behind the last that has a spec."""
-    monkeypatch.setattr(auditing, "_PAGE", 2)
+    monkeypatch.setattr(audit, "_PAGE", 2)
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(6))
     backstage.execute("update taskq.task set status = 'delayed'")

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Seed
-from taskq.beating import Beats
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.dispatch.heartbeats import Beats
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Beat, BeatAnswer, Held, new_lease
@@ -241,7 +241,7 @@ def test_no_statement_grows_beyond_its_bounds(
 ) -> None:
     """What is too much for one, in number or length, goes with the next."""
     most, chars = bounds
-    monkeypatch.setattr("taskq.beating.MOST_CHARS", chars)
+    monkeypatch.setattr("taskq.dispatch.heartbeats.MOST_CHARS", chars)
     assert statements(database, [beat_of(agent) for agent in agents], most=most) == sizes
 
 
@@ -249,7 +249,7 @@ def test_beat_that_names_much_goes_after_all_others(
     agents: list[AgentDouble], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, so that what a client makes up costs the others nothing; all are answered."""
-    monkeypatch.setattr("taskq.beating.LARGE_NAMED", 20)
+    monkeypatch.setattr("taskq.dispatch.heartbeats.LARGE_NAMED", 20)
     made_up = tuple(Held(10**12 + n, n, new_lease()) for n in range(21))
     said = [Beat(agents[0].session, made_up), *map(beat_of, agents[1:])]
     assert statements(database, said) == [3, 1]

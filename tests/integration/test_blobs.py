@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from taskq.blob_folder import FolderBlobs
-from taskq.blob_fsspec import FsspecBlobs
-from taskq.blob_store import CHUNK_BYTES, BlobStore
-from taskq.blobs import DatabaseBlobs, open_blobs
-from taskq.database import Database
+from taskq.blobs.catalogue import DatabaseBlobs, open_blobs
+from taskq.blobs.folder import FolderBlobs
+from taskq.blobs.remote import FsspecBlobs
+from taskq.blobs.store import CHUNK_BYTES, BlobStore
+from taskq.db.connections import Database
 from taskq.errors import NotFound, Unavailable, UsageError
 from tests.backstage import Backstage
 

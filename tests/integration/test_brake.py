@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.keeper import Keeper
 from tests.backstage import Backstage, assert_counts_are_true, expire, server_age_s, value
 from tests.command_line import CommandLine

@@ -20,7 +20,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Client
-from taskq.statements import statement
+from taskq.db.queries import statement
 from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
 from tests.plans import Seen, watched

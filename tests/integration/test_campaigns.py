@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import Conflict, NotFound, TaskqError, UsageError
 from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses
 from tests.fixtures.queues import Hire

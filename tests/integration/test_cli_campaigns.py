@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, Client
-from taskq.campaign import Handler
 from taskq.errors import Conflict
+from taskq.spec.spec import Handler
 from taskq.views import Status
 from tests.backstage import Backstage
 from tests.command_line import CommandLine

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from taskq.key_conflicts import MOST_NAMED
-from taskq.seeding import CHUNK
+from taskq.ingest.key_conflicts import MOST_NAMED
+from taskq.ingest.seeding import CHUNK
 from tests.command_line import CommandLine
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.keys import Keys
 from taskq.front.thread import refilling

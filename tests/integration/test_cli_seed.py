@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from taskq.seeding import CHUNK
+from taskq.ingest.seeding import CHUNK
 from tests.command_line import CommandLine
 
 SDF = "eth\n\n\n  0  0  0  0\nM  END\n> <id>\nE1\n\n$$$$\n"

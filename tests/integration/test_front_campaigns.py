@@ -15,7 +15,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy, Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
 from taskq.front.keys import Keys

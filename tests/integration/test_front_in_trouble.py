@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST

@@ -13,7 +13,7 @@ from taskq.front.address import FrontAddress
 from taskq.front.entries import MAX_ENTRY_BYTES
 from taskq.front.errors import FrontDown
 from taskq.front.keys import Keys
-from taskq.front.link import ANSWER_S, CONNECT_S, Link
+from taskq.front.redis import ANSWER_S, CONNECT_S, Link
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 
 KEYS = Keys("0123456789abcdef")

@@ -17,14 +17,14 @@ import pytest
 import redis
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.choice import Serving
-from taskq.database import Database
-from taskq.described import Described
+from taskq.db.connections import Database
+from taskq.dispatch.campaign_cache import Described
+from taskq.dispatch.fair_share import Serving
 from taskq.front.address import FrontAddress
 from taskq.front.errors import FrontDown
 from taskq.front.keys import Keys
-from taskq.front.link import Link
 from taskq.front.pool import Pool
+from taskq.front.redis import Link
 from taskq.front.refiller import Refiller
 from taskq_agent.protocol import Task
 from tests.backstage import Backstage, assert_counts_are_true

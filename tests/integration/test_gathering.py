@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.choice import Serving
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
-from taskq.gathering import Gatherer
+from taskq.dispatch.batching import Gatherer
+from taskq.dispatch.fair_share import Serving
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import (
     ACCEPTED,

@@ -7,10 +7,10 @@ import asyncio
 import psycopg
 import pytest
 
-from taskq.closing import cancel
-from taskq.database import Database
-from taskq.gateway.handed_out import HandedOut
-from taskq.gateway.lines import Lines
+from taskq.db.connections import Database
+from taskq.dispatch.closing import cancel
+from taskq.gateway.bindings import HandedOut
+from taskq.gateway.db_pool import Lines
 from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
 from tests.front_desk import until

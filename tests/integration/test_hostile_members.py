@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.choice import Serving
-from taskq.database import AsyncLine, Database, Row
-from taskq.gathering import Gatherer
+from taskq.db.connections import AsyncLine, Database, Row
+from taskq.dispatch.batching import Gatherer
+from taskq.dispatch.fair_share import Serving
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import (
     ACCEPTED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from taskq import Client
-from taskq.gateway.identities import Identities, Manager
-from taskq.gateway.lines import Lines
+from taskq.gateway.auth import Identities, Manager
+from taskq.gateway.db_pool import Lines
 
 
 def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:

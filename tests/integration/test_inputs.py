@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.blob_folder import FolderBlobs
-from taskq.blobs import DatabaseBlobs
-from taskq.campaign_file import read_campaign_file
-from taskq.database import Database
+from taskq.blobs.catalogue import DatabaseBlobs
+from taskq.blobs.folder import FolderBlobs
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.errors import InvalidCampaign, NotFound, ResultLost, UsageError
+from taskq.ingest.campaign_file import read_campaign_file
 from taskq_agent.protocol import Hello, Input, LeaseIds, Request
 from tests.backstage import Backstage
 from tests.command_line import CommandLine

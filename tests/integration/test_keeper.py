@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.keeper import TERM_S, Keeper
 from tests.backstage import Backstage, assert_counts_are_true, silence, statuses, value
 from tests.fixtures.queues import Hire

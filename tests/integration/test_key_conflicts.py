@@ -13,7 +13,7 @@ import pytest
 import taskq
 from taskq import Campaign, Seed
 from taskq.errors import Clash, InvalidTask, KeyConflict, UsageError
-from taskq.key_conflicts import MOST_NAMED, ON_CONFLICT
+from taskq.ingest.key_conflicts import MOST_NAMED, ON_CONFLICT
 from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.logins import Staff
 
@@ -25,7 +25,7 @@ APART = [0, CHUNK]
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let chunks be small, as they are of large payloads."""
-    monkeypatch.setattr("taskq.seeding.CHUNK", CHUNK)
+    monkeypatch.setattr("taskq.ingest.seeding.CHUNK", CHUNK)
 
 
 @pytest.fixture(params=["owner", "submitter"])
@@ -239,7 +239,7 @@ def test_a_thousand_payloads_of_one_key_are_numbered_in_order(
     theirs: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a column is the key that all rows share; in one statement for each chunk."""
-    monkeypatch.setattr("taskq.seeding.CHUNK", 700)
+    monkeypatch.setattr("taskq.ingest.seeding.CHUNK", 700)
     records = [Seed({"n": n}, "same") for n in range(1, 1_501)]
     assert theirs.seed(records, on_conflict="keep-both").added == 1_500
     assert theirs.task("same#1500").payload == {"n": 1_500}

@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign
-from taskq.statements import statement
+from taskq.db.queries import statement
 from tests.agent_double import AgentDouble, Claimed, report_of
 from tests.backstage import Backstage, promote, silence, value
 from tests.fixtures.queues import Hire

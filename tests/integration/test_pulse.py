@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.campaign import RetryPolicy
 from taskq.keeper import Keeper
+from taskq.spec.spec import RetryPolicy
 from tests.agent_double import AgentDouble, report_of
 from tests.backstage import Backstage, assert_counts_are_true, promote, value
 from tests.command_line import CommandLine

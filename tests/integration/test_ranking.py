@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from taskq import Campaign, Client, ranking
-from taskq.blob_store import BlobStore
-from taskq.blobs import open_blobs
+from taskq import Campaign, Client
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.large_results import Fetching
+from taskq.blobs.store import BlobStore
 from taskq.errors import ResultLost, UsageError
-from taskq.large_results import Fetching
-from taskq.ranking import Ranking, dotted
+from taskq.export import ranking
+from taskq.export.ranking import Ranking, dotted
 from tests.backstage import Backstage
 from tests.fixtures.queues import Hire
 

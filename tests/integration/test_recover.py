@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.campaign import RetryPolicy
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import NotFound, SessionEnded
+from taskq.spec.spec import RetryPolicy
 from taskq.views import Recovery
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import (

@@ -11,11 +11,11 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.db.logins import refusal
 from taskq.direct import DirectTransport
 from taskq.errors import LoginRefused, Unavailable
 from taskq.keeper import Keeper
-from taskq.logins import refusal
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Beat, Hello
 from tests.command_line import CommandLine

@@ -11,12 +11,12 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler
 from taskq.direct import DirectTransport
+from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import Refused
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import run_agent
 from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
 from taskq_agent.protocol import Campaign as Shared
-from taskq_agent.reports import fence, line
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 

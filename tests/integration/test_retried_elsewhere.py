@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.campaign import RetryPolicy
-from taskq.statements import statement
+from taskq.db.queries import statement
+from taskq.spec.spec import RetryPolicy
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import Backstage, assert_counts_are_true, promote, silence
 from tests.fixtures.queues import Hire

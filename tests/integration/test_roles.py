@@ -13,10 +13,10 @@ import pytest
 from psycopg import sql
 
 import taskq
-from taskq import roles
+from taskq.db import roles
+from taskq.db.queries import statement
+from taskq.db.roles import ROLES
 from taskq.errors import Conflict, NotFound, ServerUnsuitable
-from taskq.roles import ROLES
-from taskq.statements import statement
 from tests.backstage import value
 from tests.fixtures.logins import Login, Staff
 

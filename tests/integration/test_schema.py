@@ -16,8 +16,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import taskq
-from taskq import migrations
-from taskq.database import Database
+from taskq.db import migrations
+from taskq.db.connections import Database
 from taskq.errors import (
     SchemaMissing,
     SchemaNewer,

@@ -15,7 +15,7 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.errors import InvalidTask, UsageError
-from taskq.seeding import CHUNK, CHUNK_CHARS, SeedCount
+from taskq.ingest.seeding import CHUNK, CHUNK_CHARS, SeedCount
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value
 from tests.fixtures.queues import Hire
 
@@ -308,7 +308,7 @@ def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
     campaign: Campaign, backstage: Backstage, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is on its way is broken off after a while, and none of it is added."""
-    monkeypatch.setattr("taskq.seeding.GRACE_S", 0.2)
+    monkeypatch.setattr("taskq.ingest.seeding.GRACE_S", 0.2)
     with psycopg.connect(dsn) as other:
         other.execute("select taskq.seed_begin(%s)", [campaign.campaign_id])
         began = time.monotonic()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import NotFound
 from tests.backstage import Backstage
 from tests.fixtures.queues import Hire

@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.database import AsyncLine, Database, Line
+from taskq.db.connections import AsyncLine, Database, Line
 from taskq.errors import Unavailable
 from taskq.keeper import Keeper
 from tests.backstage import Backstage, expire, silence, statuses, value
@@ -160,7 +160,7 @@ def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
         assert await told(line) == 0
         await closed(line)
         assert await told(line) == here
-        monkeypatch.setattr("taskq.database.TIMELINE_FRESH_S", 0.0)
+        monkeypatch.setattr("taskq.db.connections.TIMELINE_FRESH_S", 0.0)
         await closed(line)
         await told(line)
         line.timeline = 0

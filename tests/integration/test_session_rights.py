@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.choice import Serving
-from taskq.database import Database
-from taskq.exchanging import Exchanges, asked, run
+from taskq.db.connections import Database
+from taskq.dispatch.exchange import Exchanges, asked, run
+from taskq.dispatch.fair_share import Serving
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
 from tests.agent_double import AgentDouble, Claimed, report_of

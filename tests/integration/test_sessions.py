@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.errors import NotFound, SessionEnded, UsageError
 from taskq_agent.errors import SessionLost

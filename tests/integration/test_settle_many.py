@@ -11,8 +11,8 @@ import pytest
 from psycopg.rows import DictRow, dict_row
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.database import Database
-from taskq.statements import statement
+from taskq.db.connections import Database
+from taskq.db.queries import statement
 from tests.agent_double import AgentDouble, report_of
 from tests.backstage import Backstage, assert_counts_are_true
 from tests.fixtures.queues import Hire

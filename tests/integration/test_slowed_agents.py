@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
-from taskq.beats import encoded
+from taskq.dispatch.beats import encoded
+from taskq_agent.core.throttle import FAILURES
 from taskq_agent.protocol import Beat, Trouble
-from taskq_agent.slowing import FAILURES
 from tests.backstage import Backstage, value
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taskq import Client
 from taskq.errors import UsageError
-from taskq.tags import check_offers, check_requires
+from taskq.spec.tags import check_offers, check_requires
 from tests.backstage import Backstage, value
 
 OFFERED = "select taskq.offered(%s::text[], %s::text[])"

@@ -6,8 +6,9 @@ import importlib.resources
 
 import psycopg
 
-from taskq import Client, migrations
-from taskq.database import Database
+from taskq import Client
+from taskq.db import migrations
+from taskq.db.connections import Database
 from tests.schema import described
 
 #: Functions that returned something else in an earlier release, with their arguments.

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.choice import Serving
-from taskq.database import Database
-from taskq.waking import Waker
+from taskq.db.connections import Database
+from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.long_poll import Waker
 from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
 from tests.plans import watched
@@ -263,7 +263,7 @@ def test_database_that_goes_away_is_asked_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is told once in the log, and who waits is woken when the database is back."""
-    caplog.set_level(logging.WARNING, "taskq.waking")
+    caplog.set_level(logging.WARNING, "taskq.dispatch.long_poll")
 
     async def scene(waker: Waker) -> None:
         statements = counted(waker)

@@ -6,7 +6,7 @@ import pytest
 
 from taskq import Campaign, Seed
 from taskq.errors import KeyConflict
-from taskq.key_conflicts import OnConflict
+from taskq.ingest.key_conflicts import OnConflict
 from tests.interleavings.meeting import calling, meet
 
 FIRST = """

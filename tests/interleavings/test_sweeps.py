@@ -11,7 +11,7 @@ import json
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import Backstage, assert_counts_are_true, expire, promote, silence, value
 from tests.fixtures.queues import Hire

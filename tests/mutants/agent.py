@@ -12,11 +12,11 @@ _SPOOL: Final = ("tests/unit/test_agent_spool.py",)
 AGENT: Final = (
     Mutant(
         "spool-forgets-before-the-verdict",
-        "agents/taskq_agent/core.py",
+        "agents/taskq_agent/core/core.py",
         "                self._out.add(call)\n",
         "                self._out.add(call)\n"
         "                if isinstance(call, ev.SendExchange):\n"
-        "                    from taskq_agent.reports import fence\n"
+        "                    from taskq_agent.core.reports import fence\n"
         "                    gone = tuple(fence(one) for one in call.request.reports)\n"
         "                    self._out.add(*([ev.ForgetReports(gone)] if gone else []))\n",
         "A report leaves the disk when it is sent, not when the queue has it.",
@@ -24,7 +24,7 @@ AGENT: Final = (
     ),
     Mutant(
         "claim-is-repeated-under-another-lease",
-        "agents/taskq_agent/core.py",
+        "agents/taskq_agent/core/core.py",
         "            call = queue.call or self._next_call()\n",
         "            call = self._next_call()\n",
         "A claim whose answer was lost is made anew, so that the first one's tasks are forgotten.",
@@ -32,7 +32,7 @@ AGENT: Final = (
     ),
     Mutant(
         "beat-is-silent-about-the-claim-in-the-air",
-        "agents/taskq_agent/core.py",
+        "agents/taskq_agent/core/core.py",
         "pending=() if claim is None else (claim.lease,),",
         "pending=(),",
         "A beat gives away tasks whose answer is on its way.",
@@ -40,7 +40,7 @@ AGENT: Final = (
     ),
     Mutant(
         "former-session-gives-orders",
-        "agents/taskq_agent/core.py",
+        "agents/taskq_agent/core/core.py",
         "        if event.session == self._queue.session:\n",
         "        if event.session:\n",
         "What a former session was told is obeyed in the next one.",
@@ -48,7 +48,7 @@ AGENT: Final = (
     ),
     Mutant(
         "agent-stops-by-task",
-        "agents/taskq_agent/work.py",
+        "agents/taskq_agent/core/task_flow.py",
         "if running.held == held and not running.void:",
         "if running.held.task == held.task and not running.void:",
         "An order to stop an old attempt stops the next one of the task.",
@@ -56,7 +56,7 @@ AGENT: Final = (
     ),
     Mutant(
         "reports-under-way-are-not-held",
-        "agents/taskq_agent/hand.py",
+        "agents/taskq_agent/core/held_tasks.py",
         "            *(held for held in self.reports if held not in self.inherited),\n",
         "",
         "An attempt is given away while its report is under way.",
@@ -64,7 +64,7 @@ AGENT: Final = (
     ),
     Mutant(
         "attempt-begun-twice",
-        "agents/taskq_agent/hand.py",
+        "agents/taskq_agent/core/held_tasks.py",
         "            or any(running.held == held for running in self.running.values())\n",
         "",
         "A task that is given twice is begun again while it runs.",
@@ -72,7 +72,7 @@ AGENT: Final = (
     ),
     Mutant(
         "any-answer-renews-the-lease",
-        "agents/taskq_agent/conversation.py",
+        "agents/taskq_agent/core/call_state.py",
         "        if self.is_parked():\n",
         "        if self.in_air:\n",
         "Exchanges, which the queue takes for no beat, keep tasks running when beats are lost.",
@@ -80,7 +80,7 @@ AGENT: Final = (
     ),
     Mutant(
         "verdict-on-one-settles-all",
-        "agents/taskq_agent/delivery.py",
+        "agents/taskq_agent/core/delivery.py",
         "            forgotten.append(held)\n            self._journal.settled(ack)\n",
         "            forgotten += [held, *self._hand.reports]\n"
         "            self._journal.settled(ack)\n",

@@ -11,7 +11,7 @@ _GATHERING: Final = ("tests/integration/test_gathering.py",)
 LIBRARY: Final = (
     Mutant(
         "answers-mixed-up",
-        "taskq/gathering.py",
+        "taskq/dispatch/batching.py",
         "for one, answer in zip(gathered, answers, strict=True):",
         "for one, answer in zip(gathered, reversed(answers), strict=True):",
         "Of several agents that share a statement, each gets the answer of another.",
@@ -19,7 +19,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "answer-before-commit",
-        "taskq/gathering.py",
+        "taskq/dispatch/batching.py",
         "        loop = asyncio.get_running_loop()\n        if self._batches.put(",
         "        if submitted.asked.fences and not submitted.asked.want:\n"
         "            from taskq_agent.protocol import Ack\n"
@@ -33,7 +33,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "tasks-are-their-leases",
-        "taskq/exchanging.py",
+        "taskq/dispatch/exchange.py",
         "by_session = {one.asked.session: one for one in call.claims}",
         "by_lease = {one.asked.lease: one for one in call.claims}\n"
         "        by_session = {"
@@ -43,7 +43,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "spent-lease-strikes-off",
-        "taskq/exchanging.py",
+        "taskq/dispatch/exchange.py",
         "            if one.choice is not None and not one.is_over:\n",
         "            if one.choice is not None and not one.tasks:\n",
         "A claim under a lease id that its task has had makes the campaign look empty.",
@@ -51,7 +51,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "one-bad-exchange-fails-all",
-        "taskq/gathering.py",
+        "taskq/dispatch/batching.py",
         "            if len(gathered) == 1:\n                # A statement",
         "            if gathered:\n                # A statement",
         "What one exchange does wrong is told to all that share its statement.",
@@ -59,7 +59,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "exchange-that-nobody-awaits",
-        "taskq/batching.py",
+        "taskq/dispatch/fair_queue.py",
         "while line and line[0].tell is None:",
         "while False:",
         "A claim that was given up takes tasks for nobody.",
@@ -67,7 +67,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "repeated-claim-goes-elsewhere",
-        "taskq/exchanging.py",
+        "taskq/dispatch/exchange.py",
         "if not one.aimed and lease == one.asked.lease:",
         "if False:",
         "A claim that is repeated may go to another campaign, where nothing is known of it.",
@@ -83,7 +83,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "manager-of-what-sounds-alike",
-        "taskq/gateway/identities.py",
+        "taskq/gateway/auth.py",
         'path.startswith(one.rstrip("/") + "/")',
         "path.startswith(one)",
         "A manager's token is good for campaigns whose names begin alike.",
@@ -115,7 +115,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "claim-repeated-at-the-front",
-        "taskq/front/repeats.py",
+        "taskq/front/replay.py",
         "if answered is None or answered[0] != lease:",
         "if answered is None or answered[0] != lease or answered:",
         "A claim from the front that is repeated gets other tasks.",
@@ -123,7 +123,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "last-of-one-key-counts",
-        "taskq/seeding.py",
+        "taskq/ingest/seeding.py",
         "if tasks.setdefault(key, one) is not one:",
         "if tasks.update({key: one}):",
         "Of records with the same key the last one counts.",
@@ -131,7 +131,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "records-of-a-chunk-not-compared",
-        "taskq/seeding.py",
+        "taskq/ingest/seeding.py",
         "for row in known] + chunk.again",
         "for row in known]",
         "Of two payloads with one key in a chunk the second is dropped without a word.",

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.agent_double import AgentDouble
 from tests.backstage import Backstage, assert_counts_are_true
 from tests.pool_double import PoolDouble

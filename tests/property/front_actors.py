@@ -7,15 +7,15 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from taskq.database import Database, Row
+from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
+from taskq.front.buffer import Hand
 from taskq.front.entries import Entry, FrontState, open_entry
 from taskq.front.errors import FrontDown
-from taskq.front.hand import Hand
-from taskq.front.link import Argument, Link
 from taskq.front.popping import pop
+from taskq.front.redis import Argument, Link
 from taskq.front.refiller import Refiller
-from taskq.front.repeats import Repeats
+from taskq.front.replay import Repeats
 from taskq_agent.protocol import Task
 
 #: The lists are looked at in each turn.

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.entries import open_entry
 from taskq_agent.protocol import DONE

@@ -11,7 +11,7 @@ from typing import TypeVar
 import psycopg
 from psycopg.rows import dict_row
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.backstage import Backstage
 from tests.property.pooled_model import PooledModel
 from tests.property.queue_model import Task

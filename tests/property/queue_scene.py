@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, RetryPolicy
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.agent_double import AgentDouble
 from tests.audited import assert_audit_is_clean
 from tests.backstage import assert_counts_are_true

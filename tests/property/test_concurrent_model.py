@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from taskq import Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.property.concurrent_agents import ConcurrentAgents
 from tests.property.concurrent_pool import ConcurrentPool
 from tests.property.concurrent_scene import COMMIT, HOLD, INDEX, LINE

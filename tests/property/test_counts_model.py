@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 from psycopg.rows import dict_row
 
 from taskq import Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.agent_double import AgentDouble
 from tests.backstage import Backstage, assert_counts_are_true, value
 

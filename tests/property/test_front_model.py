@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from taskq import Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import silence, value

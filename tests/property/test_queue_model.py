@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
-from taskq.campaign import LATE_RESULTS
-from taskq.database import Database
+from taskq.db.connections import Database
+from taskq.spec.spec import LATE_RESULTS
 from tests.property.queue_agents import QueueAgents
 from tests.property.queue_operators import QueueOperators
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.pooler import pooled
 from taskq import CampaignSpec, Client, Handler
-from taskq.bench.pooler import pooled
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.agent_double import AgentDouble
 from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskq.connecting import described
+from taskq.db.address import described
 from taskq.errors import UsageError
 from taskq.front.address import FrontAddress
 

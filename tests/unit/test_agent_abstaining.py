@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from taskq_agent import events as ev
-from taskq_agent.abstaining import Abstaining
+from taskq_agent.core import events as ev
+from taskq_agent.core.campaign_backoff import Abstaining
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import FAILED, MAX_WITHOUT, RELEASED, Unservable
 from tests.agent_world import World, queue_of, world_of

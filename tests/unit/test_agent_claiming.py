@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
+from taskq_agent.core.throttle import FAILURES
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
-from taskq_agent.slowing import FAILURES
 from tests.agent_world import World, queue_of, world_of
 
 

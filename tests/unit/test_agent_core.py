@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
+from taskq_agent.core.reports import fence
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import (
@@ -19,7 +20,6 @@ from taskq_agent.protocol import (
     Task,
     Welcome,
 )
-from taskq_agent.reports import fence
 from tests.agent_world import World, queue_of, world_of
 from tests.memory_queue import ANSWER_LOST
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, STOP, Answer, Orders

@@ -16,11 +16,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
+from taskq_agent.core.reports import fence
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import CONTINUE, DONE, FAILED, RELEASED, STOP, Beat, Held, Orders
-from taskq_agent.reports import fence
 from tests.agent_world import World, queue_of
 from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
 

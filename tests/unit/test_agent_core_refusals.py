@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
+from taskq_agent.core.reports import fence
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import (
@@ -21,7 +22,6 @@ from taskq_agent.protocol import (
     Request,
     Welcome,
 )
-from taskq_agent.reports import fence
 from tests.agent_world import World
 from tests.memory_queue import ANSWER_LOST, MemoryQueue
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from taskq_agent.gateways import Address, Gateways, parsed
+from taskq_agent.http.gateways import Address, Gateways, parsed
 
 THREE = ("https://a", "https://b", "https://c:8443/queue/")
 

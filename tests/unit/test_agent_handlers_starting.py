@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from taskq_agent.dialling import Dialer
-from taskq_agent.gateways import Gateways
+from taskq_agent.http.dial import Dialer
+from taskq_agent.http.gateways import Gateways
 from taskq_agent.self_test import CHECKS, Node, Unfit
 from tests.slot_world import SlotWorld, command, slot_in
 

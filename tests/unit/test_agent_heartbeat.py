@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 from queue import SimpleQueue
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
 from taskq_agent.errors import TransportFailed
 from taskq_agent.heartbeat import Heartbeat
 from taskq_agent.protocol import Beat, BeatAnswer, Held, Orders, Welcome

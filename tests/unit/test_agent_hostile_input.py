@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskq_agent.core.reports import fence, line, parsed
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers import answers, results
 from taskq_agent.handlers.answers import BadAnswer
 from taskq_agent.handlers.base import Ended
-from taskq_agent.http_refusals import error_of
+from taskq_agent.http.refusals import error_of
+from taskq_agent.http.wire import decoded
 from taskq_agent.protocol import (
     DONE,
     Ack,
@@ -33,9 +35,7 @@ from taskq_agent.protocol import (
     Welcome,
     dumps,
 )
-from taskq_agent.reports import fence, line, parsed
 from taskq_agent.spool import Spool
-from taskq_agent.wire import decoded
 from tests.spoiling import ANYTHING, spoiled
 
 ANSWERS = [

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
 from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskq_agent.core.reports import fence, line, parsed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report
-from taskq_agent.reports import fence, line, parsed
 from taskq_agent.spool import Spool
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from taskq_agent import events as ev
+from taskq_agent.core import events as ev
+from taskq_agent.core.failover_replay import KEPT_S, MOST_BYTES, MOST_REPORTS, Recent
+from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, NO_ORDERS, Report
-from taskq_agent.recent import KEPT_S, MOST_BYTES, MOST_REPORTS, Recent
-from taskq_agent.reports import fence
 from tests.agent_world import World, world_of
 
 

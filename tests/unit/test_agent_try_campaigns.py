@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq.campaign import CampaignSpec, Handler
+from taskq.spec.spec import CampaignSpec, Handler
 from taskq_agent.__main__ import main
 from tests.slot_world import command
 

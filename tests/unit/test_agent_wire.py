@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from taskq_agent.http.wire import MAX_DEPTH, decoded
 from taskq_agent.protocol import (
     Ack,
     Answer,
@@ -22,7 +23,6 @@ from taskq_agent.protocol import (
     Welcome,
     dumps,
 )
-from taskq_agent.wire import MAX_DEPTH, decoded
 
 CAMPAIGN = Campaign(
     1, 2, "/a", {"kind": "command"}, {"x": [1]}, None, {"receptor": Input("ab", 3)}, "stop"

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.batching import (
+from taskq.dispatch.exchange import Asked, Fence
+from taskq.dispatch.fair_queue import (
     APART_S,
     LARGE_CAMPAIGNS,
     LARGE_TASKS,
@@ -16,8 +17,7 @@ from taskq.batching import (
     MOST_TASKS,
     Batcher,
 )
-from taskq.choice import Serving
-from taskq.exchanging import Asked, Fence
+from taskq.dispatch.fair_share import Serving
 
 NOW = 100.0
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.campaign import CampaignSpec, Handler, RetryPolicy
-from taskq.campaign_file import CampaignFile, SeedPlan, read_campaign_file
 from taskq.errors import InvalidCampaign, InvalidPath, NotFound, UsageError
-from taskq.model import Seed
-from taskq.sources import SourceOptions
+from taskq.ingest.campaign_file import CampaignFile, SeedPlan, read_campaign_file
+from taskq.ingest.sources import SourceOptions
+from taskq.spec.model import Seed
+from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 
 WHOLE = """
 path = "/wisdom/malaria/1lf3"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskq.bench.capacity import DISK_BYTES, WAL_BYTES, Measured, Need, capacity, from_bench
 from taskq.errors import NotFound, UsageError
+from taskq.planning.capacity import DISK_BYTES, WAL_BYTES, Measured, Need, capacity, from_bench
 from tests.command_line import CommandLine
 
 FOUND = {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from taskq.ranking import dotted
+from taskq.export.ranking import dotted
 from taskq.views import Status
 from taskq_cli import render
 from taskq_cli.counts import percent_final

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from taskq.campaign import CampaignSpec, Handler, RetryPolicy
-from taskq.campaign_file import read_campaign_file
 from taskq.errors import InvalidCampaign
-from taskq.sources import SourceOptions
+from taskq.ingest.campaign_file import read_campaign_file
+from taskq.ingest.sources import SourceOptions
+from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 
 PAGE = Path(__file__, "../../../docs/campaign-file.md").resolve().read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)

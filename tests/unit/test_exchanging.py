@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskq.choice import GROUP, Choice, Serving
-from taskq.exchanging import MOST_DRAWS, TRIES, Asked, Exchanges, Query, run
+from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Asked, Exchanges, Query, run
+from taskq.dispatch.fair_share import GROUP, Choice, Serving
 from taskq_agent.protocol import Answer
 
 SERVING = Serving("/c")

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import NotFound, OutputFailed, UsageError
-from taskq.export import FORMATS, write
-from taskq.sources import open_source
+from taskq.export.records import FORMATS, write
+from taskq.ingest.sources import open_source
 
 PARQUET: Any = importlib.import_module("pyarrow.parquet")  # it has no types
 AT = datetime(2026, 11, 20, 17, 34, 5, 250_000, tzinfo=timezone(timedelta(hours=1)))
@@ -301,7 +301,7 @@ def test_full_disk_is_told() -> None:
 def test_closed_pipe_ends_quietly(format: str) -> None:  # noqa: A002  # as in write
     """`taskq export ... | head -1` prints a line and no traceback, and exits with 0."""
     program = (
-        "import itertools, sys; from taskq.export import write\n"
+        "import itertools, sys; from taskq.export.records import write\n"
         "records = ({'key': i, 'payload': {'text': 'x' * 1000}} for i in itertools.count())\n"
         "write(records, sys.stdout.buffer, sys.argv[1])\n"
     )
@@ -319,7 +319,7 @@ def test_closed_pipe_ends_quietly(format: str) -> None:  # noqa: A002  # as in w
 def test_interrupted_process_leaves_no_file(tmp_path: Path) -> None:
     """A real SIGINT in the middle of an export."""
     program = (
-        "import itertools, sys; from taskq.export import write\n"
+        "import itertools, sys; from taskq.export.records import write\n"
         "def records():\n"
         "    for i in itertools.count():\n"
         "        if i == 5000: print('going', flush=True)\n"
@@ -342,7 +342,7 @@ def test_export_takes_bounded_memory(tmp_path: Path, format: str) -> None:  # no
     """Records of 120 MB in all pass with far less memory."""
     program = (
         "import re, sys; from pathlib import Path\n"
-        "from taskq.export import write\n"
+        "from taskq.export.records import write\n"
         "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)',"
         " Path('/proc/self/status').read_text())[1]) // 1024\n"
         "write([{'key': 0, 'result': {'x': 1}}], sys.argv[1], sys.argv[2])\n"

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from taskq.front.demand import AHEAD_S, LEAST, MOST, Demand
-from taskq.front.stocks import MOST_LISTS, Lease, Stock, Stocks
+from taskq.front.levels import MOST_LISTS, Lease, Stock, Stocks
 
 FRESH_S = 30.0
 STEP_S = 0.25

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from taskq.front.buffer import AHEAD_S, KEEP_S, MOST, Hand
 from taskq.front.entries import Entry
-from taskq.front.hand import AHEAD_S, KEEP_S, MOST, Hand
 from taskq_agent.protocol import Task
 
 CAMPAIGN = 7

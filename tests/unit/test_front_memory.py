@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskq.front.depths import LONGEST_PROBE_S, MOST_PROBED, PROBE_S, WANTED_S, Depths
 from taskq.front.entries import Entry
-from taskq.front.repeats import Repeats
+from taskq.front.replay import Repeats
 from taskq_agent.protocol import Task
 
 ANY_TASK = Task(1, 1, 1, "k", 1, "lease", {})

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from taskq.choice import Serving
-from taskq.parked import MOST_APART, Parked, Place
+from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.wait_queues import MOST_APART, Parked, Place
 
 ALL, LEFT, RIGHT = Serving("/"), Serving("/left"), Serving("/right")
 

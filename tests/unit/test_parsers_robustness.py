@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskq.campaign import CampaignSpec
-from taskq.campaign_file import read_campaign_file
 from taskq.errors import TaskqError, UsageError
 from taskq.front.address import FrontAddress
 from taskq.front.entries import Entry, FrontState, open_entry
-from taskq.model import Seed, check_path
-from taskq.sources import sweep
-from taskq.tags import check_offers, check_requires
+from taskq.ingest.campaign_file import read_campaign_file
+from taskq.ingest.sources import sweep
+from taskq.spec.model import Seed, check_path
+from taskq.spec.spec import CampaignSpec
+from taskq.spec.tags import check_offers, check_requires
 from taskq.tokens import hashed, session_token
 from taskq_cli.main import main
 from tests.spoiling import ANYTHING, TEXTS, spoiled

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from taskq.model import Seed
-from taskq.sources import Damage, Record, open_source
+from taskq.ingest.sources import Damage, Record, open_source
+from taskq.spec.model import Seed
 
 LINES = [f"C{i * 7919 % 10007} n{i}" for i in range(5_000)]
 

@@ -15,8 +15,8 @@ from subprocess import PIPE
 import pytest
 
 from taskq.errors import NotFound, UsageError
-from taskq.model import Seed
-from taskq.sources import FORMATS, BadLine, SourceOptions, check_read_once, open_source
+from taskq.ingest.sources import FORMATS, BadLine, SourceOptions, check_read_once, open_source
+from taskq.spec.model import Seed
 
 SAMPLES = {
     "smiles": b"CCO ethanol\n",
@@ -113,7 +113,7 @@ def test_standard_input_is_read_through_a_pipe_and_left_open(compressed: bool) -
     if compressed:
         data = gzip.compress(data)
     program = (
-        "import sys; from taskq.sources import open_source\n"
+        "import sys; from taskq.ingest.sources import open_source\n"
         "with open_source('-', format='smiles') as source:\n"
         "    print([r.key for r in source], source.total_bytes, source.bytes_read)\n"
         "sys.stdin.buffer.read()\n"
@@ -133,7 +133,7 @@ def test_standard_input_is_read_through_a_pipe_and_left_open(compressed: bool) -
 def test_records_of_a_pipe_arrive_before_it_ends() -> None:
     """A slow producer's tasks are seeded as they come: nothing waits for a full buffer."""
     program = (
-        "from taskq.sources import open_source\n"
+        "from taskq.ingest.sources import open_source\n"
         "for record in open_source('-', format='smiles'):\n"
         "    print(record.key, flush=True)\n"
     )
@@ -168,7 +168,7 @@ def test_a_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
     near, far = os.pipe()
     os.set_blocking(near, False)
     program = (
-        "from taskq.sources import open_source\n"
+        "from taskq.ingest.sources import open_source\n"
         "for record in open_source('-', format='smiles'):\n"
         "    print(record.key, flush=True)\n"
     )
@@ -266,7 +266,7 @@ def test_library_is_read_in_bounded_memory(tmp_path: Path) -> None:
     path.write_bytes(b"".join(b"%s\tZINC%08d\n" % (b"C" * 40, i) for i in range(500_000)))
     program = (
         "import re, sys; from pathlib import Path\n"
-        "from taskq.sources import open_source\n"
+        "from taskq.ingest.sources import open_source\n"
         "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)',"
         " Path('/proc/self/status').read_text())[1]) // 1024\n"
         "start = peak()\n"

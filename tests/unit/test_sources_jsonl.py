@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.model import Seed
-from taskq.sources.jsonl import MAX_DEPTH
-from taskq.sources.jsonl import read as read_jsonl
-from taskq.sources.lines import Lines
-from taskq.sources.records import BadLine, Record, SourceOptions
+from taskq.ingest.sources.jsonl import MAX_DEPTH
+from taskq.ingest.sources.jsonl import read as read_jsonl
+from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions
+from taskq.spec.model import Seed
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=10)
 VALUES = st.recursive(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import Unavailable, UsageError
-from taskq.sources.lines import MAX_LINE_BYTES, Lines
-from taskq.sources.records import BadLine
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.records import BadLine
 
 
 def lines_of(data: bytes) -> list[str | BadLine]:

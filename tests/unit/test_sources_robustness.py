@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import UsageError
-from taskq.model import Seed
-from taskq.sources import FORMATS, Record, SourceOptions
-from taskq.sources.lines import Lines
-from taskq.sources.records import EXCERPT_CHARS
+from taskq.ingest.sources import FORMATS, Record, SourceOptions
+from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.records import EXCERPT_CHARS
+from taskq.spec.model import Seed
 
 # Pieces that each format takes for structure, so that more than noise is tried.
 PIECES = [

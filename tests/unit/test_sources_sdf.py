@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.model import Seed, derived_key
-from taskq.sources.lines import MAX_LINE_BYTES, Lines
-from taskq.sources.records import BadLine, Record, SourceOptions
-from taskq.sources.sdf import read as read_sdf
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions
+from taskq.ingest.sources.sdf import read as read_sdf
+from taskq.spec.model import Seed, derived_key
 
 TABLE = "  editor\n\n  1  0  0  0  0  0            999 V2000\n    0.0 C   0\nM  END\n"
 

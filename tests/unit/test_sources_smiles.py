@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.model import Seed, derived_key
-from taskq.sources.lines import Lines
-from taskq.sources.records import BadLine, Record, SourceOptions
-from taskq.sources.smiles import read as read_smiles
+from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions
+from taskq.ingest.sources.smiles import read as read_smiles
+from taskq.spec.model import Seed, derived_key
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=1)
 

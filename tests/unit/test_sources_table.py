@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import UsageError
-from taskq.model import Seed
-from taskq.sources.lines import MAX_LINE_BYTES, Lines
-from taskq.sources.records import BadLine, Record, SourceOptions
-from taskq.sources.table import read_csv, read_tsv
-from taskq.sources.values import number_or_text
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions
+from taskq.ingest.sources.table import read_csv, read_tsv
+from taskq.ingest.sources.values import number_or_text
+from taskq.spec.model import Seed
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=8)
 

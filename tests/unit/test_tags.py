@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq.errors import InvalidCampaign, UsageError
-from taskq.tags import MAX_TAGS, check_offers, check_requires
+from taskq.spec.tags import MAX_TAGS, check_offers, check_requires
 
 
 def test_well_formed_tags_come_back_as_they_are() -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, TypeVar
 
+from taskq_agent.core.backoff import Backoff
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers import results
 from taskq_agent.handlers.base import (
@@ -27,7 +28,6 @@ from taskq_agent.handlers.base import (
 )
 from taskq_agent.handlers.watch import Watch
 from taskq_agent.inputs import InputCache, default_cache
-from taskq_agent.pacing import Backoff
 from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, Campaign, Input
 from taskq_agent.text import clean
 from taskq_agent.transport import Blobs

@@ -6,7 +6,7 @@ import argparse
 
 import click
 
-from taskq.blobs import open_blobs
+from taskq.blobs.catalogue import open_blobs
 from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress

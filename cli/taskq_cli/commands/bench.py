@@ -12,12 +12,12 @@ from typing import Final
 
 import click
 
-from taskq import migrations
-from taskq.bench import cases, machine, plot, report
-from taskq.bench.findings import Finding
-from taskq.bench.scale import SHORT, Scale
-from taskq.bench.stage import Bench
-from taskq.database import Database
+from benchmarks import cases, machine, plot, report
+from benchmarks.findings import Finding
+from benchmarks.scale import SHORT, Scale
+from benchmarks.stage import Bench
+from taskq.db import migrations
+from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.errors import TaskqError, UsageError
 from taskq_cli.output import Column, write_records

@@ -10,8 +10,8 @@ from typing import Final
 import click
 
 from taskq import CampaignSpec, Client
-from taskq.campaign_file import CampaignFile, read_campaign_file
 from taskq.errors import Conflict, UsageError
+from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.views import Status
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.endings import resumable

@@ -7,9 +7,9 @@ from typing import Final, TypeVar
 
 import click
 
-from taskq import migrations, roles
-from taskq.migrations import Schema
-from taskq.roles import ROLES
+from taskq.db import migrations, roles
+from taskq.db.migrations import Schema
+from taskq.db.roles import ROLES
 from taskq_cli.endings import resumable
 from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import click
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.keeper import Keeper
 from taskq_cli.front_option import front_option

@@ -7,7 +7,7 @@ import sys
 import click
 
 from taskq.errors import NotFound
-from taskq.plain import as_json
+from taskq.export.json_values import as_json
 from taskq.views import Attempt, TaskView
 from taskq_cli.output import as_record, facts, write_records
 from taskq_cli.shared import Invocation, path_argument, shared_options

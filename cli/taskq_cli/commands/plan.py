@@ -10,18 +10,11 @@ from typing import Any, Final
 
 import click
 
-from taskq.bench import ours
-from taskq.bench.capacity import (
-    AMGA_ACCESSES,
-    Capacity,
-    Measured,
-    Need,
-    capacity,
-    from_bench,
-)
-from taskq.bench.scale import Scale
-from taskq.bench.stage import CAMPAIGN, GATHERED, Bench
+from benchmarks.scale import Scale
+from benchmarks.stage import CAMPAIGN, GATHERED, Bench
 from taskq.errors import NotFound, UsageError
+from taskq.planning import clients
+from taskq.planning.capacity import AMGA_ACCESSES, Capacity, Measured, Need, capacity, from_bench
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, seconds, shared_options
@@ -161,10 +154,10 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _measure(invocation: Invocation, batch: int) -> float:
-    load = ours.Load(2, 1, batch, CAMPAIGN) if batch > 1 else GATHERED
+    load = clients.Load(2, 1, batch, CAMPAIGN) if batch > 1 else GATHERED
     with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
         run = Bench(server, Path(folder), Scale(), lambda line: click.echo(f"  {line}", err=True))
         with run.stage() as stage:
             stage.seed(round(MEASURED_S * MOST_PER_S))
             stage.settle()
-            return ours.rate(stage.database, load, MEASURED_S)
+            return clients.rate(stage.database, load, MEASURED_S)

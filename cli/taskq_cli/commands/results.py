@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 import click
 
 from taskq import Client
-from taskq.blobs import open_blobs
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.large_results import Fetching
 from taskq.errors import ResultLost, UsageError
-from taskq.export import FORMATS, format_of, write
-from taskq.large_results import Fetching
-from taskq.ranking import Ranking, dotted
-from taskq.tabular import Table
+from taskq.export.ranking import Ranking, dotted
+from taskq.export.records import FORMATS, format_of, write
+from taskq.export.tabular import Table
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (

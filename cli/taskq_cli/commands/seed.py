@@ -10,11 +10,19 @@ from typing import Any
 
 import click
 
-from taskq.campaign_file import read_campaign_file
 from taskq.errors import UsageError
-from taskq.key_conflicts import ON_CONFLICT, OnConflict
-from taskq.seeding import SeedCount
-from taskq.sources import FORMATS, Source, SourceOptions, check_read_once, cross, open_source, sweep
+from taskq.ingest.campaign_file import read_campaign_file
+from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
+from taskq.ingest.seeding import SeedCount
+from taskq.ingest.sources import (
+    FORMATS,
+    Source,
+    SourceOptions,
+    check_read_once,
+    cross,
+    open_source,
+    sweep,
+)
 from taskq_cli.handlerless import warn_of_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from taskq import Client
-from taskq.plain import as_json
+from taskq.export.json_values import as_json
 from taskq_cli.classes import why_none
 from taskq_cli.counts import STATUSES
 from taskq_cli.endings import resumable

@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from taskq_agent.dialling import Dialer
-from taskq_agent.gateways import Gateways
-from taskq_agent.http_transport import HttpTransport
+from taskq_agent.http.dial import Dialer
+from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Hello
 from tests.http_gateway import TOKEN, HttpGateway
 

@@ -94,7 +94,7 @@ def test_gateway_that_does_not_answer_is_a_failure(
 ) -> None:
     """And is not asked the same again at once: it may be at work on it."""
     end_of_test = threading.Event()
-    monkeypatch.setattr("taskq_agent.http_transport.ANSWER_S", 0.3)
+    monkeypatch.setattr("taskq_agent.http.transport.ANSWER_S", 0.3)
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
         gateway.misfortune = lambda _: end_of_test.wait(20) and None
@@ -134,7 +134,7 @@ def test_garbage_is_a_failure(gateway: HttpGateway, reply: Reply) -> None:
 
 
 def test_endless_answer_is_cut_off(gateway: HttpGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskq_agent.http_transport._MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr("taskq_agent.http.transport._MAX_ANSWER_BYTES", 1_000)
     gateway.misfortune = lambda _: Reply(200, b" " * 100_000)
     with agent_of(gateway) as transport, pytest.raises(TransportFailed, match="longer than 1000"):
         transport.open(HELLO)

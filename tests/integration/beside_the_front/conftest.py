@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from taskq import Campaign, CampaignSpec, Handler
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import Agent, AgentSummary

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import LEASE_S, DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST

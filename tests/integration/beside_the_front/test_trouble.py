@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from taskq import Campaign, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.database import Database
-from taskq.described import Described
+from taskq.db.connections import Database
+from taskq.dispatch.campaign_cache import Described
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from taskq import CampaignSpec, Client
-from taskq.choice import Serving
+from taskq.dispatch.fair_share import Serving
 from taskq.front.sieve import MOST_FORGED
 from tests.backstage import Backstage, task_row, value
 from tests.fixtures.front import in_pool

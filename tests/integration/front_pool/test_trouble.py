@@ -16,17 +16,17 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from taskq import Campaign
-from taskq.choice import Serving
-from taskq.database import Database
-from taskq.exchanging import Asked
+from taskq.db.connections import Database
+from taskq.dispatch.batching import Gatherer, settle
+from taskq.dispatch.exchange import Asked
+from taskq.dispatch.fair_share import Serving
 from taskq.front.address import FrontAddress
-from taskq.front.hand import KEEP_S
-from taskq.front.link import ANSWER_S
-from taskq.front.outlook import STATE_S
+from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool
+from taskq.front.redis import ANSWER_S
+from taskq.front.state import STATE_S
+from taskq.gateway.db_pool import Lines
 from taskq.gateway.fronted import Fronted
-from taskq.gateway.lines import Lines
-from taskq.gathering import Gatherer, settle
 from taskq_agent.protocol import Answer, Task
 from tests.backstage import Backstage, value
 from tests.fixtures.redis_servers import RedisServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from tests.integration.leasing_ahead.support import HANDLER
 from tests.pool_double import PoolDouble
 

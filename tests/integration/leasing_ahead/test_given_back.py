@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from taskq import Campaign
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq_agent.protocol import DONE
 from tests.agent_double import Claimed, report_of
 from tests.backstage import Backstage, expire, task_row, value

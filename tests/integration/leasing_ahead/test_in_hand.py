@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.agent_double import AgentDouble, Claimed, report_of
 from tests.backstage import Backstage, expire, silence, task_row

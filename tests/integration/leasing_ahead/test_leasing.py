@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq_agent.protocol import FAILED, RELEASED
 from tests.agent_double import report_of
 from tests.backstage import Backstage, promote, statuses, task_row, value

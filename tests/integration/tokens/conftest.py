@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.tokens import Tokens, hashed, session_token
 from tests.integration.tokens.support import Enrol
 

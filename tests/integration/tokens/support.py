@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.tokens import hashed
 
 Enrol: TypeAlias = Callable[..., dict[str, Any]]

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Seed
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import SessionEnded, Unauthorized
 from taskq.tokens import Tokens, hashed, session_token
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value

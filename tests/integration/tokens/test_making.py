@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import Conflict, InvalidPath, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed
 from tests.backstage import Backstage

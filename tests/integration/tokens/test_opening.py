@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from taskq import Client
-from taskq.database import Database
+from taskq.db.connections import Database
 from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed, session_token
 from tests.backstage import Backstage, value

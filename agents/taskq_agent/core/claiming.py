@@ -1,0 +1,140 @@
+"""How many tasks an agent asks for, when, and when there is no point in asking any more."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Optional, Tuple
+
+from taskq_agent.core.backoff import Backoff, Pace
+from taskq_agent.core.campaign_backoff import Abstaining
+from taskq_agent.core.held_tasks import Hand
+from taskq_agent.core.throttle import Slowing
+from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign, Unservable
+from taskq_agent.settings import AgentSettings
+
+_FIRST_POLL_S = 0.1
+_LAST_POLL_S = 5.0
+_STALE_AHEAD = 10.0  # times ahead_s
+
+EXIT_UNSERVABLE = 3  # as the command line says that something is not in a state for a call
+
+
+class Claiming:
+    """The appetite of an agent, within the limits it was given.
+
+    stop_at: when the last tasks have to be stopped, so that all is handed back in time.
+    claim_at: no claim before, since the last one found nothing. slowing: holds it back where
+    everything fails. abstaining: what it does not claim, since it cannot run it.
+    """
+
+    def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
+        self.stop_at = math.inf
+        if settings.max_seconds is not None:
+            reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
+            self.stop_at = now + settings.max_seconds - reserve_s
+        self.claim_at = now
+        self.slowing = Slowing(uniform)
+        self.abstaining = Abstaining(settings.campaign_backoff_s, uniform)
+        self._settings = settings
+        self._pace = Pace(settings.ahead_s)
+        self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
+        self._attempts = 0
+        self._left: Optional[int] = None
+        self._unservable: Optional[Unservable] = None
+        self._shortest_limit_s = math.inf
+        self._uniform = uniform
+
+    def lifetime_s(self, now: float) -> Optional[float]:
+        """Return for how long a task may still run; None: as long as it likes."""
+        return None if self.stop_at == math.inf else self.stop_at - now
+
+    def fits(self, campaign: Campaign, now: float) -> bool:
+        """Tell whether a task of this campaign can end in the time that is left."""
+        return (campaign.time_limit_s or 0.0) <= self.stop_at - now
+
+    def want(self, hand: Hand, now: float) -> int:
+        """Return how many tasks to claim now."""
+        if now < max(self.claim_at, self.slowing.try_at) or (self.slowing.slowed and hand.tasks()):
+            return 0
+        ahead_s = self._settings.ahead_s
+        brisk = self._settings.slots
+        brisk -= sum(now - running.since > ahead_s for running in hand.running.values())
+        want = min(MAX_CLAIM, hand.free() + self._pace.ahead(brisk))
+        if self.slowing.slowed:
+            want = min(want, 1)
+        if self._settings.max_tasks is not None:
+            want = min(want, self._settings.max_tasks - self._attempts - hand.tasks())
+        return max(want, 0)
+
+    def wait_s(self, hand: Hand, now: float) -> float:
+        """Return for how long the queue may keep the claim that is made now.
+
+        With empty hands only, as one call at a time is in the air and reports must not wait.
+        Random, so that agents that asked together do not return together.
+        """
+        longest_s = self._settings.longest_wait_s
+        if not hand.is_empty():
+            return 0.0
+        left_s = self.stop_at - now
+        if self._shortest_limit_s < math.inf:
+            left_s -= self._shortest_limit_s
+        left_s = min(left_s, self.abstaining.next_at(now) - now)
+        return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
+
+    def hold_off(self, until: float) -> None:
+        """Claim nothing before then."""
+        self.claim_at = max(self.claim_at, until)
+
+    def claimed(self, answer: Answer, kept: int, now: float, *, parked: bool = False) -> None:
+        """Learn from the answer to a claim, of which `kept` tasks were taken in.
+
+        parked: the queue has kept it for as long as it may, so that it is asked again at once.
+        """
+        for campaign in answer.campaigns:
+            limit_s = campaign.time_limit_s or 0.0
+            self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
+        self._left = None if answer.tasks else answer.left
+        self._unservable = answer.unservable
+        if kept or parked:
+            self._polls.reset()
+        if not kept:
+            self.claim_at = now + self._polls.draw()
+
+    def attempted(self, run_s: float, *, done: bool) -> None:
+        """Learn from an attempt that ran."""
+        self._attempts += 1
+        self._left = None  # it may have been the last
+        if done:
+            self._pace.learn(run_s)
+
+    def is_stale(self, hand: Hand, now: float) -> bool:
+        """Tell whether tasks claimed ahead have got stuck behind long ones."""
+        oldest = next(iter(hand.queue.values()), None)
+        patience_s = _STALE_AHEAD * self._settings.ahead_s
+        return oldest is not None and not hand.idle and now - oldest.since > patience_s
+
+    def without(self, hand: Hand, now: float) -> Tuple[Tuple[int, int], ...]:
+        """Return which campaigns a claim is to leave out, with their revisions."""
+        return self.abstaining.without(hand.campaigns(), now) if self.abstaining else ()
+
+    def why_over(self, now: float) -> Optional[Tuple[str, int]]:
+        """Return why an agent with empty hands should not claim again, with its exit code.
+
+        None: it should.
+        """
+        settings, left_s = self._settings, self.stop_at - now
+        if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
+            return f"it has made {settings.max_tasks} attempts", 0
+        if settings.until_empty and self._left is not None and self._left <= 0:
+            if self._unservable is None:
+                return "nothing is left to do", 0
+            return f"all that is left cannot be run: {in_words(self._unservable)}", EXIT_UNSERVABLE
+        if left_s < self._shortest_limit_s < math.inf:
+            return "no task can end in the time that is left", 0
+        return None
+
+
+def in_words(unservable: Unservable) -> str:
+    """Say which tasks cannot be run, and why."""
+    plural = "" if unservable.tasks == 1 else "s"
+    return f"{unservable.tasks} task{plural}: {'; '.join(unservable.reasons)}"

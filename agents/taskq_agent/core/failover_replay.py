@@ -1,0 +1,69 @@
+"""Reports that were accepted a moment ago, should the server be gone that has accepted them.
+
+Where a standby takes over that had not yet received the last commits, what these have acknowledged
+never happened. Its timeline is a higher one: then what the servers before it have accepted is said
+again. What was not lost is a duplicate.
+
+Time counts from answer to answer, so that an outage, however long, makes nothing forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Tuple
+
+from taskq_agent.core.reports import fence
+from taskq_agent.protocol import Held, Report
+
+KEPT_S = 60.0
+MOST_REPORTS = 1_000
+MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    report: Report
+    size: int
+    timeline: int
+    at: float
+
+
+class Recent:
+    """The reports that were accepted in the last minute before the last answer, oldest first.
+
+    Where these are too many, the oldest are let go. timeline: the highest that was heard of; 0:
+    none yet.
+    """
+
+    def __init__(self) -> None:
+        self.timeline = 0
+        self._kept: Dict[Held, _Accepted] = {}
+        self._bytes = 0
+
+    def keep(self, report: Report, size: int, timeline: int, now: float) -> None:
+        """Keep a report of this size that a server of this timeline has accepted."""
+        if timeline:
+            self._drop(fence(report))
+            self._kept[fence(report)] = _Accepted(report, size, timeline, now)
+            self._bytes += size
+            while len(self._kept) > MOST_REPORTS or self._bytes > MOST_BYTES:
+                self._drop(next(iter(self._kept)))
+
+    def heard(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
+        """Take in an answer of this timeline; return what is to be said again, with its sizes.
+
+        Only a rise counts: a gateway may have a connection left to the server before.
+        """
+        self.timeline = max(self.timeline, timeline)
+        again = [one for one in self._kept.values() if one.timeline < self.timeline]
+        if timeline == self.timeline:
+            old = [one for one in self._kept.values() if now - one.at > KEPT_S]
+            for one in again + old:
+                self._drop(fence(one.report))
+            return [(one.report, one.size) for one in again]
+        return []
+
+    def _drop(self, held: Held) -> None:
+        accepted = self._kept.pop(held, None)
+        if accepted is not None:
+            self._bytes -= accepted.size

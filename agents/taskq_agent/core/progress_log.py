@@ -1,0 +1,88 @@
+"""What a person who watches an agent gets to read: little while all goes well."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import List
+
+from taskq_agent.core.events import Say
+from taskq_agent.core.held_tasks import Hand, Running
+from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, Ack, Report
+
+_NOTABLE_RUN_S = 10.0
+_BETWEEN_FAILURES_S = 10.0
+_BETWEEN_SUMMARIES_S = 60.0
+_SHOWN_ERROR_CHARS = 200
+
+
+@dataclass
+class Tally:
+    """How many attempts ended how; `superseded`: how many of these did not count."""
+
+    done: int = 0
+    failed: int = 0
+    released: int = 0
+    superseded: int = 0
+
+
+class Journal:
+    """Counts what happens, and puts the notable part into words."""
+
+    def __init__(self, now: float) -> None:
+        self.tally = Tally()
+        self._summarised = Tally()
+        self._summary_at = now + _BETWEEN_SUMMARIES_S
+        self._failure_at = now
+
+    def settled(self, ack: Ack) -> None:
+        """Count a verdict."""
+        if ack.verdict not in (ACCEPTED, DUPLICATE):
+            self.tally.superseded += 1
+
+    def dropped(self) -> None:
+        """Count a report that nobody will hear of."""
+        self.tally.superseded += 1
+
+    def replaced(self, report: Report) -> None:
+        """Count an attempt as failed after all, since the queue would not take its report."""
+        self._count(report.outcome, -1)
+        self._count(FAILED)
+
+    def handed_back(self) -> None:
+        """Count a task that goes back without having begun."""
+        self._count(RELEASED)
+
+    def ended(self, running: Running, report: Report, now: float) -> Say:
+        """Count an attempt that ran; return a line that is loud for long runs and failures."""
+        took_s = now - running.since
+        level = logging.INFO if took_s >= _NOTABLE_RUN_S else logging.DEBUG
+        self._count(report.outcome)
+        if report.outcome == FAILED and now >= self._failure_at:
+            self._failure_at = now + _BETWEEN_FAILURES_S
+            level = logging.INFO
+        text, args = "task %s: %s after %.1f s", (running.key, report.outcome, took_s)
+        if report.error_class is None:
+            return Say(level, text, args)
+        error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
+        return Say(level, text + " (%s: %s)", (*args, report.error_class, error))
+
+    def summary(self, hand: Hand, now: float) -> List[Say]:
+        """Return a summary if one is due and there is news."""
+        if now < self._summary_at:
+            return []
+        self._summary_at = now + _BETWEEN_SUMMARIES_S
+        if self.tally == self._summarised:
+            return []
+        tally = self._summarised = replace(self.tally)
+        text = "%d done, %d failed, %d handed back; %d running, %d to report"
+        counts = (tally.done, tally.failed, tally.released, len(hand.running), len(hand.reports))
+        return [Say(logging.INFO, text, counts)]
+
+    def _count(self, outcome: str, by: int = 1) -> None:
+        if outcome == DONE:
+            self.tally.done += by
+        elif outcome == FAILED:
+            self.tally.failed += by
+        else:
+            self.tally.released += by

@@ -1,0 +1,209 @@
+"""Connections that are kept from one request to the next."""
+
+from __future__ import annotations
+
+import io
+import select
+import socket
+import ssl
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPResponse
+from typing import Iterator, List, Mapping, Optional, Tuple
+
+from taskq_agent.http.dial import Dialer, Line
+from taskq_agent.http.gateways import Address
+
+_MOST_IDLE = 2  # one for exchanges, one for the beats that come between
+_CHUNK_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request, whichever gateway it goes to; it may be repeated as it is."""
+
+    method: str
+    path: str
+    body: Optional[bytes] = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class TooLong(ValueError):
+    """The answer is longer than anything that is expected here."""
+
+
+class Breaker:
+    """Breaks a request off, whatever it is waiting for; it ends with an OSError then."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._lock = threading.Lock()
+        self._sock: Optional[socket.socket] = None
+
+    def guard(self, sock: socket.socket) -> None:
+        """Note what the request travels on; OSError if it is broken off already."""
+        with self._lock:
+            if self.broken:
+                raise ConnectionAbortedError("broken off")
+            self._sock = sock
+
+    def release(self) -> None:
+        """Note that the request is over: its connection may be another's next."""
+        with self._lock:
+            self._sock = None
+
+    def break_off(self) -> None:
+        """Break it off, from any thread."""
+        with self._lock:
+            self.broken = True
+            if self._sock is not None:
+                with suppress(OSError):
+                    # not SSLSocket's own, which takes TLS away under the thread that reads
+                    socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+
+class Connections:
+    """Kept connections to gateways. Safe to use from several threads.
+
+    A request that finds none idle gets a new one, so none ever waits for another.
+    """
+
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
+        self._lock = threading.Lock()
+        self._idle: List[Tuple[Address, Line]] = []
+
+    @contextmanager
+    def answered(
+        self,
+        address: Address,
+        question: Question,
+        *,
+        timeout_s: float,
+        breaker: Optional[Breaker] = None,
+    ) -> Iterator[HTTPResponse]:
+        """Provide the answer, to be read in the block; OSError or HTTPException without one.
+
+        timeout_s: for each step of sending and receiving. A connection that was kept, and that
+        the other side has closed meanwhile, is no error: another is opened.
+        """
+        line, response = self._ask(address, question, timeout_s, breaker or Breaker())
+        whole = False
+        try:
+            yield response
+            whole = response.isclosed() and not response.will_close
+        finally:
+            if breaker is not None:
+                breaker.release()
+            if whole:
+                self._give_back(address, line)
+            else:
+                response.close()
+                line.close()
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, line in idle:
+            line.close()
+
+    def _ask(
+        self, address: Address, question: Question, timeout_s: float, breaker: Breaker
+    ) -> Tuple[Line, HTTPResponse]:
+        kept = self._take(address)
+        if kept is not None:
+            try:
+                return kept, _asked(kept, question, timeout_s, breaker)
+            except (OSError, HTTPException) as error:
+                kept.close()
+                if breaker.broken or _has_timed_out(error):
+                    raise
+            except BaseException:
+                kept.close()
+                raise
+        line = self._dialer.dial(address)
+        try:
+            return line, _asked(line, question, timeout_s, breaker)
+        except BaseException:
+            line.close()
+            raise
+
+    def _take(self, address: Address) -> Optional[Line]:
+        """Return the connection that was used last; those to gateways left behind are closed."""
+        useless: List[Line] = []
+        with self._lock:
+            kept, self._idle = self._idle, []
+            found: Optional[Line] = None
+            for where, line in reversed(kept):
+                if where != address or _has_news(line.sock):
+                    useless.append(line)
+                elif found is None:
+                    found = line
+                else:
+                    self._idle.insert(0, (where, line))
+        for line in useless:
+            line.close()
+        return found
+
+    def _give_back(self, address: Address, line: Line) -> None:
+        with self._lock:
+            self._idle.append((address, line))
+            surplus, self._idle = self._idle[:-_MOST_IDLE], self._idle[-_MOST_IDLE:]
+        for _, old in surplus:
+            old.close()
+
+
+def read_all(response: HTTPResponse, *, most_bytes: int, within_s: float) -> bytes:
+    """Return the body.
+
+    Raises TooLong, TimeoutError when it drips in for longer than that, and ConnectionError when
+    it ends before its time.
+    """
+    deadline = time.monotonic() + within_s
+    chunks: List[bytes] = []
+    total = 0
+    for chunk in chunks_of(response):
+        total += len(chunk)
+        if total > most_bytes:
+            raise TooLong(f"the answer is longer than {most_bytes} bytes")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the answer is not complete after {within_s:.0f} s")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def chunks_of(response: HTTPResponse) -> Iterator[bytes]:
+    """Return the body as it comes; ConnectionError when it ends before its time."""
+    while chunk := response.read1(_CHUNK_BYTES):
+        yield chunk
+    if response.length:
+        raise ConnectionAbortedError(f"the answer ends {response.length} bytes too early")
+    response.close()
+
+
+def _asked(line: Line, question: Question, timeout_s: float, breaker: Breaker) -> HTTPResponse:
+    breaker.guard(line.sock)
+    line.sock.settimeout(timeout_s)
+    headers = {**question.headers, **line.headers}
+    body = None
+    if question.body is not None:
+        headers["Content-Length"] = str(len(question.body))
+        body = io.BytesIO(question.body)  # sent in blocks, each within the time-out
+    with suppress(BrokenPipeError, ssl.SSLEOFError):  # it may have said why before it closed
+        line.http.request(question.method, line.before_path + question.path, body, headers)
+    return line.http.getresponse()
+
+
+def _has_news(sock: socket.socket) -> bool:
+    """Tell whether an idle connection was closed, or says what nobody has asked for."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _has_timed_out(error: Exception) -> bool:
+    # the kernel's own ETIMEDOUT says that the connection was dead, and has a number
+    return isinstance(error, socket.timeout) and error.errno is None

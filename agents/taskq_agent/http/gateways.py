@@ -1,0 +1,155 @@
+"""The gateways that an agent may speak with, and which of them comes next."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass
+from typing import Callable, Dict, List, Sequence
+from urllib.parse import urlsplit
+
+from taskq_agent.core.backoff import Backoff
+
+log = logging.getLogger(__name__)
+
+_MAX_GATEWAYS = 64
+_MAX_URL_CHARS = 2_000
+_SHORTEST_AVOIDED_S = 20.0
+_LONGEST_AVOIDED_S = 600.0
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a gateway is. prefix: what its paths begin with, without a slash at the end."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.prefix}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nothing that is sent there leaves this machine."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def parsed(url: str, *, insecure: bool = False) -> Address:
+    """Return the address that a URL stands for; ValueError says what is wrong with it.
+
+    insecure: allow `http` to other machines too, where everybody on the way can read the token.
+    """
+    if len(url) > _MAX_URL_CHARS or not (url.isascii() and url.isprintable()) or " " in url:
+        raise ValueError(f"{url[:100]!r} is not a URL")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"{url}: {error}") from None
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError(f"{url}: a gateway's address is https://HOST[:PORT][/PATH]")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(f"{url}: a gateway's address has no user, query or fragment")
+    port = _PORTS[parts.scheme] if port is None else port
+    address = Address(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
+    if address.scheme == "http" and not (insecure or address.is_loopback):
+        raise ValueError(f"{url}: the token would go over the network in the clear; use https")
+    return address
+
+
+class Gateways:
+    """Chooses among gateways. Safe to use from several threads.
+
+    Each agent has an order of its own, drawn once, so that all of them together spread evenly
+    and each comes back to the gateway it has left when that is there again. One that fails is
+    avoided for a while, at random between 20 s and a ceiling that doubles up to 600 s.
+
+    urls: those that the agent was given. ValueError for one that `parsed` does not take.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        insecure: bool = False,
+        uniform: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        given = [parsed(url, insecure=insecure) for url in urls]
+        if not given:
+            raise ValueError("no gateway is given")
+        self._given = tuple(dict.fromkeys(given))
+        self._insecure = insecure
+        self._uniform = uniform
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._places: Dict[Address, float] = {}
+        self._backoffs: Dict[Address, Backoff] = {}
+        self._avoided: Dict[Address, float] = {}
+        self._order: List[Address] = []
+        self._arrange(self._given)
+
+    def all(self) -> List[Address]:
+        """Return all gateways, the one that this agent likes best first."""
+        with self._lock:
+            return list(self._order)
+
+    def first(self) -> Address:
+        """Return the gateway to ask now: the first that is not avoided, or the least avoided."""
+        with self._lock:
+            now = self._clock()
+            return min(self._order, key=lambda one: max(0.0, self._avoided.get(one, now) - now))
+
+    def avoid(self, address: Address) -> None:
+        """Ask others for a while."""
+        with self._lock:
+            backoff = self._backoffs.setdefault(
+                address, Backoff(_SHORTEST_AVOIDED_S, _LONGEST_AVOIDED_S, self._uniform)
+            )
+            self._avoided[address] = self._clock() + backoff.draw()
+
+    def served(self, address: Address) -> None:
+        """Note that a gateway has answered: if it fails again, that is the first time."""
+        with self._lock:
+            self._backoffs.pop(address, None)
+
+    def learn(self, urls: Sequence[str]) -> None:
+        """Take up the addresses that a gateway has told; nothing told is no news.
+
+        Those whose scheme is not that of the given ones are left out: nobody is led from https
+        to http. The given ones stay, as the last resort.
+        """
+        if not urls:
+            return
+        scheme = "https" if any(one.scheme == "https" for one in self._given) else "http"
+        told = []
+        for url in urls[:_MAX_GATEWAYS]:
+            try:
+                address = parsed(url, insecure=self._insecure)
+            except ValueError as error:
+                log.debug("a gateway that was told is left out: %s", error)
+                continue
+            if address.scheme == scheme:
+                told.append(address)
+        if told:
+            with self._lock:
+                self._arrange(told)
+
+    def _arrange(self, preferred: Sequence[Address]) -> None:
+        known = list(dict.fromkeys([*preferred, *self._given]))
+        for one in known:
+            self._places.setdefault(one, self._uniform())
+        for forgotten in self._places.keys() - set(known):
+            for table in (self._places, self._backoffs, self._avoided):
+                table.pop(forgotten, None)
+        self._order = sorted(known, key=lambda one: (one not in preferred, self._places[one]))

@@ -1,0 +1,50 @@
+"""Addresses of the wrong scheme: `http` where a gateway speaks TLS, `https` where it does not."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from http.client import HTTPException
+from typing import Optional
+
+from taskq_agent.http.gateways import Address
+
+_PROBE_S = 5.0
+# What OpenSSL says of an answer that is no TLS, by its version.
+_NO_TLS = frozenset(
+    {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"}
+)
+
+
+def no_tls(address: Address, error: Exception) -> Optional[str]:
+    """Return what is wrong if what failed was TLS with something that speaks none."""
+    if address.scheme == "https" and isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return f"{address}: no TLS is spoken there; is it http://{_rest(address)}?"
+    return None
+
+
+def wrong_scheme(address: Address, error: Exception) -> Optional[str]:
+    """Return what is wrong if the other scheme would do, which is asked of the gateway itself."""
+    failed = isinstance(error, (HTTPException, ConnectionError))
+    if address.scheme == "http" and failed and _speaks_tls(address):
+        return f"{address}: TLS is spoken there; is it https://{_rest(address)}?"
+    return no_tls(address, error)
+
+
+def _rest(address: Address) -> str:
+    return str(address).partition("://")[2]
+
+
+def _speaks_tls(address: Address) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname = False  # nothing is said there, so it need not be known who hears it
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        place = (address.host, address.port)
+        with socket.create_connection(place, timeout=_PROBE_S) as sock:
+            context.wrap_socket(sock, server_hostname=address.host).close()
+    except ssl.SSLError as error:
+        return error.reason not in _NO_TLS  # it may want a certificate of ours
+    except OSError:
+        return False
+    return True

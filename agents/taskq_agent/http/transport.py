@@ -1,0 +1,279 @@
+"""The agent's transport over HTTP: JSON to one of several gateways, on kept connections."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, final
+
+from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.http import wire
+from taskq_agent.http.connections import Breaker, Connections, Question, chunks_of, read_all
+from taskq_agent.http.dial import Dialer
+from taskq_agent.http.gateways import Address, Gateways
+from taskq_agent.http.mismatch import no_tls
+from taskq_agent.http.refusals import GatewayFailed, error_of
+from taskq_agent.protocol import (
+    MAX_ERROR_CHARS,
+    Answer,
+    Beat,
+    BeatAnswer,
+    Farewell,
+    Hello,
+    Orders,
+    Request,
+    Welcome,
+    dumps,
+)
+from taskq_agent.text import clean
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 50.0
+ANSWER_S = 30.0
+
+_MAX_ANSWER_BYTES = 64 << 20
+_MAX_ERROR_BYTES = 1 << 20
+_JSON = "application/json"
+
+T = TypeVar("T")
+
+
+@final
+class HttpTransport:
+    """Speaks with the queue through gateways. Safe to use from several threads.
+
+    token: what buys a session; a secret. The token of the session is kept in memory only.
+    A request that fails at one gateway is tried at one other before it counts as failed.
+    Use it as a context manager: the connections are closed at the end.
+    """
+
+    def __init__(
+        self, gateways: Gateways, token: str, dialer: Dialer, *, release: str = ""
+    ) -> None:
+        self._gateways = gateways
+        self._token = token
+        self._connections = Connections(dialer)
+        self._headers = {"User-Agent": f"taskq-agent/{release or 'unknown'}"}
+        self._lock = threading.Lock()
+        self._session: Optional[Tuple[int, str]] = None
+        self._broken_off = ""
+        self._breakers: Dict[str, Breaker] = {}
+
+    def __enter__(self) -> HttpTransport:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connections.close()
+
+    def open(self, hello: Hello) -> Welcome:
+        """Open a session, or find the one that this key has opened."""
+        question = self._post("/v1/sessions", hello, self._token)
+        _, welcome = self._asked(question, _welcome, with_session=False)
+        with self._lock:
+            self._session = welcome.session, welcome.token
+        return welcome
+
+    def exchange(self, request: Request) -> Answer:
+        """Report and claim in one round trip, which may take `request.wait_s` longer."""
+        question = self._post("/v1/exchange", request, self._token_of(request.session))
+        with self._breakable(request) as breaker:
+            wait_s = ANSWER_S + request.wait_s
+            address, answer = self._asked(question, _answer, wait_s=wait_s, breaker=breaker)
+        self._follow(address, answer.orders)
+        return answer
+
+    def break_off(self, request: Request) -> None:
+        """End the exchange of this claim, or have it end before it begins: it then has failed."""
+        with self._lock:
+            self._broken_off = request.lease
+            breaker = self._breakers.get(request.lease)
+        if breaker is not None:
+            breaker.break_off()
+
+    def beat(self, beat: Beat) -> BeatAnswer:
+        """Keep the session alive."""
+        question = self._post("/v1/beat", beat, self._token_of(beat.session))
+        address, answer = self._asked(question, _beat_answer)
+        self._follow(address, answer.orders)
+        return answer
+
+    def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
+        """End the session; what it still holds is handed to somebody else at once."""
+        token = self._token_of(session)
+        farewell = dumps(Farewell(reason[:MAX_ERROR_CHARS], exit_code)).encode()
+        question = Question("DELETE", "/v1/session", farewell, self._with(token, _JSON))
+        self._asked(question, _nothing)
+        with self._lock:
+            self._session = None
+
+    def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
+        """Yield a blob from an offset to its end; see `Blobs`."""
+        headers = {**self._with(self._any_token()), "Range": f"bytes={offset}-"}
+        question = Question("GET", f"/v1/blobs/{digest}", headers=headers)
+        address = self._gateways.first()
+        with (
+            _without_session(),
+            self._failing(address),
+            self._connections.answered(address, question, timeout_s=ANSWER_S) as response,
+        ):
+            if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return  # nothing is left from there on
+            _check(response, with_session=True)
+            skip = 0 if response.status == HTTPStatus.PARTIAL_CONTENT else offset
+            for chunk in chunks_of(response):
+                if skip < len(chunk):
+                    yield chunk[skip:]
+                skip = max(0, skip - len(chunk))
+            self._gateways.served(address)
+
+    def write_blob(self, digest: str, data: bytes) -> None:
+        """Store a blob; see `Blobs`. Refused too if the digest is another's."""
+        headers = self._with(self._any_token(), "application/octet-stream")
+        with _without_session():
+            self._asked(Question("PUT", f"/v1/blobs/{digest}", data, headers), _nothing)
+
+    # One request, at one gateway or two
+
+    def _asked(
+        self,
+        question: Question,
+        understood: Callable[[bytes], T],
+        *,
+        with_session: bool = True,
+        wait_s: float = ANSWER_S,
+        breaker: Optional[Breaker] = None,
+    ) -> Tuple[Address, T]:
+        """Return the answer and who gave it: the first gateway or, if that fails, one other."""
+
+        def at(address: Address) -> Tuple[Address, T]:
+            with (
+                self._failing(address, breaker),
+                self._connections.answered(
+                    address, question, timeout_s=wait_s, breaker=breaker
+                ) as response,
+            ):
+                _check(response, with_session=with_session)
+                body = read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=ANSWER_S)
+                answer = understood(body)
+            self._gateways.served(address)
+            return address, answer
+
+        first = self._gateways.first()
+        try:
+            return at(first)
+        except GatewayFailed as error:
+            other = self._gateways.first()
+            if other == first:
+                raise
+            log.info("%s; asking %s", error, other)
+        return at(other)
+
+    @contextmanager
+    def _failing(self, address: Address, breaker: Optional[Breaker] = None) -> Iterator[None]:
+        """Name the gateway in errors, and avoid one that has failed."""
+        try:
+            yield
+        except GatewayFailed as error:
+            self._gateways.avoid(address)
+            raise GatewayFailed(f"{address}: {error}", error.retry_after_s) from error
+        except (OSError, HTTPException, ValueError) as error:
+            if breaker is not None and breaker.broken:
+                raise TransportFailed("broken off") from error
+            self._gateways.avoid(address)
+            told = no_tls(address, error) or f"{address}: {str(error) or type(error).__name__}"
+            raise GatewayFailed(told) from error
+
+    @contextmanager
+    def _breakable(self, request: Request) -> Iterator[Optional[Breaker]]:
+        if request.wait_s <= 0:
+            yield None
+            return
+        with self._lock:
+            if request.lease == self._broken_off:
+                raise TransportFailed("broken off before it began")
+            breaker = self._breakers[request.lease] = Breaker()
+        try:
+            yield breaker
+        finally:
+            with self._lock:
+                del self._breakers[request.lease]
+
+    # What requests have in common
+
+    def _post(self, path: str, message: object, token: str) -> Question:
+        return Question("POST", path, dumps(message).encode(), self._with(token, _JSON))
+
+    def _with(self, token: str, content: Optional[str] = None) -> Mapping[str, str]:
+        headers = {**self._headers, "Accept": _JSON, "Authorization": f"Bearer {token}"}
+        if content is not None:
+            headers["Content-Type"] = content
+        return headers
+
+    def _token_of(self, session: int) -> str:
+        with self._lock:
+            current = self._session
+        if current is None or current[0] != session:
+            raise SessionLost(f"session {session} has been given up")
+        return current[1]
+
+    def _any_token(self) -> str:
+        with self._lock:
+            if self._session is None:
+                raise TransportFailed("no session is open now")
+            return self._session[1]
+
+    def _follow(self, address: Address, orders: Orders) -> None:
+        self._gateways.learn(orders.gateways)
+        if orders.elsewhere:
+            self._gateways.avoid(address)
+            log.info("%s is going away; asking %s next", address, self._gateways.first())
+
+
+@contextmanager
+def _without_session() -> Iterator[None]:
+    """Let blobs wait for the next session when this one is lost: the core opens it."""
+    try:
+        yield
+    except SessionLost as error:
+        raise TransportFailed(str(error)) from error
+
+
+def _check(response: HTTPResponse, *, with_session: bool) -> None:
+    if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=ANSWER_S)
+    location = response.getheader("Location")
+    if response.status < HTTPStatus.BAD_REQUEST and location is not None:
+        text = f"{response.status}: it sends on to {location:.200}; give the address of a gateway"
+        raise GatewayFailed(clean(text))
+    retry_after = response.getheader("Retry-After")
+    raise error_of(response.status, retry_after, body, with_session=with_session)
+
+
+def _welcome(body: bytes) -> Welcome:
+    welcome = wire.decoded(Welcome, body)
+    if welcome.heartbeat_s <= 0 or welcome.lease_s <= 0 or not is_sendable(welcome.token):
+        raise ValueError("a session that nobody can use")
+    return welcome
+
+
+def _answer(body: bytes) -> Answer:
+    return wire.decoded(Answer, body)
+
+
+def _beat_answer(body: bytes) -> BeatAnswer:
+    return wire.decoded(BeatAnswer, body)
+
+
+def _nothing(_: bytes) -> None:
+    return None
+
+
+def is_sendable(token: str) -> bool:
+    """Tell whether a token can stand in a header."""
+    return re.fullmatch(r"[!-~]+", token) is not None

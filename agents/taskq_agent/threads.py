@@ -1,0 +1,126 @@
+"""The threads that wait for the queue and for payloads, so that the loop never does."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from queue import SimpleQueue
+from typing import Callable, Optional, Tuple
+
+from taskq_agent.core.events import (
+    AnswerArrived,
+    Broken,
+    Call,
+    CallFailed,
+    Closed,
+    Event,
+    Opened,
+    OpenSession,
+    SendExchange,
+    TaskEnded,
+)
+from taskq_agent.errors import TransportError
+from taskq_agent.handlers.base import Runner
+from taskq_agent.protocol import Campaign, Request, Task
+from taskq_agent.transport import Transport
+from taskq_agent.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+
+class Caller:
+    """Makes the calls to the queue, one after the other; each is answered by an event."""
+
+    task = "a call to the queue"
+
+    def __init__(
+        self, transport: Transport, post: Callable[[Event], None], watchdog: Watchdog
+    ) -> None:
+        self._transport = transport
+        self._post = post
+        self._watchdog = watchdog
+        self._busy = False
+        self._calls: SimpleQueue[Optional[Call]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="taskq-call", daemon=True)
+        self._thread.start()
+
+    def call(self, call: Call) -> None:
+        """Make a call soon."""
+        self._watchdog.came_round()
+        self._busy = True
+        self._calls.put(call)
+
+    def break_off(self, request: Request) -> None:
+        """Let the call that makes this request end soon, if it may be kept waiting."""
+        self._transport.break_off(request)
+
+    def is_hung(self, now: float) -> bool:
+        """Tell whether the call in the air has been there for too long; see `Watchdog`."""
+        return self._busy and self._watchdog.is_hung(now)
+
+    def close(self, timeout_s: float) -> None:
+        """Make no more calls; wait so long for the one in the air."""
+        self._calls.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while (call := self._calls.get()) is not None:
+                event = self._outcome(call)
+                self._busy = False
+                self._post(event)
+        except Exception:
+            log.exception("the thread of the calls to the queue has failed")
+            self._post(Broken("its calls to the queue have failed"))
+
+    def _outcome(self, call: Call) -> Event:
+        try:
+            if isinstance(call, SendExchange):
+                return AnswerArrived(self._transport.exchange(call.request))
+            if isinstance(call, OpenSession):
+                return Opened(self._transport.open(call.hello))
+            self._transport.close(call.session, call.reason, call.exit_code)
+            return Closed()
+        except TransportError as error:
+            return CallFailed(error)
+
+
+class Slot:
+    """Runs the tasks of one slot, one after the other; the end of each is an event."""
+
+    def __init__(self, slot: int, runner: Runner, post: Callable[[Event], None]) -> None:
+        self._slot = slot
+        self._runner = runner
+        self._post = post
+        self._tasks: SimpleQueue[Optional[Tuple[Task, Campaign]]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"taskq-slot-{slot}", daemon=True)
+        self._thread.start()
+
+    def start(self, task: Task, campaign: Campaign) -> None:
+        """Run a task; the slot must be idle."""
+        self._tasks.put((task, campaign))
+
+    def stop(self) -> None:
+        """Make the task that runs end soon."""
+        self._runner.stop()
+
+    def finish(self) -> None:
+        """Take no more tasks, and clear up."""
+        self._tasks.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait so long for the end of what `finish` has begun."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            log.warning("slot %d does not come to an end: left behind", self._slot)
+
+    def _run(self) -> None:
+        try:
+            try:
+                while (work := self._tasks.get()) is not None:
+                    self._post(TaskEnded(self._slot, self._runner.run(*work)))
+            finally:
+                self._runner.close()
+        except Exception:
+            log.exception("slot %d has failed", self._slot)
+            self._post(Broken(f"slot {self._slot} has failed"))

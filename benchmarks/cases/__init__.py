@@ -1,0 +1,122 @@
+"""The cases: what is measured, beside what, and what is to be reached.
+
+claims     one-row, batches, connections, pooler, kept-open: beside the limit
+seeding    beside a bare COPY
+sizes      backlog, history, campaigns: beside many, against beside few
+snapshot   under a held snapshot, against without
+reading    monitor, latency: status, ls and top while tasks are claimed
+siblings   ls while the tree grows
+counters   counts beside a recount
+wal        bytes of log and disk
+touched    rows and pages, whatever the machine
+crowds     gateway-...: agents of gateways, as fast as they can
+multitudes gateway-...: thousands of agents, connected, arriving, waiting
+hostile    gateway-hostile: agents beside a client that would cost them something
+strangers  gateway-...: agents beside clients without a token that mean harm
+distance   gateway-...: a wide-area network between agents, gateway and database
+inputs     what the cache of a node saves
+doors      gateway-...: the ways that the study of AMGA compares
+front      two gateways of one queue, one with a front, for the cases front-...
+front_latency   front-...: how long claims take
+front_claims    front-...: what they cost, and beside what
+front_outages   front-...: when PostgreSQL or Redis goes away
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from benchmarks.cases import (
+    claims,
+    counters,
+    crowds,
+    distance,
+    doors,
+    front_claims,
+    front_latency,
+    front_outages,
+    hostile,
+    inputs,
+    multitudes,
+    reading,
+    seeding,
+    siblings,
+    sizes,
+    snapshot,
+    strangers,
+    touched,
+    wal,
+)
+from benchmarks.findings import Finding
+from benchmarks.stage import Bench
+
+Case: TypeAlias = Callable[[Bench], Iterator[Finding]]
+
+CASES: Final[Mapping[str, Case]] = {
+    "one-row": claims.one_row,
+    "batches": claims.batches,
+    "connections": claims.connections,
+    "pooler": claims.through_pooler,
+    "kept-open": claims.kept_open,
+    "backlog": sizes.backlog,
+    "history": sizes.history,
+    "campaigns": sizes.campaigns,
+    "snapshot": snapshot.held,
+    "monitor": reading.monitor,
+    "seeding": seeding.with_keys,
+    "latency": reading.latency,
+    "siblings": siblings.listed,
+    "counters": counters.exact,
+    "wal": wal.life,
+    "touched": touched.rows,
+    "inputs": inputs.shared,
+    "gateway-crowd": crowds.many,
+    "gateway-few": crowds.few,
+    "gateway-tls": crowds.encrypted,
+    "gateway-batches": crowds.batches,
+    "gateway-several": crowds.several,
+    "gateway-hostile": hostile.beside,
+    "gateway-connected": multitudes.connected,
+    "gateway-arriving": multitudes.arriving,
+    "gateway-idle": multitudes.idle,
+    "gateway-strangers": strangers.poured,
+    "gateway-wan": distance.agents,
+    "gateway-far-database": distance.database,
+    "gateway-amga": doors.amga,
+    "front-latency": front_latency.near,
+    "front-far-latency": front_latency.far,
+    "front-statements": front_claims.statements,
+    "front-exchanges": front_claims.exchanges,
+    "front-unrest": front_claims.unrested,
+    "front-restart": front_outages.restarted,
+    "front-flush": front_outages.flushed,
+    "front-kill": front_outages.killed,
+}
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    group: tuple(name for name in CASES if name.startswith(f"{group}-"))
+    for group in ("gateway", "front")
+}
+"""Names for several cases."""
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Return the cases that some names of cases and groups stand for, each once; of none, all."""
+    if not names:
+        return list(CASES)
+    return list(dict.fromkeys(case for name in names for case in GROUPS.get(name, (name,))))
+
+
+def run(bench: Bench, names: list[str]) -> Iterator[Finding]:
+    """Run cases, each in scratch databases of its own; yield what is found as it is found."""
+    for name in names:
+        bench.tell(name)
+        for found in CASES[name](bench):
+            yield replace(found, case=name)
+
+
+def summary(name: str) -> str:
+    """Return what a case does, in one line."""
+    return (CASES[name].__doc__ or "").partition("\n")[0]

@@ -1,0 +1,94 @@
+"""Agents of a gateway beside a client that would make it dear for them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from benchmarks.cases.claims import needs
+from benchmarks.findings import Finding, Goal
+from benchmarks.gateways import Gateways, running_gateways
+from benchmarks.load import sessions
+from benchmarks.load.herd import Herd, Seen
+from benchmarks.load.work import Credentials, Work
+from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.turns import ratio
+
+WARM_S: Final = 0.3
+MS: Final = 1e3
+
+
+def beside(bench: Bench) -> Iterator[Finding]:
+    """Let agents work at an even rate, beside one hostile client after another, and without."""
+    # Here, since it needs the extra `gateway`, which other cases do without.
+    from benchmarks.load.hostile import ATTACKS, MANY, Hostile  # noqa: PLC0415
+
+    scale = bench.scale
+    work = Work(scale.agents_beside, rate=scale.beside_a_second)
+    need, _ = needs(round(2 * scale.beside_a_second), scale.seconds + 2 * WARM_S)
+    with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
+        healthy = sessions.opened(stage.database, CAMPAIGN, work.agents)
+        for what, attack in list(ATTACKS.items())[: scale.hostile]:
+            count = attack.sessions * attack.times
+            strangers = sessions.opened(stage.database, CAMPAIGN, count)
+            pairs: list[tuple[Seen, Seen]] = []
+            for _ in range(scale.rounds):
+                stage.top_up(need + 4 * MANY)
+                stage.settle()
+                alone = _seen(scale.seconds, gateways, work, healthy)
+                stage.top_up(need + 4 * MANY)
+                hostile = Hostile(gateways.addresses[0], attack, strangers)
+                pairs.append((alone, _seen(scale.seconds, gateways, work, healthy, hostile)))
+            yield from _findings(what, work, pairs)
+        yield _lost(stage)
+
+
+def _seen(
+    seconds: float,
+    gateways: Gateways,
+    work: Work,
+    healthy: tuple[Credentials, ...],
+    hostile: AbstractContextManager[object] | None = None,
+) -> Seen:
+    """Return what the healthy agents have seen."""
+    with Herd(work, gateways.addresses, healthy) as herd:
+        herd.warm(WARM_S)
+        with hostile or nullcontext():
+            herd.warm(WARM_S)
+            seen = herd.watch(seconds)
+        herd.deliver()
+    return seen
+
+
+def _findings(what: str, work: Work, pairs: list[tuple[Seen, Seen]]) -> Iterator[Finding]:
+    rates = [(beside.rate, alone.rate) for alone, beside in pairs]
+    p99s = [(MS * beside.p99_s, MS * alone.p99_s) for alone, beside in pairs]
+    who = f"{work.agents} agents beside {what}"
+    for figures, name, unit, goal in (
+        (rates, who, "tasks/s", Goal(0.9)),
+        (p99s, f"{who}: 99 of 100 within", "ms", Goal(2.0, "most")),
+    ):
+        yield Finding(
+            name,
+            statistics.median(own for own, _ in figures),
+            unit,
+            "without it",
+            statistics.median(bound for _, bound in figures),
+            ratio([own / bound for own, bound in figures]),
+            goal,
+        )
+    empty = sum(beside.tally.empty for _, beside in pairs)
+    yield Finding(f"{who}: claims without a task", empty, "", goal=Goal(0, "most", timed=False))
+
+
+def _lost(stage: Stage) -> Finding:
+    """Say whether the tasks are as they must be, after all that."""
+    counts = stage.client.campaign(CAMPAIGN).status()
+    return Finding(
+        "tasks that failed or were given up beside them",
+        counts.failed + counts.cancelled,
+        "",
+        goal=Goal(0, "most", timed=False),
+    )

@@ -1,0 +1,142 @@
+"""A herd of agents, started and watched from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.latencies import BUCKETS, quantile_s
+from benchmarks.load.board import Ends, Stage
+from benchmarks.load.work import NAMES, Address, Credentials, Tally, Work
+from taskq.errors import Conflict
+from taskq.planning.company import Company, in_company
+
+READY_S: Final = 180.0
+WARM_S: Final = 0.5
+POLL_S: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a herd did within some seconds.
+
+    tally: in that time only. latencies: of the exchanges, as counts by bucket.
+    """
+
+    seconds: float
+    tally: Tally
+    latencies: tuple[int, ...]
+
+    @property
+    def rate(self) -> float:
+        """Tasks reported a second."""
+        return self.tally.reported / self.seconds
+
+    @property
+    def claim_rate(self) -> float:
+        """Tasks claimed a second."""
+        return self.tally.claimed / self.seconds
+
+    @property
+    def p50_s(self) -> float:
+        """What half of the exchanges took at most."""
+        return quantile_s(self.latencies, 0.5)
+
+    @property
+    def p99_s(self) -> float:
+        """What 99 of 100 exchanges took at most."""
+        return quantile_s(self.latencies, 0.99)
+
+
+class Herd(Company):
+    """Agents; the block begins when all are connected, or about to arrive."""
+
+    who = "agents"
+
+    def __init__(
+        self, work: Work, gateways: Sequence[Address], credentials: Sequence[Credentials] = ()
+    ) -> None:
+        """credentials: one for each agent, unless they enroll. Each agent has one gateway."""
+        super().__init__(work.processes, READY_S)
+        context = self.context
+        self._work = work
+        self._stage = context.RawValue("b", Stage.WORK)
+        self._ends = [
+            Ends(
+                context.RawArray("q", len(NAMES)),
+                context.RawArray("q", BUCKETS),
+                self._stage,
+                self.ready,
+                self.troubles,
+            )
+            for _ in range(work.processes)
+        ]
+        for number, ends in enumerate(self._ends):
+            self.add(_process, work, tuple(gateways), tuple(credentials), number, ends)
+
+    def tally(self) -> Tally:
+        """Return what has happened so far."""
+        return Tally.total(list(ends.counts) for ends in self._ends)
+
+    def wait(self, done: Callable[[Tally], bool], at_most_s: float) -> float:
+        """Wait for something to happen; return after how many seconds it had.
+
+        Raise `Conflict` if it has not within `at_most_s`.
+        """
+        began = time.perf_counter()
+        while not done(tally := self.tally()):
+            self.check()
+            if time.perf_counter() > began + at_most_s:
+                raise Conflict(f"not within {at_most_s:g} s; the agents tell of {tally}")
+            time.sleep(POLL_S)
+        return time.perf_counter() - began
+
+    def warm(self, seconds: float = WARM_S) -> None:
+        """Wait until each agent has had a task and all has run for a while."""
+        self.wait(lambda tally: tally.served == self._work.agents, READY_S)
+        time.sleep(seconds)
+
+    def watch(self, seconds: float) -> Seen:
+        """Return what happens within some seconds."""
+        before, counts, began = self.tally(), self._latencies(), time.perf_counter()
+        time.sleep(seconds)
+        after, ended = self.tally(), time.perf_counter()
+        self.check()
+        latencies = tuple(now - then for now, then in zip(self._latencies(), counts, strict=True))
+        return Seen(ended - began, after.since(before), latencies)
+
+    def deliver(self, at_most_s: float = READY_S) -> Tally:
+        """Let the agents claim no more and report all that they hold; return what they counted.
+
+        Raise `Conflict` if they have not had all verdicts within `at_most_s`.
+        """
+        self._stage.value = Stage.DELIVER
+        self.wait(lambda tally: tally.delivered == self._work.agents, at_most_s)
+        return self.tally()
+
+    def _latencies(self) -> list[int]:
+        return [
+            sum(column) for column in zip(*(ends.latencies for ends in self._ends), strict=True)
+        ]
+
+    def stop(self) -> None:
+        """Tell the agents that all is over."""
+        self._stage.value = Stage.END
+
+
+def _process(
+    work: Work,
+    gateways: Sequence[Address],
+    credentials: Sequence[Credentials],
+    number: int,
+    ends: Ends,
+) -> None:
+    def begin() -> None:
+        # Here, since it needs the extra `gateway`, which other cases do without.
+        from benchmarks.load import process  # noqa: PLC0415
+
+        process.run(work, gateways, credentials, number, ends)
+
+    in_company(begin, ends.ready, ends.troubles)

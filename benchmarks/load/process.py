@@ -1,0 +1,99 @@
+"""One process of a herd: its agents, from the first connection to the end."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import ssl
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from benchmarks.load.agent import Agent, Shared
+from benchmarks.load.beats import begin_beats
+from benchmarks.load.board import Ends, Stage
+from benchmarks.load.connection import Route
+from benchmarks.load.paces import TICK_S, Delivery, begin
+from benchmarks.load.work import Address, Credentials, Tally, Work
+from benchmarks.loop import Loop
+
+SOURCES: Final = 8
+CONNECTING: Final = 100
+"""Connections under way at a time, where agents do not arrive by themselves."""
+READY_S: Final = 120.0
+
+
+def run(
+    work: Work,
+    gateways: Sequence[Address],
+    credentials: Sequence[Credentials],
+    process: int,
+    ends: Ends,
+) -> None:
+    """Be the agents of one process until told to stop. credentials: by the agents' numbers."""
+    gc.disable()  # its pauses would count as the gateway's; nothing here is circular
+    routes = _routes(work, gateways)
+    shared = Shared(Loop(), work, Tally(), ends.latencies)
+    loop, tally = shared.loop, shared.tally
+    agents = [
+        Agent(
+            shared,
+            routes[number % len(routes)],
+            number,
+            credentials[number] if credentials else None,
+        )
+        for number in work.numbers(process)
+    ]
+
+    def reached(stage: Stage) -> bool:
+        ends.counts[:] = tally.values()
+        return bool(ends.stage.value >= stage)
+
+    if work.kept and not work.enrol:
+        _connect(loop, tally, agents)
+        loop.run(lambda: not reached(Stage.END) and tally.connected < len(agents))
+    ends.ready.wait(READY_S)
+    loop.now = time.perf_counter()
+    begin(shared, agents)
+    if work.beat_s is not None:
+        begin_beats(shared, agents, work.beat_s)
+    loop.run(lambda: not reached(Stage.DELIVER))
+    if reached(Stage.END):
+        return
+    delivery = Delivery(shared, agents)
+    delivery.begin()
+
+    def delivering() -> bool:
+        tally.delivered = delivery.delivered()
+        return not reached(Stage.END)
+
+    loop.run(delivering)
+
+
+def _routes(work: Work, gateways: Sequence[Address]) -> list[Route]:
+    """Return the ways to the gateways, to be taken in turn."""
+    context = None
+    if work.authority is not None:
+        context = ssl.create_default_context(cafile=str(work.authority))
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return [
+        Route(gateway, f"127.0.0.{1 + source}", context, work.kept, work.resumed)
+        for source in range(SOURCES)
+        for gateway in gateways
+    ]
+
+
+def _connect(loop: Loop, tally: Tally, agents: Sequence[Agent]) -> None:
+    """Connect all, some at a time, so that none is turned away by a full backlog."""
+    left = iter(agents)
+    begun = 0
+
+    def more() -> None:
+        nonlocal begun
+        for agent in itertools.islice(left, CONNECTING - (begun - tally.connected)):
+            agent.connect()
+            begun += 1
+        if begun < len(agents):
+            loop.at(loop.now + TICK_S, more)
+
+    more()

@@ -1,0 +1,92 @@
+"""One measurement: a herd before gateways for some seconds, and what everything used for it."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.gateways import Gateways
+from benchmarks.load.herd import WARM_S, Herd, Seen
+from benchmarks.load.work import Credentials, Tally, Work
+from taskq.db.connections import Database
+from taskq.errors import Conflict
+
+US: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """CPU seconds. server: all processes of PostgreSQL. clients: what has sent the requests."""
+
+    server: float
+    gateways: float
+    clients: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a herd has done in some seconds.
+
+    told: from its beginning to its end. spent: None if the server is on another machine.
+    """
+
+    seen: Seen
+    told: Tally
+    spent: Spent | None
+
+    @property
+    def cpu_us(self) -> float | None:
+        """CPU time of PostgreSQL and gateways for a task, in microseconds."""
+        if self.spent is None:
+            return None
+        return US * (self.spent.server + self.spent.gateways) / self.seen.tally.reported
+
+
+def run(
+    database: Database,
+    gateways: Gateways,
+    work: Work,
+    credentials: Sequence[Credentials],
+    seconds: float,
+    *,
+    warm_s: float = WARM_S,
+) -> Run:
+    """Let a herd work for some seconds, after some others; all is reported in the end.
+
+    Raise `Conflict` if tasks ran out or anything went wrong: the figure would mean nothing.
+    """
+    root = processes.server_process(database)
+    with Herd(work, gateways.addresses, credentials[: work.agents]) as herd:
+        herd.warm(warm_s)
+        before = _spent(root, gateways, herd)
+        seen = herd.watch(seconds)
+        after = _spent(root, gateways, herd)
+        told = herd.deliver()
+    check(seen)
+    if root is None:
+        return Run(seen, told, None)
+    return Run(seen, told, Spent(*(now - then for now, then in zip(after, before, strict=True))))
+
+
+def check(seen: Seen) -> None:
+    """Raise `Conflict` if what was seen is not what a rate can be told of."""
+    if seen.tally.errors:
+        raise Conflict(f"the agents met with {seen.tally.errors}, so the figure means nothing")
+    if seen.tally.empty:
+        raise Conflict("the agents ran out of tasks, so the figure means nothing")
+
+
+def spent_by_children(measure: Callable[[], float]) -> tuple[float, float]:
+    """Return what a measurement returns, and the CPU seconds of the programs that it ran."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = measure()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _spent(root: int | None, gateways: Gateways, herd: Herd) -> tuple[float, float, float]:
+    server = 0.0 if root is None else processes.cpu_s(root)
+    return server, processes.cpu_s(*gateways.pids), processes.cpu_s(*herd.pids)

@@ -1,0 +1,135 @@
+"""Where the cases happen: scratch databases with a campaign, on a server that is given."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from benchmarks.scale import Scale
+from taskq.client import Client
+from taskq.db import migrations
+from taskq.db.connections import Database
+from taskq.ingest.seeding import SeedCount
+from taskq.keeper import Keeper
+from taskq.planning.clients import Crew, Load
+from taskq.spec.model import Seed
+from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+
+CAMPAIGN: Final = "/bench"
+GATHERED: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
+"""8 clients, one task at a time, whose exchanges go together."""
+
+APART: Final = Load(2, 4, 1, CAMPAIGN)
+"""8 clients, one task at a time, that share nothing."""
+
+TELL_S: Final = 5.0
+POLL_S: Final = 0.05
+
+Tell: TypeAlias = Callable[[str], None]
+
+
+class Stage:
+    """A scratch database with one campaign, whose failed tasks may be tried again at once."""
+
+    def __init__(self, database: Database, tell: Tell) -> None:
+        migrations.migrate(database)
+        self.database = database
+        self.client = Client(database)
+        self._tell = tell
+        self.add(CAMPAIGN)
+
+    def add(self, path: str) -> None:
+        """Create a campaign that can be claimed in; nothing is ever executed."""
+        no_op = Handler("command", argv=("true",))
+        retry = RetryPolicy(backoff_s=0)
+        self.client.create_campaign(CampaignSpec(path, handler=no_op, retry=retry))
+
+    def seed(self, count: int, path: str = CAMPAIGN) -> None:
+        """Add waiting tasks, as users do."""
+        told = time.monotonic()
+
+        def progress(so_far: SeedCount) -> None:
+            nonlocal told
+            if time.monotonic() > told + TELL_S:
+                told = time.monotonic()
+                self._tell(f"seeded {so_far.added:,} of {count:,} tasks")
+
+        self.client.campaign(path).seed(seeds(count), on_progress=progress)
+
+    def top_up(self, waiting: int, path: str = CAMPAIGN) -> None:
+        """See to it that at least so many tasks wait."""
+        missing = waiting - self.client.campaign(path).status().waiting
+        if missing > 0:
+            self.seed(missing, path)
+
+    def done(self) -> int:
+        """Return how many tasks have been done."""
+        return self.client.campaign(CAMPAIGN).status().done
+
+    def finish(self, load: Load, tasks: int) -> None:
+        """Let clients bring so many tasks to their end."""
+        told = time.monotonic()
+        before = self.done()
+        with Crew(self.database, load) as crew:
+            # Asked of the queue: what clients report before they are ready is not in their count.
+            while (done := self.done() - before) < tasks:
+                crew.check()
+                if time.monotonic() > told + TELL_S:
+                    told = time.monotonic()
+                    self._tell(f"finished {done:,} of {tasks:,} tasks")
+                time.sleep(POLL_S)
+
+    def settle(self) -> None:
+        """Bring the statistics up to date, as autovacuum does some time after seeding."""
+        self.database.execute("analyze", package=SQL)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Do the upkeep during the block."""
+        stop = threading.Event()
+        keeper = threading.Thread(target=Keeper(self.database).run, args=(stop,))
+        keeper.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            keeper.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a case gets.
+
+    folder: for files of its own; it is removed afterwards. tell: takes a line about what goes on.
+    """
+
+    server: Database
+    folder: Path
+    scale: Scale
+    tell: Tell
+
+    @contextmanager
+    def stage(self) -> Iterator[Stage]:
+        """Give a new database with a campaign; drop it afterwards, whatever happens."""
+        with self.server.scratch() as database:
+            yield Stage(database, self.tell)
+
+
+def seeds(count: int) -> Iterator[Seed]:
+    """Yield seeds with a payload of about 100 bytes, each with a key of its own."""
+    start = time.time_ns()
+    for number in range(start, start + count):
+        yield Seed(
+            {
+                "ligand": f"ZINC{number}",
+                "receptor": "1sme",
+                "seed": 7,
+                "library": "lead-like, in stock",
+            },
+            key=f"ZINC{number}",
+        )

@@ -1,0 +1,85 @@
+"""Blobs: files that tasks share and results that are large, stored by their SHA-256.
+
+A blob never changes, so it can be kept anywhere, fetched in pieces, and verified by whoever gets
+it. Where they are is said by `--blobs` or `TASKQ_BLOBS`, alike for everybody who uses the queue:
+nothing for PostgreSQL, the path of a folder, or a URL for all that fsspec knows, as s3://bucket.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from taskq.blobs.folder import FolderBlobs
+from taskq.blobs.remote import FsspecBlobs
+from taskq.blobs.store import CHUNK_BYTES, BlobStore, check_digest
+from taskq.db.connections import Database
+from taskq.errors import NotFound, UsageError
+
+
+class DatabaseBlobs(BlobStore):
+    """Keeps blobs in PostgreSQL, in parts of 1 MiB.
+
+    Each part commits by itself, so that a slow upload holds no transaction open; the blob is seen
+    when the last one is there.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        row = self._database.row("blob", digest=bytes.fromhex(check_digest(digest)))
+        if row is None:
+            raise NotFound(f"the database has no blob {digest}")
+        return int(row["size"])
+
+    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
+        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
+        size = self.size(digest)
+        while offset < size:
+            part, skip = divmod(offset, CHUNK_BYTES)
+            chunk = self._database.value(
+                "blob_part", digest=bytes.fromhex(digest), part=part, skip=skip
+            )
+            if not chunk:
+                raise NotFound(f"blob {digest} has just been removed from the database")
+            yield chunk
+            offset += len(chunk)
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        blob = self._database.value("begin_blob", digest=bytes.fromhex(digest), size=size)
+        if blob is None:
+            return
+        for part, chunk in enumerate(_parts(chunks)):
+            self._database.execute("put_blob_part", blob=blob, part=part, data=chunk)
+        self._database.execute("end_blob", blob=blob)
+
+
+def open_blobs(database: Database, where: str | None = None) -> BlobStore:
+    """Return the blobs of a queue.
+
+    where: a folder or a URL; None: what `TASKQ_BLOBS` says, else the database. Raise `UsageError`
+    for a URL that fsspec cannot open, or if fsspec, the extra `taskq[storage]`, is missing.
+    """
+    where = where or os.environ.get("TASKQ_BLOBS")
+    if not where:
+        return DatabaseBlobs(database)
+    if "://" in where:
+        return FsspecBlobs(where)
+    if not Path(where).is_absolute():
+        raise UsageError(f"the folder of blobs must be an absolute path, not {where!r}")
+    return FolderBlobs(Path(where))
+
+
+def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut data into parts of `CHUNK_BYTES`, the last of which may be shorter."""
+    kept = bytearray()
+    for chunk in chunks:
+        kept += chunk
+        while len(kept) >= CHUNK_BYTES:
+            yield bytes(kept[:CHUNK_BYTES])
+            del kept[:CHUNK_BYTES]
+    if kept:
+        yield bytes(kept)

@@ -1,0 +1,77 @@
+"""Blobs in a folder, such as one of a shared file system."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from taskq.blobs.store import CHUNK_BYTES, BlobStore, check_digest
+from taskq.errors import NotFound, Unavailable
+
+
+class FolderBlobs(BlobStore):
+    """Keeps blobs as files named by their digests, in sub-folders named by the first two digits.
+
+    A file is written under a temporary name, forced to disk and renamed, so that what has a
+    digest for its name is complete, also after a loss of power.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        with self._translated(digest):
+            return self._path(digest).stat().st_size
+
+    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
+        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
+        with self._translated(digest), self._path(digest).open("rb") as file:
+            file.seek(offset)
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:  # noqa: ARG002  # the base's signature
+        path = self._path(digest)
+        unfinished = path.with_name(f".{digest}.{secrets.token_hex(6)}.part")
+        with self._translated(digest):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.utime(path)  # of use again, as whoever removes old files must see
+                return
+            except FileNotFoundError:
+                pass
+            try:
+                with unfinished.open("xb") as file:
+                    file.writelines(chunks)
+                    file.flush()
+                    os.fsync(file.fileno())
+                unfinished.replace(path)
+                for folder in (path.parent, self._folder):  # which may both be new
+                    _sync(folder)
+            finally:
+                unfinished.unlink(missing_ok=True)
+
+    def _path(self, digest: str) -> Path:
+        return self._folder / check_digest(digest)[:2] / digest
+
+    @contextmanager
+    def _translated(self, digest: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFound(f"{str(self._folder)!r} has no blob {digest}") from None
+        except OSError as error:
+            raise Unavailable(f"{str(self._folder)!r}: {error.strerror or error}") from error
+
+
+def _sync(folder: Path) -> None:
+    """Force the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,98 @@
+"""Results above the limit of a report: the queue has a reference, the store of blobs the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.store import BlobStore, check_digest
+from taskq.db.connections import Database
+from taskq.errors import NotFound, ResultLost, UsageError
+from taskq.export.json_values import as_json
+from taskq_agent.handlers.results import REFERENCE
+from taskq_agent.transport import MAX_BLOB_BYTES
+
+Result = Mapping[str, Any]
+
+
+class Fetching:
+    """Puts large results in the place of the references to them, one at a time.
+
+    raw: leave the references. blobs: where they are; by default as `open_blobs` says. on_lost:
+    called for each that cannot be had, which then stays a reference; without it, raise that
+    `ResultLost`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> None:
+        self.raw = raw
+        self._database = database
+        self._blobs = blobs
+        self._on_lost = on_lost
+
+    def of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row, with what is in its `result`."""
+        if self.raw or not is_reference(row["result"]):
+            return row
+        self._blobs = self._blobs or open_blobs(self._database)
+        try:
+            return row | {"result": resolved(row["result"], self._blobs)}
+        except ResultLost as error:
+            if self._on_lost is None:
+                raise
+            self._on_lost(error)
+            return row
+
+
+def is_reference(result: Result | None) -> bool:
+    """Tell whether a result stands for one that is a blob; agents let no other look like that."""
+    return result is not None and result.keys() == {REFERENCE}
+
+
+def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
+    """Return the result that a reference stands for, at most 64 MiB as JSON.
+
+    Raise `ResultLost` if the store does not have it, or what it has is damaged or no result.
+    """
+    digest = _digest(result)
+    data = bytearray()
+    try:
+        for chunk in blobs.read(digest):
+            data += chunk
+            if len(data) > MAX_BLOB_BYTES:
+                break
+    except NotFound as error:
+        raise ResultLost(
+            f"{error}: is TASKQ_BLOBS the same here as for the agents? "
+            "With --raw, references are shown as they are"
+        ) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
+    try:
+        value = json.loads(data)
+        as_json(value).encode()  # so that whoever writes it on can
+    except (ValueError, RecursionError):  # stored by somebody else than our agents
+        value = None
+    if not isinstance(value, dict):
+        raise ResultLost(f"blob {digest} is no result, though a result refers to it")
+    return value
+
+
+def _digest(result: Result) -> str:
+    reference = result[REFERENCE]
+    digest = reference.get("digest") if isinstance(reference, Mapping) else None
+    try:
+        return check_digest(digest if isinstance(digest, str) else "")
+    except UsageError:
+        raise ResultLost(
+            f"a result refers to a blob without its digest: {reference!r:.80}"
+        ) from None

@@ -1,0 +1,195 @@
+"""How to reach PostgreSQL: addresses, what libpq is told, and what its errors mean.
+
+What psycopg raises is translated here, once: a lost server becomes `Unavailable`, a login that it
+refuses `LoginRefused`, the private error codes of the server-side functions (`TQ...`) become what
+they stand for, everything else that the server refuses is a defect of the caller and becomes
+`ValueRefused`, a `UsageError`. Only this module and `database` import psycopg.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import dict_row
+from typing_extensions import Self
+
+from taskq.db.logins import refusal
+from taskq.db.passwords import check_delimited
+from taskq.errors import (
+    BY_SQLSTATE,
+    Clash,
+    KeyConflict,
+    LoginRefused,
+    ServerUnsuitable,
+    Unavailable,
+    UsageError,
+    ValueRefused,
+)
+from taskq_agent.text import is_unicode
+
+#: For all hosts of a DSN together, so that a few dead ones do not outlast POOL_TIMEOUT_S.
+CONNECT_TIMEOUT_S: Final = 10
+POOL_TIMEOUT_S: Final = 15.0
+#: Runs of a statement on a connection before it is prepared there: what runs twice runs often.
+PREPARE_THRESHOLD: Final = 1
+
+Row = dict[str, Any]
+Connection = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn psycopg's errors into taskq's; `what` is the server, as the user knows it."""
+    try:
+        yield
+    except psycopg_pool.PoolTimeout as error:
+        raise Unavailable(
+            f"cannot get a connection to {what} in {POOL_TIMEOUT_S:g} s: "
+            f"{_first_line(error)}; is the server running?"
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _not_allowed(what, error) from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
+    except psycopg.errors.DiskFull as error:
+        raise Unavailable(f"{what}: {_first_line(error)}; free some space") from error
+    except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
+        raise ValueRefused(f"{what} refuses a value: {_first_line(error)}") from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise _out_of_reach(what, error) from error
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{what} takes no text that is not valid Unicode: {error.object!r:.80}"
+        ) from error
+    except psycopg.Error as error:
+        kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
+        if kind is KeyConflict:
+            raise _key_conflict(error) from error
+        raise kind(_first_line(error)) from error
+
+
+def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
+    text = _first_line(error)
+    # Of a thing in the schema, not of a database to be made, say.
+    ours = text.startswith("permission denied for ")
+    hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
+    return ServerUnsuitable(f"{what} refuses: {text}{hint}")
+
+
+def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable:
+    text = _first_line(error)
+    if error.sqlstate is None and (refused := refusal(text)) is not None:
+        return LoginRefused(f"{what} refuses the login: {refused}")
+    lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+    return Unavailable(
+        f"cannot reach {what}: {text}" if lost else f"{what} cannot do this now: {text}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How to connect; `conninfo` may hold a password."""
+
+    conninfo: str
+    server: str
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, dsn: str, server: str) -> Self:
+        """Return that of a DSN; statements are prepared unless `TASKQ_PREPARE` is off."""
+        unprepared = os.environ.get("TASKQ_PREPARE") == "off"
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+        hosts = 1 + str(parts.get("hostaddr") or parts.get("host")).count(",")
+        # Two seconds are the least that libpq knows.
+        patience = {"connect_timeout": max(2, CONNECT_TIMEOUT_S // hosts)}
+        return cls(
+            psycopg.conninfo.make_conninfo(**_DEFAULTS | patience | parts),
+            server,
+            {
+                "autocommit": True,
+                "row_factory": dict_row,
+                "prepare_threshold": None if unprepared else PREPARE_THRESHOLD,
+            },
+        )
+
+    def connect(self) -> psycopg.Connection[Row]:
+        """Open a connection."""
+        return psycopg.Connection[Row].connect(self.conninfo, **self.options)
+
+    async def connect_async(self) -> psycopg.AsyncConnection[Row]:
+        """Open one for asyncio."""
+        return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
+
+
+def note_backend(connection: Connection, pid: int) -> None:
+    """Prepare nothing where another process answers than the one that the connection was told of.
+
+    There is a pooler in between. The next transaction may be on another connection of the server,
+    where the name of what was prepared may stand for another client's statement.
+    """
+    if pid != connection.info.backend_pid and os.environ.get("TASKQ_PREPARE") != "on":
+        connection.prepare_threshold = None
+
+
+def described(dsn: str) -> str:
+    """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
+    check_delimited(dsn, "@/?")
+    if not is_unicode(dsn):
+        raise UsageError("not a PostgreSQL address: it has bytes that are not UTF-8")
+    if dsn.startswith(("http://", "https://")):
+        raise UsageError(
+            "not a PostgreSQL address but a gateway's: those are for `taskq-agent run --gateway`"
+        )
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        # What libpq quotes may be a piece of a password.
+        secret = "@" in dsn or "password" in dsn
+        told = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
+        raise UsageError(
+            f"not a PostgreSQL address: {told}; write "
+            "postgresql://user@host:5432/database or host=... dbname=..."
+        ) from None
+    host = parts.get("host") or parts.get("hostaddr") or "the local socket"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"the database {parts.get('dbname') or '(default)'} at {host}{port}"
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "application_name": "taskq",
+    # Of several hosts the one that takes writes.
+    "target_session_attrs": "read-write",
+    # A peer that vanished is noticed well within a lease, not after the kernel's two hours.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+def _key_conflict(error: psycopg.Error) -> KeyConflict:
+    """Return what the detail of TQ422 tells, as it is; see `sql/functions/seed_again.sql`."""
+    told = json.loads(error.diag.message_detail or "{}")
+    return KeyConflict(
+        _first_line(error),
+        count=told.get("conflicts", 0),
+        clashes=[
+            Clash(one["key"], one["stored"], one["offered"], one["place"])
+            for one in told.get("named", ())
+        ],
+        too_long=told.get("too_long", False),
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
+    lines = str(diagnosis or error).strip().splitlines()
+    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

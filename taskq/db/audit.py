@@ -1,0 +1,75 @@
+"""Checks what the queue promises about its tasks on a live database; `sql/audit` has the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from taskq.db.connections import Database, Row, Statements
+from taskq.db.queries import array
+from taskq.views import Violation
+
+#: Checks of tasks, in the order in which they are made; `counts` comes after them.
+CHECKS: Final = (
+    "halves",
+    "held",
+    "leases",
+    "overlaps",
+    "stuck",
+    "accepted",
+    "numbers",
+    "after_the_end",
+    "failed",
+    "tallies",
+    "delayed",
+)
+_PAGE: Final = 10_000
+_AT_A_TIME: Final = 100
+_LAST_ID: Final = 2**63 - 1
+
+
+def audit(
+    database: Database, path: str, look: Callable[[str, int], None] = lambda _, __: None
+) -> Iterator[Violation]:
+    """Yield what breaks a promise in a campaign and all below it, by path.
+
+    Each campaign is seen at one moment, in a transaction that writes nothing: whatever goes on in
+    the queue meanwhile is seen wholly or not at all. It goes through the tasks in pages, so that
+    memory does not grow with them, and time does in proportion.
+
+    look: called with a campaign's path and how many of its tasks have been checked since the last
+    call. Raise `NotFound` if there is no such campaign.
+    """
+    for campaign in database.rows("counts", path=path, depth=None):
+        with database.transaction() as snapshot:
+            snapshot.execute("audit_snapshot")
+            snapshot.execute("audit_plans")
+            yield from _campaign(snapshot, campaign["campaign_id"], campaign["path"], look)
+
+
+def _campaign(
+    snapshot: Statements, campaign: int, path: str, look: Callable[[str, int], None]
+) -> Iterator[Violation]:
+    after = 0
+    while after < _LAST_ID:
+        page = snapshot.row("audit_page", campaign=campaign, after=after, most=_PAGE) or {}
+        # Behind the last spec there may be tasks that have none.
+        upto = page["last"] if page["tasks"] == _PAGE else _LAST_ID
+        for check in CHECKS:
+            found = snapshot.rows_of("audit", check, campaign=campaign, after=after, upto=upto)
+            for begin in range(0, len(found), _AT_A_TIME):
+                some = found[begin : begin + _AT_A_TIME]
+                rows = _evidence(snapshot, campaign, some)
+                for one in some:
+                    task = one["task_id"]
+                    yield Violation(path, check, task, one["text"], rows[task])
+        look(path, page["tasks"])
+        after = upto
+    for one in snapshot.rows_of("audit", "counts", campaign=campaign):
+        yield Violation(path, "counts", None, one["text"], one["rows"])
+
+
+def _evidence(snapshot: Statements, campaign: int, found: list[Row]) -> dict[int, dict[str, Any]]:
+    tasks = array({row["task_id"] for row in found})
+    rows = snapshot.rows("audit_evidence", campaign=campaign, tasks=tasks)
+    return {row["task_id"]: row["rows"] for row in rows}

@@ -1,0 +1,299 @@
+"""Connections to PostgreSQL: pooled, or a line of one's own, for threads and for asyncio.
+
+Statements are the files of `sql/queries`, called by name. Errors come out as `connecting`
+translates them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+import psycopg_pool
+from psycopg import sql
+from typing_extensions import Self
+
+from taskq.db.address import POOL_TIMEOUT_S, Address, Row, described, note_backend, translated
+from taskq.db.queries import statement
+
+__all__ = ["AsyncLine", "Database", "Line", "Row", "Statements"]
+
+#: For how long a server's timeline is believed: a pooler may lead to another one at any moment.
+TIMELINE_FRESH_S: Final = 10.0
+
+#: What a standby says. The next connection looks for the server that takes writes.
+_STANDBY: Final = (
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.ObjectNotInPrerequisiteState,
+)
+
+
+class Statements:
+    """Runs named statements on one connection, in or outside a transaction."""
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self._connection = connection
+        # One for all: making a cursor costs as much as using it.
+        self._cursor = connection.cursor()
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        return self.rows_of("queries", name, **values)
+
+    def rows_of(self, folder: str, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement in another folder of `sql`."""
+        return self._cursor.execute(statement(name, folder), values).fetchall()
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        return self._cursor.execute(statement(name), values).fetchone()
+
+    def value(self, name: str, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        row = self.row(name, **values)
+        return None if row is None else next(iter(row.values()))
+
+    def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
+        """Run a statement that returns nothing."""
+        self._connection.execute(statement(name, folder), values)
+
+    def define(self, name: str, *, folder: str = "queries", **identifiers: str) -> None:
+        """Run statements in which names of things, quoted, take the places in braces."""
+        quoted = {place: sql.Identifier(value) for place, value in identifiers.items()}
+        # Never prepared, as several at once cannot be.
+        self._connection.execute(sql.SQL(statement(name, folder)).format(**quoted), prepare=False)
+
+    def script(self, text: str) -> None:
+        """Run a shipped script of several statements."""
+        self._connection.execute(text.encode())
+
+    def copy(self, name: str, rows: Iterable[Sequence[object]], *, folder: str = "queries") -> None:
+        """Stream rows into a COPY statement."""
+        with self._connection.cursor().copy(statement(name, folder)) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def cancel(self) -> None:
+        """Break off what another thread runs here; that raises `Unavailable` there."""
+        self._connection.cancel()
+
+    def copy_text(self, name: str, lines: str) -> None:
+        """Send lines, in COPY's text format, to a COPY statement at once."""
+        with self._connection.cursor().copy(statement(name)) as copy:
+            copy.write(lines)
+
+
+def _look(connection: psycopg.Connection[Row]) -> None:
+    """Find out where a new connection of a pool leads to."""
+    note_backend(connection, Statements(connection).value("backend"))
+
+
+class Line:
+    """One connection of one's own, for a caller that uses it all the time. Not for two threads.
+
+    Opened when first needed and again after it broke. timeline: of the server that it leads to,
+    which rises when a standby takes over; up to date while `connected`.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._server = address.server
+        self._connection: psycopg.Connection[Row] | None = None
+        self._statements: Statements | None = None
+        self.timeline = 0
+        self._stale_at = 0.0
+
+    @contextmanager
+    def connected(self) -> Iterator[Statements]:
+        """Give the connection; errors come out translated, and a broken one is dropped."""
+        with translated(self._server):
+            if self._connection is None or self._statements is None:
+                self._connection = self._address.connect()
+                self._statements = Statements(self._connection)
+                self._stale_at = 0.0
+            connection = self._connection
+            try:
+                if time.monotonic() >= self._stale_at:
+                    (row,) = self._statements.rows("timeline")
+                    self.timeline = row["timeline"]
+                    note_backend(connection, row["pid"])
+                    self._stale_at = time.monotonic() + TIMELINE_FRESH_S
+                yield self._statements
+            except _STANDBY:
+                connection.close()
+                raise
+            finally:
+                if connection.closed or connection.broken:
+                    self._connection = self._statements = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._statements = None
+
+
+class AsyncLine:
+    """The same for asyncio. Not for two tasks at a time. timeline: of who answered last."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._server = address.server
+        self._connection: psycopg.AsyncConnection[Row] | None = None
+        self._cursor: psycopg.AsyncCursor[Row] | None = None
+        self.timeline = 0
+        self._stale_at = 0.0
+
+    async def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement; errors come out translated.
+
+        One that finds its connection broken is run again on a new one: what is sent here may be
+        repeated.
+        """
+        with translated(self._server):
+            if self._cursor is not None:
+                try:
+                    return await self._rows(name, values)
+                except psycopg.OperationalError:
+                    if self._cursor is not None:
+                        raise
+            return await self._rows(name, values)
+
+    async def _rows(self, name: str, values: dict[str, object]) -> list[Row]:
+        try:
+            if self._connection is None or self._cursor is None:
+                self._connection = await self._address.connect_async()
+                self._cursor = self._connection.cursor()
+                self._stale_at = 0.0
+            if time.monotonic() >= self._stale_at:
+                await self._cursor.execute(statement("timeline"))
+                (row,) = await self._cursor.fetchall()
+                self.timeline = row["timeline"]
+                note_backend(self._connection, row["pid"])
+                self._stale_at = time.monotonic() + TIMELINE_FRESH_S
+            await self._cursor.execute(statement(name), values)
+            return await self._cursor.fetchall()
+        except _STANDBY:
+            await self.close()
+            raise
+        finally:
+            if self._connection is not None and self._connection.closed:
+                self._connection = self._cursor = None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+        self._connection = self._cursor = None
+
+
+class Database:
+    """A server, through a pool of connections; safe to share between threads."""
+
+    def __init__(self, dsn: str, *, server: str | None = None) -> None:
+        """Name the server; nothing is opened yet.
+
+        server: what messages call it: never the DSN, which may hold a password.
+        Statements are prepared there unless a pooler is in between, or as `TASKQ_PREPARE` says.
+        """
+        self.dsn: Final = dsn
+        self.server: Final = server if server is not None else described(dsn)
+        self._address = Address.of(dsn, self.server)
+        self._pool = psycopg_pool.ConnectionPool(
+            self._address.conninfo,
+            connection_class=psycopg.Connection[Row],
+            kwargs=self._address.options,
+            min_size=0,
+            max_size=8,
+            timeout=POOL_TIMEOUT_S,
+            reconnect_timeout=POOL_TIMEOUT_S,
+            configure=_look,
+            check=psycopg_pool.ConnectionPool.check_connection,
+            open=False,
+        )
+
+    def open(self) -> Self:
+        """Connect once, so that a wrong address is told at once.
+
+        Raise `LoginRefused` if the server lets nobody in so, `Unavailable` if there is none.
+        """
+        with translated(self.server):
+            self._address.connect().close()
+            self._pool.open()
+        return self
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    def anonymous(self) -> Database:
+        """Return the same server, opened, under a name that may be told to strangers."""
+        return Database(self.dsn, server="the database").open()
+
+    @contextmanager
+    def _lent(self) -> Iterator[psycopg.Connection[Row]]:
+        with translated(self.server), self._pool.connection() as connection:
+            try:
+                yield connection
+            except _STANDBY:
+                connection.close()
+                raise
+
+    @contextmanager
+    def connection(self) -> Iterator[Statements]:
+        """Give a connection in which each statement commits by itself."""
+        with self._lent() as connection:
+            yield Statements(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Statements]:
+        """Give a connection in a transaction: all of the block happens, or nothing."""
+        with self._lent() as connection, connection.transaction():
+            yield Statements(connection)
+
+    def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
+        """Run a statement that returns nothing."""
+        with self.connection() as statements:
+            statements.execute(name, folder=folder, **values)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Database]:
+        """Give a new database on the same server, connected to; drop it afterwards."""
+        name = f"taskq_scratch_{secrets.token_hex(4)}"
+        with self.connection() as statements:
+            statements.define("create_database", database=name)
+        dsn = psycopg.conninfo.make_conninfo(self.dsn, dbname=name)
+        scratch = Database(dsn, server=f"the database {name}")
+        try:
+            yield scratch.open()
+        finally:
+            scratch.close()
+            with self.connection() as statements:
+                statements.define("drop_database", database=name)
+
+    def line(self) -> Line:
+        """Return a connection outside the pool."""
+        return Line(self._address)
+
+    def async_line(self) -> AsyncLine:
+        """Return a connection for asyncio."""
+        return AsyncLine(self._address)
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        with self.connection() as statements:
+            return statements.rows(name, **values)
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        with self.connection() as statements:
+            return statements.row(name, **values)
+
+    def value(self, name: str, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        with self.connection() as statements:
+            return statements.value(name, **values)

@@ -1,0 +1,83 @@
+"""Roles: which logins of the server may do what, for those who do not own the schema.
+
+A login gets EXECUTE on the functions of its roles, and may read what their statements read; it can
+write no table. What that is stands in `sql/roles`. It holds for one database: PostgreSQL's own
+roles, which belong to the whole server, are only whom it is granted to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskq.db.connections import Database, Statements
+from taskq.errors import Conflict, NotFound, UsageError
+
+#: What each role is made of, files of `sql/roles`; in the order in which they are granted.
+ROLES: Final[dict[str, tuple[str, ...]]] = {
+    "gateway": ("serving", "upkeep", "gateway"),
+    "agent": ("serving", "upkeep", "agent"),
+    "submitter": ("reader", "submitter"),
+    "reader": ("reader",),
+    "operator": ("reader", "upkeep", "operator"),
+}
+
+
+def grant(database: Database, role: str, login: str) -> bool:
+    """Give a login a role, besides those it has; return whether that is new.
+
+    Of a group the members have it then, as far as they inherit. All happens or nothing. What else
+    the login was granted in the schema, by hand, is taken away. Raise `NotFound` if the server has
+    no such login, `Conflict` if it owns the schema, `ServerUnsuitable` unless the caller does.
+    """
+    return _change(database, "add_login_role", role, login)
+
+
+def revoke(database: Database, role: str, login: str) -> bool:
+    """Take a role from a login, which keeps its others; return whether it had it.
+
+    It holds from the login's next statement on. Raise as `grant`.
+    """
+    return _change(database, "remove_login_role", role, login)
+
+
+def is_group(database: Database, login: str) -> bool:
+    """Tell whether a name of the server is one that cannot log in, but may have members."""
+    known = database.row("login", login=login)
+    return known is not None and known["is_group"]
+
+
+def granted(database: Database) -> dict[str, list[str]]:
+    """Return the roles of each login that has some, both by name; for the owner only."""
+    return {row["login"]: row["roles"] for row in database.rows("login_roles")}
+
+
+def grant_anew(statements: Statements) -> None:
+    """Grant what each login shall have: new functions come without grants."""
+    for row in statements.rows("login_roles"):
+        _apply(statements, row["login"], row["roles"])
+
+
+def _change(database: Database, how: str, role: str, login: str) -> bool:
+    if not login:
+        raise UsageError("the name of the login is empty")
+    with database.transaction() as statements:
+        statements.execute("lock_installation")
+        known = statements.row("login", login=login)
+        if known is None:
+            raise NotFound(
+                f"{database.server} has no login {login!r:.80}; its administrator makes one with "
+                "`create role ... login`"
+            )
+        if known["owns"]:
+            raise Conflict(f"{login} owns the schema and may do everything")
+        changed = statements.row(how, login=known["login"], role=role) is not None
+        roles = {row["login"]: row["roles"] for row in statements.rows("login_roles")}
+        _apply(statements, login, roles.get(login, []))
+    return changed
+
+
+def _apply(statements: Statements, login: str, roles: list[str]) -> None:
+    statements.define("take_grants", login=login)
+    parts = dict.fromkeys(part for role in roles for part in ROLES.get(role, ()))
+    for part in parts:
+        statements.define(part, folder="roles", login=login)

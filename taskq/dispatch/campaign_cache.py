@@ -1,0 +1,43 @@
+"""What the tasks of a campaign share, as agents are told it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskq.db.connections import Row
+from taskq_agent.protocol import Campaign, Input, Task
+
+#: One that is forgotten costs a statement.
+_MOST_KEPT: Final = 50_000
+
+
+class Described:
+    """The campaigns of which that is known. May be shared by threads."""
+
+    def __init__(self) -> None:
+        self._campaigns: dict[int, Campaign] = {}
+
+    def __contains__(self, campaign: int) -> bool:
+        """Tell whether something is known of a campaign, be it of an earlier revision."""
+        return campaign in self._campaigns
+
+    def of(self, task: Task) -> Campaign | None:
+        """Return what this task's campaign shares, as of the task's revision or a later one."""
+        known = self._campaigns.get(task.campaign)
+        return known if known is not None and known.revision >= task.revision else None
+
+    def put(self, row: Row) -> Campaign:
+        """Take in a row of the statement `campaign_by_id`, which is as of now."""
+        if len(self._campaigns) >= _MOST_KEPT:
+            self._campaigns.clear()
+        known = self._campaigns[row["campaign_id"]] = Campaign(
+            campaign=row["campaign_id"],
+            revision=row["revision"],
+            path=row["path"],
+            handler=row["handler"] or {},
+            params=row["params"],
+            time_limit_s=row["time_limit_s"],
+            inputs={name: Input(one["digest"], one["size"]) for name, one in row["inputs"].items()},
+            on_disconnect=row["on_disconnect"],
+        )
+        return known

@@ -1,0 +1,102 @@
+"""Tables as Parquet files, through pyarrow: an extra, imported here only."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Any, BinaryIO, Final
+
+from taskq.errors import UsageError
+from taskq.export.json_values import as_json, as_text
+from taskq.export.tabular import REST, Table
+
+_BATCH_ROWS: Final = 100  # of at most 320 KiB each
+_ROW_GROUP_BYTES: Final = 16_777_216
+
+_INT64: Final = range(-(2**63), 2**63)
+_EXACT_IN_DOUBLE: Final = range(-(2**53), 2**53 + 1)
+
+
+def require_pyarrow() -> Any:
+    """Return the module pyarrow; raise `UsageError` if it is not installed."""
+    try:
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        raise UsageError(
+            "Parquet needs pyarrow: pip install 'taskq[parquet]', or export as csv or jsonl"
+        ) from None
+
+
+def write_table(table: Table, stream: BinaryIO) -> None:
+    """Write a table in row groups of about 16 MiB.
+
+    A column whose values in the sample are all booleans, whole numbers, numbers or instants
+    has that type, any other is text. A later value that does not fit goes to `rest`.
+    """
+    pa = require_pyarrow()
+    kinds = [_kind(flat.get(column) for flat in table.sample) for column in table.columns]
+    types = {
+        "bool": pa.bool_(),
+        "whole": pa.int64(),
+        "number": pa.float64(),
+        "instant": pa.timestamp("us", tz="UTC"),
+        "text": pa.string(),
+    }
+    named = [(column, types[kind]) for column, kind in zip(table.columns, kinds, strict=True)]
+    if not table.complete:
+        named.append((REST, types["text"]))
+    schema = pa.schema(named)
+    with pa.parquet.ParquetWriter(stream, schema) as writer:
+        group: list[Any] = []
+        rows = _fitted(table, kinds)
+        while batch := list(islice(rows, _BATCH_ROWS)):
+            columns = zip(*batch, strict=True)
+            arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+            group.append(pa.record_batch(arrays, schema=schema))
+            if sum(part.nbytes for part in group) >= _ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(group))
+                group.clear()
+        if group:
+            writer.write_table(pa.Table.from_batches(group))
+
+
+def _fitted(table: Table, kinds: list[str]) -> Iterator[list[Any]]:
+    for values, rest in table:
+        row: list[Any] = []
+        for column, kind, value in zip(table.columns, kinds, values, strict=True):
+            if not _fits(kind, value):
+                rest[column] = value
+                row.append(None)
+            elif kind == "text" and value is not None:
+                row.append(as_text(value))
+            else:
+                row.append(value)
+        if not table.complete:
+            row.append(as_json(rest) if rest else None)
+        yield row
+
+
+def _kind(values: Iterable[Any]) -> str:
+    present = [value for value in values if value is not None]
+    if present:
+        for kind in ("bool", "whole", "number", "instant"):
+            if all(_fits(kind, value) for value in present):
+                return kind
+    return "text"
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if value is None or kind == "text":
+        return True
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "instant":
+        return isinstance(value, datetime)
+    if isinstance(value, bool):
+        return False
+    if kind == "whole":
+        return isinstance(value, int) and value in _INT64
+    return isinstance(value, float) or (isinstance(value, int) and value in _EXACT_IN_DOUBLE)

@@ -1,0 +1,178 @@
+"""The best of many results by one of their values.
+
+PostgreSQL goes through the results of a campaign, a bounded part in one statement, and returns the
+best of it by their ids; so memory and traffic are bounded by how many are wanted, and what is not
+among the best never leaves the server. Large results, which it has references to only, are looked
+at one by one, if the value is in the result.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from taskq.blobs.large_results import Fetching
+from taskq.campaign import Campaign
+from taskq.db.connections import Database, Row
+from taskq.errors import UsageError
+from taskq.views import Result
+
+#: Attempts that one statement goes through, and results that are held while they are passed on.
+SCAN: Final = 20_000
+PAGE: Final = 1_000
+
+# What is better is larger: the value, or its opposite; then what comes first.
+_Place: TypeAlias = tuple[Decimal, int, int]
+
+
+class Ranking:
+    """The `top` results with the highest value of a field, or with the lowest.
+
+    field: a dotted name, as `result.score`. Values are numbers, which are compared exactly, or
+    instants. Of equal ones those come first whose campaign was looked at first, then those whose
+    task was seeded first. left_out: results without such a value.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        fetching: Fetching,
+        top: int,
+        field: str,
+        *,
+        ascending: bool = False,
+        scan: int = SCAN,
+    ) -> None:
+        self.left_out = 0
+        self._database = database
+        self._fetching = fetching
+        self._top = top
+        self._field = field
+        self._ascending = ascending
+        self._scan = scan
+        self._campaigns: list[Campaign] = []
+        self._heap: list[_Place] = []
+        self._first: tuple[Campaign, int] | None = None
+
+    def look(self, campaign: Campaign) -> None:
+        """Go through the results of a campaign."""
+        self._campaigns.append(campaign)
+        part, dot, name = self._field.partition(".")
+        values = {
+            "campaign": campaign.campaign_id,
+            "part": part if bool(dot) != (part in _PLAIN) else None,  # only objects have parts
+            "field": name,
+            "ascending": self._ascending,
+            "top": self._top,
+            "inline": part == "result" and not self._fetching.raw,
+            "scan": self._scan,
+        }
+        after: int | None = 0
+        while after is not None:
+            (row,) = self._database.rows("best_results", worst=self._worst(), after=after, **values)
+            for task, rank in zip(row["tasks"] or (), row["ranks"] or (), strict=True):
+                self._note(rank, task)
+            ranked = row["ranked"] + self._look_at_large(campaign, row["large"] or [])
+            self.left_out += row["seen"] - ranked
+            if row["seen"] and self._first is None:
+                self._first = campaign, after
+            after = row["last"]
+
+    def best(self) -> Iterator[tuple[Campaign, Result]]:
+        """Return the best of what was looked at, best first, each with its campaign.
+
+        Raise `UsageError` if there are results, but none with such a value.
+        """
+        if self.left_out and not self._heap:
+            raise UsageError(
+                f"none of {self.left_out:,} results has a number in {self._field!r}; "
+                f"of the first one, these have: {', '.join(self._known()) or 'none'}"
+            )
+        return self._fetched(sorted(self._heap, reverse=True))
+
+    def _fetched(self, places: Sequence[_Place]) -> Iterator[tuple[Campaign, Result]]:
+        rest = iter(places)
+        while page := [(-number, -task) for _, number, task in islice(rest, PAGE)]:
+            found: dict[tuple[int, int], Row] = {}
+            for number in {number for number, _ in page}:
+                tasks = [task for which, task in page if which == number]
+                for row in self._rows(self._campaigns[number], tasks):
+                    found[number, row["task_id"]] = row
+            for number, task in page:
+                row = found.get((number, task), {})
+                if row:  # not removed meanwhile
+                    yield self._campaigns[number], Result(**self._fetching.of(row))
+
+    def _look_at_large(self, campaign: Campaign, tasks: list[int]) -> int:
+        """Rank large results; return how many have the value."""
+        ranked = 0
+        for begin in range(0, len(tasks), PAGE):
+            for row in self._rows(campaign, tasks[begin : begin + PAGE]):
+                rank = _order(dotted(self._fetching.of(row), self._field))
+                if rank is not None:
+                    self._note(rank, row["task_id"])
+                    ranked += 1
+        return ranked
+
+    def _rows(self, campaign: Campaign, tasks: list[int]) -> list[Row]:
+        return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
+
+    def _note(self, rank: Decimal, task: int) -> None:
+        place = (
+            rank.copy_negate() if self._ascending else rank,  # unary minus would round
+            1 - len(self._campaigns),
+            -task,
+        )
+        if len(self._heap) < self._top:
+            heapq.heappush(self._heap, place)
+        else:
+            heapq.heappushpop(self._heap, place)
+
+    def _worst(self) -> Decimal | None:
+        """Return the value that must be surpassed; None: there is room for more."""
+        if len(self._heap) < self._top:
+            return None
+        worst = self._heap[0][0]
+        return worst.copy_negate() if self._ascending else worst
+
+    def _known(self) -> list[str]:
+        if self._first is None:
+            return []
+        campaign, after = self._first
+        rows = self._database.rows("results", campaign=campaign.campaign_id, after=after, limit=1)
+        return sorted(name for row in rows for name in _numbers("", self._fetching.of(row)))
+
+
+_PLAIN: Final = ("task_id", "attempt", "claimed_at", "ended_at")
+
+
+def dotted(record: object, name: str) -> Any:
+    """Return the value at a dotted name, None if there is none; a name may contain dots itself."""
+    if not isinstance(record, Mapping):
+        return None
+    if name in record:
+        return record[name]
+    outer, dot, rest = name.partition(".")
+    return dotted(record.get(outer), rest) if dot else None
+
+
+def _order(value: object) -> Decimal | None:
+    if isinstance(value, datetime):
+        return Decimal(repr(value.timestamp()))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    # A number with a point is what its digits say, as in the database.
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _numbers(prefix: str, record: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(f"{prefix}{name}.", value)
+        elif _order(value) is not None:
+            yield f"{prefix}{name}"

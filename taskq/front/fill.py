@@ -1,0 +1,159 @@
+"""What the refiller that acts does with the lists of an epoch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Sequence
+from itertools import chain
+from typing import Final
+
+from taskq.db.queries import array
+from taskq.front.errors import FrontDown
+from taskq.front.lease_returns import Returning, Rows
+from taskq.front.levels import Stocks
+from taskq.front.lists import Lists, parts
+
+#: Surveys are so far apart at least, however often somebody signals ...
+_APART_S: Final = 0.05
+#: ... and at most while there is something to fill.
+_SURVEY_S: Final = 0.1
+#: No longer, so that who is to end does.
+_WAIT_S: Final = 0.25
+_ANOTHER: Final = "it was emptied, or is of another epoch"
+
+
+class FrontDoubtful(Exception):
+    """What is in Redis cannot be what was put there; a new epoch has to begin."""
+
+
+class Filling:
+    """Keeps lists as long as they should be.
+
+    Order matters: tasks are leased and that is committed, then their entries are pushed; entries
+    are taken out, then their leases are given back. What is lost in between runs into the pool's
+    deadline.
+    """
+
+    def __init__(self, rows: Rows, lists: Lists, stocks: Stocks, returning: Returning) -> None:
+        self.lists = lists
+        self.stocks = stocks
+        self._returning = returning
+        #: Whether Redis was seen in this epoch.
+        self.seen = False
+        self._rows = rows
+        self._clock = asyncio.get_running_loop().time
+        self._surveyed_at = float("-inf")
+
+    async def inherit(self) -> None:
+        """Take over the lists as they are in this epoch."""
+        campaigns = await self.lists.known()
+        found = await self.lists.survey(campaigns)
+        if found is None:
+            return  # the next survey tells
+        now = self._clock()
+        for campaign, length in zip(campaigns, found.lengths, strict=True):
+            self.stocks.inherit(campaign, length, now)
+        self.stocks.wanted(found.wanted, now)
+
+    async def work(self, seconds: float, ending: asyncio.Event) -> None:
+        """Survey and fill, for so long; raise `FrontDoubtful` if what is there cannot be."""
+        until = self._clock() + seconds
+        while self._clock() < until and not ending.is_set():
+            if self._clock() >= self._surveyed_at + _SURVEY_S:
+                await self.survey()
+            if not await self._fill():
+                left_s = max(_APART_S, until - self._clock())
+                await self.lists.wait(min(left_s, _WAIT_S))
+                await asyncio.sleep(self._surveyed_at + _APART_S - self._clock())
+                self._surveyed_at = float("-inf")
+
+    async def survey(self) -> None:
+        """See how the lists have shrunk, and what is asked for."""
+        campaigns = self.stocks.campaigns()
+        found = await self.lists.survey(campaigns)
+        self._surveyed_at = now = self._clock()
+        if found is None:
+            raise FrontDoubtful(_ANOTHER)
+        self.seen = True
+        for campaign, length in zip(campaigns, found.lengths, strict=True):
+            if not self.stocks[campaign].seen(length, now):
+                raise FrontDoubtful(f"campaign {campaign} has more entries than were pushed")
+        self.stocks.wanted(found.wanted, now)
+        doubtful = self.stocks.doubtful()
+        if doubtful:
+            rows = await self._rows("frontable", campaigns=array(doubtful))
+            self.stocks.servable([row["campaign_id"] for row in rows], now)
+        await self.withdraw(self.stocks.old(now))
+        unused = self.stocks.forget(now)
+        if unused:
+            await self.lists.forget(unused)
+
+    async def withdraw(self, campaigns: Collection[int]) -> None:
+        """Empty some lists, and give the leases of all that was in them back in one statement."""
+        try:
+            for campaign in campaigns:
+                if campaign in self.stocks:
+                    async for fences in self.lists.withdraw(campaign):
+                        self._returning.add(fences)
+                    self.stocks[campaign].clear()
+        finally:
+            await self._returning.give_back()
+
+    async def close(self, campaigns: Collection[int]) -> None:
+        """Empty the lists of campaigns of which nothing is to be handed out."""
+        for campaign in campaigns:
+            if campaign in self.stocks:
+                self.stocks[campaign].servable = False
+        await self.withdraw(campaigns)
+
+    def told(self) -> str:
+        """Return what is in the lists, as `keep_front` takes it."""
+        return json.dumps(self.stocks.told())
+
+    async def _fill(self) -> bool:
+        """Lease and push some tasks of one campaign; return False if no list needs any."""
+        lease = self.stocks.next(self._clock())
+        if lease is None:
+            return False
+        stock = self.stocks[lease.campaign]
+        (row,) = await self._rows(
+            "lease_ahead",
+            epoch=self.lists.state.epoch,
+            campaign=lease.campaign,
+            most=lease.most,
+            before=lease.ahead,
+        )
+        if not row["entries"]:
+            if lease.ahead is None:
+                stock.servable = False
+            else:
+                stock.overtaken = False
+            return True
+        entries = [entry.encode() for entry in row["entries"]]
+        first, now = lease.ahead is not None, self._clock()
+        # Even a push whose answer is lost may have succeeded: a list is never longer than this.
+        stock.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
+        await self._push(lease.campaign, stock.low_water(now), entries, first=first)
+        return True
+
+    async def _push(
+        self, campaign: int, low_water: int, entries: Sequence[bytes], *, first: bool
+    ) -> None:
+        left = parts(entries)
+        if first:
+            left.reverse()
+        pushed = False
+        try:
+            while left and await self.lists.push(campaign, low_water, left[0], first=first):
+                left.pop(0)
+            pushed = not left
+        except FrontDown:
+            if not self.lists.connected:
+                left.pop(0)  # it may have been pushed all the same
+            raise
+        finally:
+            self._returning.add(self.lists.fences(chain.from_iterable(left)))
+            await self._returning.give_back()
+        if not pushed:
+            raise FrontDoubtful(_ANOTHER)

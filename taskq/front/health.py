@@ -1,0 +1,126 @@
+"""Looking after the front: whether it works, and which lists hold something.
+
+That is done in the background, by a connection of its own, so that no claim has to wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from taskq.front.breaker import Breaker
+from taskq.front.depths import Depths
+from taskq.front.entries import FrontState
+from taskq.front.errors import FrontDown
+from taskq.front.popping import Popped, pop
+from taskq.front.redis import Link
+from taskq.front.state import Outlook
+from taskq.front.tally import Tally
+
+log = logging.getLogger(__name__)
+
+
+class Watch:
+    """What is known of Redis, from every pop and from looks of its own.
+
+    breaker: whether to use it. depths: what its lists hold, as far as that is known.
+    """
+
+    def __init__(
+        self,
+        outlook: Outlook,
+        scout: Link,
+        idle: Sequence[Link],
+        tally: Tally,
+        *,
+        failed: Callable[[], None],
+    ) -> None:
+        """idle: connections to be kept open while they are in there; failed: is called then."""
+        self.breaker = Breaker(random.random)
+        self.depths = Depths()
+        self._outlook = outlook
+        self._scout = scout
+        self._idle = idle
+        self._tally = tally
+        self._failed = failed
+        self._stir = asyncio.Event()
+
+    def offers(self, campaign: int, now: float) -> bool:
+        """Say whether there seem to be entries of a campaign; if not, they are wanted."""
+        if not self.breaker.closed:
+            return False
+        if campaign in self.depths:
+            return True
+        if self.depths.want(campaign, now):
+            self._stir.set()
+        return False
+
+    async def pop(
+        self, link: Link, state: FrontState, counts: Sequence[tuple[int, int]]
+    ) -> list[Popped]:
+        """Take entries as `pop` does, and note how many are left; nothing in another epoch."""
+        popped = await pop(link, state, counts)
+        if popped is None:
+            self._tally.refused += 1
+            self.depths.clear()
+            self._outlook.doubt()
+            return []
+        for (campaign, _), one in zip(counts, popped, strict=True):
+            self.depths.note(campaign, one.left)
+        return popped
+
+    def fail(self, error: Exception, began: float) -> None:
+        """Leave the front alone for a while, because of what was begun then."""
+        self._tally.errors += 1
+        if self.breaker.fail(time.monotonic(), began):
+            log.warning("the front fails, claims go on without it: %s", error)
+            self.depths.clear()  # nobody knows what has become of the lists
+        self._stir.set()  # a connection may have to be opened again
+        self._failed()
+
+    def renew(self) -> None:
+        """Begin anew: there is another epoch."""
+        self.depths.clear()
+        self._stir.set()
+
+    async def keep(self) -> None:
+        """Look at what is wanted, and probe a front that has failed, until cancelled."""
+        while True:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stir.wait(), self._pause_s())
+            self._stir.clear()
+            began = time.monotonic()
+            try:
+                await self._look(began)
+            except FrontDown as error:
+                self.fail(error, began)
+            except Exception as error:
+                log.exception("a defect in looking at the front")
+                self.fail(error, began)
+
+    def _pause_s(self) -> float | None:
+        """Return how long to wait before the next look; None: until something stirs."""
+        now = time.monotonic()
+        if self._outlook.state is None:
+            return None
+        return self.depths.wait_s(now) if self.breaker.closed else self.breaker.wait_s(now)
+
+    async def _look(self, now: float) -> None:
+        state = self._outlook.state
+        probing = state is not None and self.breaker.probe(now)
+        if state is None or not (probing or self.breaker.closed):
+            return
+        for link in (self._scout, *self._idle):
+            if probing:
+                await link.close()  # what broke one may have broken all
+            await link.connect()  # no claim shall have to wait for that
+        wanted = self.depths.due(now)
+        if wanted or probing:
+            await self.pop(self._scout, state, [(campaign, 0) for campaign in wanted])
+        if probing and self.breaker.succeed(time.monotonic()):
+            level = logging.WARNING if self._tally.errors else logging.INFO
+            log.log(level, "the front works")

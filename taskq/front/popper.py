@@ -1,0 +1,129 @@
+"""Rounds: the claims that find the hand empty wait for a pop, which they share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from taskq.front.buffer import Open
+from taskq.front.entries import Entry, FrontState
+from taskq.front.errors import FrontDown
+from taskq.front.health import Watch
+from taskq.front.redis import Link
+from taskq.front.state import Outlook
+from taskq.front.supply import Claim, Served
+from taskq.front.tally import Tally
+
+log = logging.getLogger(__name__)
+
+#: Lists that one pop looks into.
+MOST_LISTS: Final = 64
+
+#: Tells a claim that has waited what it got.
+Settle: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
+
+
+class Rounds:
+    """Pops for those who wait, and into the hands; as many under way as there are connections."""
+
+    def __init__(
+        self,
+        outlook: Outlook,
+        watch: Watch,
+        free: list[Link],
+        tally: Tally,
+        *,
+        opened: Open,
+        settle: Settle,
+    ) -> None:
+        """free: the connections that no pop is under way on; taken out and put back here."""
+        self.served: dict[int, Served] = {}
+        self.closing = False
+        self._outlook = outlook
+        self._watch = watch
+        self._free = free
+        self._lines = len(free)
+        self._tally = tally
+        self._opened = opened
+        self._settle = settle
+        self._due = False
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def soon(self) -> None:
+        """Pop what is missing, after all that is ready to run now.
+
+        So claims that arrive together go together.
+        """
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._go)
+
+    async def close(self) -> None:
+        """Tell those who wait that there is nothing, and finish what is under way."""
+        self.closing = True
+        self._dismiss()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _go(self) -> None:
+        self._due = False
+        state = self._outlook.state
+        if state is None or not self._watch.breaker.closed or self.closing:
+            self._dismiss()
+            return
+        missing = {campaign: one.missing() for campaign, one in self.served.items()}
+        counts = [(campaign, count) for campaign, count in missing.items() if count][:MOST_LISTS]
+        if not counts:
+            return
+        link = next((link for link in self._free if link.connected), None)
+        if link is None:
+            if len(self._free) == self._lines:  # nothing under way that would go on with them
+                self._dismiss()
+            return
+        self._free.remove(link)
+        now = time.monotonic()
+        for campaign, _ in counts:
+            self.served[campaign].hand.popping = True
+            self.served[campaign].hand.learn(now)
+        round_ = asyncio.create_task(self._round(link, state, counts))
+        self._under_way.add(round_)
+        round_.add_done_callback(self._under_way.discard)
+
+    def _dismiss(self) -> None:
+        """Tell all who wait that there is nothing here, but those for whom a pop is under way."""
+        for served in self.served.values():
+            while served.claims and not served.hand.popping:
+                self._settle(served.claims.popleft(), ())
+
+    async def _round(
+        self, link: Link, state: FrontState, counts: Sequence[tuple[int, int]]
+    ) -> None:
+        """Pop on a connection, and go on with what is missing then."""
+        began = time.monotonic()
+        waiting = {campaign: len(self.served[campaign].claims) for campaign, _ in counts}
+        try:
+            popped = await self._watch.pop(link, state, counts)
+            for (campaign, _), one in zip(counts, popped, strict=False):
+                self.served[campaign].hand.put(one.entries)
+                self._tally.popped += len(one.entries)
+        except FrontDown as error:
+            self._watch.fail(error, began)
+        except Exception as error:
+            log.exception("a defect in taking tasks from the front")
+            self._watch.fail(error, began)
+        finally:
+            for campaign, count in waiting.items():
+                self._answer(self.served[campaign], count)
+            self._free.append(link)
+            self.soon()  # after those who have just been told have said what they want next
+
+    def _answer(self, served: Served, waiting: int) -> None:
+        """Settle the claims for which a pop was made, with what it has brought into the hand."""
+        now = time.monotonic()
+        served.hand.popping = False
+        for _ in range(min(waiting, len(served.claims))):
+            claim = served.claims.popleft()
+            self._settle(claim, served.hand.claim(claim.want, now, self._opened))

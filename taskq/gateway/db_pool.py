@@ -1,0 +1,55 @@
+"""A few connections to the database for many tasks of asyncio: one statement each at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from taskq.db.connections import Database, Row
+from taskq.gateway.errors import Busy
+from taskq.gateway.pace import Pace
+
+#: What waits for a connection beyond this is told to come again.
+MOST_WAITING: Final = 4_096
+
+
+class Lines:
+    """Runs statements, so many at a time; the others wait for their turn, up to a limit."""
+
+    def __init__(
+        self, database: Database, most: int, clients: Callable[[], int] = lambda: MOST_WAITING
+    ) -> None:
+        """most: connections. clients: returns how many may come again if they are turned away."""
+        self._free = [database.async_line() for _ in range(most)]
+        self._turns = asyncio.Semaphore(most)
+        self._waiting = 0
+        self._taken = 0
+        self._clients = clients
+        self._pace = Pace(time.monotonic)
+        #: The highest of the servers that have answered; see `Line`.
+        self.timeline = 0
+
+    async def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement; raise `Busy` if too many wait already."""
+        if self._waiting >= MOST_WAITING:
+            served = self._taken - self._waiting
+            raise Busy(self._pace.wait_s(self._waiting, served, self._clients()))
+        self._taken += 1
+        self._waiting += 1
+        try:
+            async with self._turns:
+                line = self._free.pop()
+                try:
+                    return await line.rows(name, **values)
+                finally:
+                    self.timeline = max(self.timeline, line.timeline)
+                    self._free.append(line)
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """Close the connections; nothing may be under way."""
+        for line in self._free:
+            await line.close()

@@ -1,0 +1,247 @@
+"""Exchanges past ASGI.
+
+An exchange is a small request with a small answer, and there are many thousands a second. ASGI
+makes a task, an event and several dictionaries for each: twice what the exchange itself costs this
+process. So the connection has a short way for this one request; all others, and whatever is unusual
+about this one, go to the application, which answers it in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final
+
+from taskq.dispatch.batching import Submitted
+from taskq.gateway.app import bearer
+from taskq.gateway.auth import Agent
+from taskq.gateway.connection import IDLE_S, Connection
+from taskq.gateway.errors import TooLarge, failure
+from taskq.gateway.log import log
+from taskq.gateway.messages import MAX_EXCHANGE_BYTES, Exchange, encode, read_exchange
+from taskq.gateway.service import NOTHING
+from taskq_agent.protocol import Answer
+
+_PATH: Final = b"/v1/exchange"
+#: Longer ones are read here only for those who are known: what strangers send is looked at first.
+_MOST_OF_STRANGERS: Final = 65_536
+
+
+class _NoEvent:
+    """Stands where uvicorn wakes up whoever reads a body."""
+
+    def set(self) -> None:
+        """Wake up nobody."""
+
+
+class _Call:
+    """An exchange on its way; for uvicorn, what its connection is busy with."""
+
+    __slots__ = (
+        "began",
+        "disconnected",
+        "keep_alive",
+        "more_body",
+        "parts",
+        "response_complete",
+        "submitted",
+        "task",
+    )
+    message_event = _NoEvent()
+
+    def __init__(self, *, keep_alive: bool) -> None:
+        self.began = time.perf_counter()
+        self.keep_alive = keep_alive
+        self.parts: list[bytes] = []
+        self.more_body = True
+        self.disconnected = False
+        self.response_complete = False
+        self.submitted: Submitted | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def read(self) -> Exchange:
+        """Return what is asked; raise `BadRequest`."""
+        body = b"".join(self.parts)
+        self.parts.clear()
+        return read_exchange(body)
+
+
+class AgentConnection(Connection):
+    """A connection with the shortcut."""
+
+    _arriving: _Call | None = None
+    _call: _Call | None = None
+    # What the last request has shown; of one that was served, whose it is, and its last lease id.
+    _shown = b""
+    _credential = b""
+    _agent: Agent | None = None
+    _timeline = 0
+    _lease = ""
+
+    def on_headers_complete(self) -> None:
+        """Choose the way."""
+        if (
+            self.url == _PATH
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and not self.expect_100_continue
+            and not self.parser.should_upgrade()
+            and not self.is_busy
+            and self._is_welcome()
+        ):
+            self.end_head()
+            keep_alive = self.parser.should_keep_alive()
+            self._arriving = self._call = self.running = _Call(keep_alive=keep_alive)
+            self.cycle = self._call  # type: ignore[assignment]  # has all that uvicorn looks at
+        else:
+            self._arriving = None
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of the body."""
+        call = self._arriving
+        if call is None:
+            super().on_body(body)
+        elif self.count_body(len(body)) <= MAX_EXCHANGE_BYTES:
+            call.parts.append(body)
+        elif not call.response_complete:
+            call.parts.clear()
+            self._fail(call, TooLarge(f"an exchange has {MAX_EXCHANGE_BYTES} bytes at most"))
+
+    def on_message_complete(self) -> None:
+        """Answer an exchange that is here in full."""
+        call, self._arriving = self._arriving, None
+        if call is None:
+            super().on_message_complete()
+            return
+        call.more_body = False
+        self.arrived()
+        if not call.response_complete:
+            self._begin(call)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give up what nobody waits for any more."""
+        super().connection_lost(exc)
+        call = self._call
+        if call is not None and not call.response_complete:
+            self.service.metrics.abandoned += 1
+            if call.submitted is not None:
+                call.submitted.give_up()
+            if call.task is not None:
+                call.task.cancel()
+
+    def _is_welcome(self) -> bool:
+        """Tell whether the body can be read before it is known who sends it."""
+        headers = dict(reversed(self.headers))  # the first one counts, as for the application
+        self._shown = headers.get(b"authorization", b"")
+        size = int(headers.get(b"content-length", MAX_EXCHANGE_BYTES))
+        return size <= _MOST_OF_STRANGERS or (
+            self._shown == self._credential and size <= MAX_EXCHANGE_BYTES
+        )
+
+    # Exchanges
+
+    def _begin(self, call: _Call) -> None:
+        try:
+            service = self.service
+            known = self._shown == self._credential and self._timeline == service.timeline()
+            agent = self._agent if known else None
+            if agent is None:
+                self._spawn(call, self._slowly(call, self._shown))
+                return
+            message = call.read()
+            # One that comes again under the same lease id may have tasks already.
+            is_new, self._lease = message.lease != self._lease, message.lease
+            if is_new and service.would_wait(agent, message):
+                self._spawn(call, self._wait(call, agent, message, NOTHING))
+                return
+            tell = partial(self._answered, call, agent, message)
+            call.submitted = service.submit(agent, message, tell)
+        except Exception as error:  # noqa: BLE001  # all are told
+            self._fail(call, error)
+
+    def _answered(
+        self, call: _Call, agent: Agent, message: Exchange, outcome: Answer | Exception
+    ) -> None:
+        if isinstance(outcome, Exception):
+            self._fail(call, outcome)
+        elif self.service.may_wait(message, outcome):
+            self._spawn(call, self._wait(call, agent, message, outcome))
+        elif self.service.is_unchecked(message, outcome):
+            self._spawn(call, self._confirm(call, message, outcome))
+        else:
+            self._succeed(call, message, outcome)
+
+    async def _confirm(self, call: _Call, message: Exchange, answer: Answer) -> None:
+        if self.service.is_unchecked(message, answer):
+            token = bearer(self._credential.decode("latin-1"))
+            await self.service.identities.identify(token, anew=True)
+        self._succeed(call, message, answer, waited=True)
+
+    async def _slowly(self, call: _Call, header: bytes) -> None:
+        timeline = self.service.timeline()
+        agent = await self.service.agent(bearer(header.decode("latin-1")))
+        message = call.read()
+        # The next request here will most likely show the same token, byte for byte.
+        self._credential, self._agent, self._lease = header, agent, message.lease
+        self._timeline = timeline
+        answer = await self.service.exchanged(agent, message)
+        await self._confirm(call, message, answer)
+
+    async def _wait(self, call: _Call, agent: Agent, message: Exchange, found: Answer) -> None:
+        self._succeed(call, message, await self.service.waited(agent, message, found), waited=True)
+
+    def _spawn(self, call: _Call, steps: Coroutine[Any, Any, None]) -> None:
+        call.task = self.loop.create_task(steps)
+        call.task.add_done_callback(lambda task: self._spawned(call, task))
+
+    def _spawned(self, call: _Call, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            if isinstance(error, Exception):
+                self._fail(call, error)
+
+    # Answers
+
+    def _succeed(
+        self, call: _Call, message: Exchange, answer: Answer, *, waited: bool = False
+    ) -> None:
+        service = self.service
+        if not waited:
+            service.metrics.took(time.perf_counter() - call.began)
+        self._write(call, 200, encode(service.ordered(message, answer)))
+
+    def _fail(self, call: _Call, error: Exception) -> None:
+        known = failure(error)
+        service = self.service
+        service.metrics.failures[known.code] += 1
+        if known.code == "defect":
+            log.error("an exchange failed", exc_info=error)
+        extra = b""
+        if known.retry:
+            after_s = known.after_s or service.retry_after_s()
+            extra = b"retry-after: %s\r\n" % str(after_s).encode()
+        self._write(call, known.status, known.body(), extra)
+
+    def _write(self, call: _Call, status: int, body: bytes, extra: bytes = b"") -> None:
+        if call.disconnected or call.response_complete:
+            return
+        call.response_complete = True
+        if call.more_body:
+            call.keep_alive = False  # what still comes of it is not worth reading
+        if not call.keep_alive:
+            extra += b"connection: close\r\n"
+        self.send(status, body, extra)
+        if not call.keep_alive:
+            self.close()
+            return
+        self.server_state.total_requests += 1
+        if self.flow.write_paused:
+            self.flow.pause_reading()  # until it has taken what it has asked for
+            return
+        self.deadline = time.monotonic() + IDLE_S
+        self.flow.resume_reading()
+        if self.pipeline or self._last_words is not None:
+            self.on_response_complete()

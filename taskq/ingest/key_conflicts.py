@@ -1,0 +1,78 @@
+"""Keys that are stored with another payload: what may become of them, and how they are named.
+
+Payloads are compared by the database (`sql/functions/seed_conflicts.sql`), so that it alone says
+which are the same. What it tells of them is made fit for people here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from taskq.errors import Clash, KeyConflict, UsageError
+from taskq.ingest.sources.records import excerpt
+
+OnConflict: TypeAlias = Literal["fail", "skip", "keep-both"]
+ON_CONFLICT: Final[tuple[OnConflict, ...]] = get_args(OnConflict)
+
+MOST_NAMED: Final = 100
+"""So many conflicts of a seeding are named; all are counted."""
+
+
+def check_choice(on_conflict: str) -> None:
+    """Raise `UsageError` unless this says what becomes of conflicts."""
+    if on_conflict not in ON_CONFLICT:
+        raise UsageError(
+            f"on_conflict must be 'fail', 'skip' or 'keep-both', not {on_conflict!r:.80}"
+        )
+
+
+def named(told: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> tuple[Clash, ...]:
+    """Return conflicts as `seed_again` names them; numbers: of the records by their places."""
+    clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in told)
+    return tuple(_shown(clash, numbers[clash.number - 1]) for clash in clashes)
+
+
+def refused(error: KeyConflict) -> KeyConflict:
+    """Return the error of a single task, as the database tells it, for people."""
+    clashes = tuple(_shown(clash, clash.number) for clash in error.clashes)
+    return KeyConflict(
+        "; ".join(map(described, clashes)),
+        count=error.count,
+        clashes=clashes,
+        too_long=error.too_long,
+    )
+
+
+def refused_in_seeding(error: KeyConflict, numbers: Sequence[int], added: int) -> KeyConflict:
+    """Return the error of a chunk, whose records have these numbers, as that of its seeding."""
+    clashes = tuple(_shown(clash, numbers[clash.number - 1]) for clash in error.clashes)
+    first = f"the record at {clashes[0].number}: {described(clashes[0])}"
+    choices = "on_conflict='skip'" if error.too_long else "on_conflict='skip' or 'keep-both'"
+    return KeyConflict(
+        f"{'' if error.count == 1 else f'{error.count:,} records conflict, as '}{first} "
+        f"({way_out(error)} {choices}; tasks added so far: {added}; "
+        "seeding again goes on from there and adds none twice)",
+        count=error.count,
+        clashes=clashes,
+        too_long=error.too_long,
+        added=added,
+    )
+
+
+def described(clash: Clash) -> str:
+    """Return a conflict as part of a sentence: printable, in one line."""
+    key = excerpt(clash.key)
+    return f"the key '{key}' is stored with another payload: {clash.stored}, not {clash.offered}"
+
+
+def way_out(error: KeyConflict) -> str:
+    """Return what can be done about it, up to the names of the choices."""
+    reason = "a key is too long for a number behind it; " if error.too_long else ""
+    return f"{reason}mend the records, take other fields for the key, or choose"
+
+
+def _shown(clash: Clash, number: int) -> Clash:
+    stored, offered = excerpt(clash.stored), excerpt(clash.offered)
+    return replace(clash, stored=stored, offered=offered, number=number)

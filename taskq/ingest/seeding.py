@@ -1,0 +1,329 @@
+"""Seeding: streams tasks into a campaign by COPY, a chunk at a time.
+
+A chunk is one transaction: under a lock for the campaign it asks which of its keys are there
+already, copies the others, and makes them claimable. So memory is bounded by a chunk, seeding
+the same again adds nothing, and what was committed before an interruption is not lost.
+
+Keys that are there are compared by their payloads, in the database. Only these payloads are sent
+for that, so that new tasks cost nothing more; see `key_conflicts`.
+
+COPY needs a right on the table, which nobody but its owner has. For others a chunk is one call of
+`seed_tasks`, which does the same and takes the server a tenth longer.
+
+While the database takes in a chunk, the next one is read and encoded: the records in the thread of
+the caller, who may have bound them to it, the database in another.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout  # not the built-in one before 3.11
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+from taskq.db.connections import Database, Statements
+from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
+from taskq.ingest import key_conflicts
+from taskq.ingest.key_conflicts import OnConflict
+from taskq.ingest.sources.records import BadLine, Source
+from taskq.spec.model import Seed
+
+CHUNK: Final = 10_000
+CHUNK_CHARS: Final = 4_000_000
+#: The reading thread pauses after so many records. Without, it keeps the interpreter for 5 ms
+#: whenever the other thread has an answer of the database, and seeding takes a third longer.
+POLITE_EVERY: Final = 100
+POLITE_S: Final = 1e-6
+#: How long an interrupted seeding waits for the chunk on its way.
+GRACE_S: Final = 5.0
+
+Seedable: TypeAlias = Seed | Mapping[str, Any] | BadLine
+Encoded: TypeAlias = tuple[str, str, int]
+Numbered: TypeAlias = tuple[int, Encoded]
+
+
+@dataclass(slots=True)
+class SeedCount:
+    """How far seeding is: records read, tasks added, records known before, bad ones passed over.
+
+    conflicts: records whose key another payload has: passed over, or added under numbered keys, and
+    then among those added too.
+    """
+
+    read: int = 0
+    added: int = 0
+    known: int = 0
+    bad: int = 0
+    conflicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """What becomes of records whose key another payload has, and who is told of some of them."""
+
+    choice: OnConflict = "fail"
+    tell: Callable[[Clash], None] | None = None
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Tasks by their keys; read, bad: records when its last one had been read.
+
+    again: further records with the key of one of these tasks.
+    """
+
+    tasks: dict[str, Numbered]
+    again: list[Numbered]
+    read: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What came of a chunk; clashes: some of its conflicts."""
+
+    added: int
+    conflicts: int = 0
+    clashes: tuple[Clash, ...] = ()
+
+
+def seed(
+    database: Database,
+    campaign: int,
+    path: str,
+    records: Iterable[Seedable],
+    *,
+    conflicts: Conflicts,
+    on_bad: Callable[[BadLine], None] | None,
+    on_progress: Callable[[SeedCount], None] | None,
+) -> SeedCount:
+    """Seed a campaign, known by its id and its path; see `Campaign.seed`."""
+    key_conflicts.check_choice(conflicts.choice)
+    tally, ahead = _Tally(conflicts, on_progress), SeedCount()
+    sender = _Sender(database, campaign, path, conflicts.choice)
+    sending: Future[_Sent] | None = None
+    sent: _Chunk | None = None
+
+    def arrive(timeout_s: float | None = None) -> None:
+        """Wait for the chunk on its way, and count it."""
+        nonlocal sending
+        if sending is None or sent is None:
+            return
+        try:
+            came = sending.result(timeout_s)
+        except Exception:
+            sending = None
+            raise
+        sending = None
+        tally.add(sent, came)
+
+    with ThreadPoolExecutor(1, "taskq-seed") as thread:
+        try:
+            for chunk in _chunks(_encoded(records, ahead, on_bad), ahead):
+                arrive()
+                sending, sent = thread.submit(sender.send, chunk), chunk
+            arrive()
+        except KeyConflict:
+            raise
+        except InvalidTask as error:
+            arrive()
+            raise InvalidTask(
+                f"{error} (tasks added so far: {tally.count.added}; "
+                "seeding again goes on from there and adds none twice)"
+            ) from error
+        except BaseException:
+            # Reading broke off. What is on its way may arrive, but must not keep anybody.
+            try:
+                with suppress(TaskqError, TimeoutError, FutureTimeout):
+                    arrive(GRACE_S)
+            finally:
+                sender.cancel()
+            raise
+    return tally.end(ahead)
+
+
+class _Tally:
+    """Counts what has arrived, and tells of it."""
+
+    def __init__(
+        self, conflicts: Conflicts, on_progress: Callable[[SeedCount], None] | None
+    ) -> None:
+        self.count = SeedCount()
+        self._conflicts = conflicts
+        self._on_progress = on_progress
+
+    def add(self, chunk: _Chunk, came: _Sent) -> None:
+        """Count a chunk that has arrived."""
+        self.count.added += came.added
+        self.count.conflicts += came.conflicts
+        self._read(chunk.read, chunk.bad)
+        if self._conflicts.tell is not None:
+            for clash in came.clashes:
+                self._conflicts.tell(clash)
+        if self._on_progress is not None:
+            self._on_progress(self.count)
+
+    def end(self, ahead: SeedCount) -> SeedCount:
+        """Return the count of all, when all that was read has arrived."""
+        self._read(ahead.read, ahead.bad)
+        return self.count
+
+    def _read(self, read: int, bad: int) -> None:
+        count = self.count
+        passed_over = count.conflicts if self._conflicts.choice == "skip" else 0
+        count.read, count.bad = read, bad
+        count.known = read - count.added - bad - passed_over
+
+
+def _chunks(encoded: Iterable[Numbered], ahead: SeedCount) -> Iterator[_Chunk]:
+    """Yield records by their keys, of several with one key the first."""
+    tasks: dict[str, Numbered] = {}
+    again: list[Numbered] = []
+    chars = 0
+    for one in encoded:
+        key, payload, _ = one[1]
+        if tasks.setdefault(key, one) is not one:
+            again.append(one)
+        chars += len(payload)
+        records = len(tasks) + len(again)
+        if records % POLITE_EVERY == 0:
+            time.sleep(POLITE_S)
+        if records >= CHUNK or chars >= CHUNK_CHARS:
+            yield _Chunk(tasks, again, ahead.read, ahead.bad)
+            tasks, again, chars = {}, [], 0
+    if tasks:
+        yield _Chunk(tasks, again, ahead.read, ahead.bad)
+
+
+def _encoded(
+    records: Iterable[Seedable], count: SeedCount, on_bad: Callable[[BadLine], None] | None
+) -> Iterator[Numbered]:
+    """Encode and number records; the bad ones go to `on_bad`, or end it all if there is none."""
+    source = records if isinstance(records, Source) else None
+    for number, record in enumerate(records, 1):
+        count.read += 1
+        if isinstance(record, BadLine):
+            bad = record
+        else:
+            try:
+                encoded = (record if isinstance(record, Seed) else Seed(record)).encoded()
+            except InvalidTask as error:
+                bad = BadLine(number, str(error), "")
+            else:
+                yield (source and source.line) or number, encoded
+                continue
+        if on_bad is None:
+            raise InvalidTask(f"record at {bad.number}: {bad.reason}")
+        count.bad += 1
+        on_bad(bad)
+
+
+class _Sender:
+    """Takes chunks into a campaign, one after the other, in a thread of its own."""
+
+    def __init__(
+        self, database: Database, campaign: int, path: str, on_conflict: OnConflict
+    ) -> None:
+        self._database = database
+        self._campaign = campaign
+        self._path = path
+        self._on_conflict = on_conflict
+        self._may_copy: bool | None = None
+        self._running: Statements | None = None
+        self._to_name = key_conflicts.MOST_NAMED
+        self._compared: list[int] = []  # the numbers of records, as the database was last told them
+        self._added = 0
+
+    def send(self, chunk: _Chunk) -> _Sent:
+        """Take a chunk into the campaign; raise `KeyConflict` if that is what conflicts do."""
+        try:
+            sent = self._transact(chunk)
+        except KeyConflict as error:
+            raise key_conflicts.refused_in_seeding(error, self._compared, self._added) from error
+        self._added += sent.added
+        return sent
+
+    def _transact(self, chunk: _Chunk) -> _Sent:
+        with self._database.transaction() as statements:
+            self._running = statements
+            try:
+                if self._may_copy is None:
+                    self._may_copy = statements.value("may_copy")
+                send = self._copy if self._may_copy else self._call
+                return send(statements, chunk)
+            finally:
+                self._running = None
+
+    def _copy(self, statements: Statements, chunk: _Chunk) -> _Sent:
+        campaign, tasks = self._campaign, chunk.tasks
+        above = statements.value("seed_begin", campaign=campaign)
+        keys = json.dumps([*tasks])
+        known = statements.rows("seed_known", campaign=campaign, keys=keys)
+        compared = [tasks.pop(row["key"]) for row in known] + chunk.again
+        if tasks:
+            statements.copy_text("seed_copy", _lines(campaign, tasks.values()))
+        found = _Sent(0)
+        if compared:
+            found = self._compare(statements, "seed_again", compared, campaign=campaign)
+        if not tasks and not found.conflicts:
+            return found
+        added = statements.value("seed_end", campaign=campaign, above=above)
+        return _Sent(added, found.conflicts, found.clashes)
+
+    def _call(self, statements: Statements, chunk: _Chunk) -> _Sent:
+        tasks = [*chunk.tasks.values(), *chunk.again]
+        return self._compare(statements, "seed_tasks", tasks, path=self._path)
+
+    def _compare(
+        self, statements: Statements, name: str, tasks: list[Numbered], **where: object
+    ) -> _Sent:
+        """Run a statement that compares tasks, in their order, with what is stored."""
+        tasks.sort(key=itemgetter(0))
+        self._compared = [number for number, _ in tasks]
+        (row,) = statements.rows(
+            name,
+            tasks="[" + ",".join([task_json(encoded) for _, encoded in tasks]) + "]",
+            on_conflict=self._on_conflict,
+            named=self._to_name,
+            **where,
+        )
+        clashes = key_conflicts.named(row["named"], self._compared)
+        self._to_name -= len(clashes)
+        return _Sent(row.get("added", 0), row["conflicts"], clashes)
+
+    def cancel(self) -> None:
+        """Break off the chunk on its way, if there is one: none of it is added."""
+        if self._running is not None:
+            self._running.cancel()
+
+
+def _lines(campaign: int, tasks: Iterable[Numbered]) -> str:
+    """Return tasks as COPY takes them, in one piece; encoded JSON has no control characters."""
+    return "".join(
+        [
+            f"{campaign}\t{_escaped(key)}\t{payload.replace(_BACKSLASH, _TWICE)}\t{priority}\n"
+            for _, (key, payload, priority) in tasks
+        ]
+    )
+
+
+def task_json(encoded: Encoded) -> str:
+    """Return a task as `submit` and `seed_tasks` take it."""
+    key, payload, priority = encoded
+    return f'{{"key":{json.dumps(key)},"payload":{payload},"priority":{priority}}}'
+
+
+def _escaped(key: str) -> str:
+    if key.isalnum():
+        return key
+    key = key.replace(_BACKSLASH, _TWICE)
+    return key.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+_BACKSLASH: Final = "\\"
+_TWICE: Final = "\\\\"

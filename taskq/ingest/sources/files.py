@@ -1,0 +1,208 @@
+"""Seed files: finding, opening and recognising them."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final, TypeAlias, cast
+
+from taskq.errors import NotFound, UsageError
+from taskq.ingest.sources import jsonl, sdf, smiles, table
+from taskq.ingest.sources.lines import ByteStream, Lines, damage_ahead, is_gzip
+from taskq.ingest.sources.records import DEFAULT_OPTIONS, Record, Source, SourceOptions
+
+Reader: TypeAlias = Callable[[Lines, SourceOptions], Iterator[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write tasks down: its reader, the suffixes of its files, the options it knows."""
+
+    read: Reader
+    suffixes: tuple[str, ...]
+    options: frozenset[str]
+
+
+FORMATS: Final = {
+    "smiles": Format(smiles.read, (".smi", ".smiles"), frozenset({"delimiter", "header"})),
+    "csv": Format(table.read_csv, (".csv",), frozenset({"key", "priority", "types", "delimiter"})),
+    "tsv": Format(table.read_tsv, (".tsv", ".tab"), frozenset({"key", "priority", "types"})),
+    "jsonl": Format(jsonl.read, (".jsonl", ".ndjson"), frozenset({"key", "priority"})),
+    "sdf": Format(sdf.read, (".sdf", ".sd"), frozenset({"key", "priority"})),
+}
+
+
+def open_source(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002  # the name that the command line and files use
+    options: SourceOptions = DEFAULT_OPTIONS,
+) -> Source:
+    """Open a seed file, plain or gzip, or standard input (`-`), which needs a format.
+
+    The format is guessed from the suffix: `ligands.smi.gz` is SMILES; whether it is gzip
+    shows in the first bytes, whatever the name.
+
+    A pipe, or whatever else is no regular file, is opened when the first record is asked for, and
+    only then: what one opening takes from it no other will see, and a named pipe waits for its
+    writer. So a source may be made, looked at and closed, and made again.
+
+    Raise `NotFound` if there is no such file, and `UsageError` for a directory, a file that
+    may not be read, an unknown suffix or format, and an option that the format does not know.
+    Reading the source yields a task or a `BadLine` per record; it raises `UsageError` where
+    nothing can be read (a table without a usable header) and `Unavailable` when the disk fails.
+
+    Damaged gzip is a `Damage`, once, and every whole line before it a record. A regular file is
+    verified beforehand, at some 300 MB of text a second, and has its `Damage` as the first record.
+    From a pipe it comes last: only then is it known that the records before it are uncertain.
+    """
+    from_stdin = str(path) == "-"
+    name = "standard input" if from_stdin else str(path)
+    chosen = choose_format(name, format, options)
+    opens = _stdin if from_stdin else functools.partial(_open, Path(path))
+    if not from_stdin and not _is_regular(Path(path)):
+        return _FileSource(name, None, opens, chosen.read, options)
+    return _FileSource(name, opens(), opens, chosen.read, options, shared=from_stdin)
+
+
+def check_read_once(paths: Sequence[str]) -> None:
+    """Raise `UsageError` if a pipe, or standard input, is named twice: it can be read once only."""
+    seen = set()
+    for path in paths:
+        try:
+            status = os.fstat(0) if path == "-" else Path(path).stat()
+        except (OSError, ValueError):  # it is told when the file is opened
+            continue
+        one = (status.st_dev, status.st_ino)
+        if (path == "-" or stat.S_ISFIFO(status.st_mode)) and one in seen:
+            raise UsageError(f"{path!r} is named twice, but can be read once only")
+        seen.add(one)
+
+
+def choose_format(name: str, asked: str | None, options: SourceOptions) -> Format:
+    """Return the format that was asked for, or that a file's name shows.
+
+    Raise `UsageError` if there is none such, or one of the options does not apply to it.
+    """
+    chosen = _by_suffix(name) if asked is None else FORMATS.get(asked)
+    if chosen is None:
+        raise UsageError(f"unknown format {asked!r}; known are: {', '.join(FORMATS)}")
+    for option in fields(options):
+        if option.name not in chosen.options and getattr(options, option.name) != option.default:
+            raise UsageError(f"{name}: the option {option.name!r} does not apply to its format")
+    return chosen
+
+
+def _by_suffix(name: str) -> Format:
+    plain = name.lower().removesuffix(".gz")
+    for known in FORMATS.values():
+        if plain.endswith(known.suffixes):
+            return known
+    suffixes = ", ".join(suffix for known in FORMATS.values() for suffix in known.suffixes)
+    raise UsageError(
+        f"{name}: the format cannot be told from the name; choose one of {', '.join(FORMATS)}, "
+        f"or use one of the suffixes {suffixes}, with or without .gz"
+    )
+
+
+def _is_regular(path: Path) -> bool:
+    """Return whether a file is a regular one; raise what opening it would, without opening it."""
+    with _told(path):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return stat.S_ISREG(mode)
+
+
+def _open(path: Path) -> ByteStream:
+    with _told(path):
+        return path.open("rb")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {str(path)!r}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{str(path)!r} is a directory; name a file in it") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {error}") from None
+
+
+def _stdin() -> ByteStream:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; name a file")
+    return cast("ByteStream", sys.stdin.buffer)  # its declared type lacks read1
+
+
+class _FileSource(Source):
+    """A file to be read; stream: that of a regular file or standard input, None for a pipe."""
+
+    def __init__(
+        self,
+        name: str,
+        stream: ByteStream | None,
+        opens: Callable[[], ByteStream],
+        read: Reader,
+        options: SourceOptions,
+        *,
+        shared: bool = False,
+    ) -> None:
+        self.name = name
+        self.total_bytes = None if stream is None else _size(stream)
+        self._shared = shared  # standard input is not ours to close
+        self._stream = stream
+        self._opens = opens
+        self._lines: Lines | None = None
+        self.checked_first = stream is not None and bool(self.total_bytes) and is_gzip(stream, name)
+        self._records = self._read(read, options)
+
+    @property
+    def bytes_read(self) -> int:
+        return 0 if self._lines is None else self._lines.bytes_read
+
+    @property
+    def line(self) -> int:
+        return 0 if self._lines is None else self._lines.number
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._records
+
+    def close(self) -> None:
+        if self._stream is not None and not self._shared:
+            self._stream.close()
+
+    def _read(self, read: Reader, options: SourceOptions) -> Iterator[Record]:
+        if self._stream is None:
+            self._stream = self._opens()
+        damage = damage_ahead(self._stream, self.name) if self.checked_first else None
+        if damage is not None:
+            yield damage
+        lines = self._lines = Lines(self._stream, self.name)
+        for record in read(lines, options):
+            if damage is None and lines.damage is not None:
+                # What the reader says of an end that came too early is not the cause.
+                damage = lines.damage
+                yield damage
+            yield record
+        if damage is None and lines.damage is not None:
+            yield lines.damage
+
+
+def _size(stream: ByteStream) -> int | None:
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:  # a stream in memory
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,79 @@
+"""JSON Lines files: an object per line, which is the payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+from taskq.errors import InvalidTask
+from taskq.ingest.sources.fields import seed_from
+from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
+
+MAX_DEPTH: Final = 64
+
+
+def read(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+    """Yield a task per line, with the object as its payload. Empty lines are skipped."""
+    for line in lines:
+        if isinstance(line, BadLine):
+            yield line
+        elif line and not line.isspace():
+            yield _record(lines.number, line, options, cut=not lines.ended)
+
+
+def _record(number: int, line: str, options: SourceOptions, *, cut: bool) -> Record:
+    try:
+        payload = _object(line, cut=cut)
+        return seed_from(payload, payload, options)
+    except InvalidTask as error:
+        return BadLine(number, str(error), excerpt(line))
+
+
+def _object(line: str, *, cut: bool) -> dict[str, Any]:
+    try:
+        value = _decode(line)
+    except RecursionError:
+        raise InvalidTask(f"values are nested more than {MAX_DEPTH} deep") from None
+    except json.JSONDecodeError as error:
+        if cut:
+            raise InvalidTask(f"the file ends within this line: {error.msg}") from None
+        raise InvalidTask(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except ValueError:  # the only other reason that int() has
+        raise InvalidTask("a whole number of thousands of digits") from None
+    if not isinstance(value, dict):
+        raise InvalidTask("the line must be an object of names and values, as {...}")
+    if line.count("{") + line.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise InvalidTask(f"values are nested more than {MAX_DEPTH} deep")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of two values under one name, readers differ in which one they take."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidTask(f"the name {excerpt(twice)!r} is there twice in one object")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise InvalidTask(f"not JSON: {constant} is no number there")
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            child
+            for outer in level
+            for child in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(child, (dict, list))
+        ]
+    return depth
+
+
+_decode: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse).decode

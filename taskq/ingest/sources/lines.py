@@ -1,0 +1,215 @@
+"""Bytes of unknown origin as lines of text, in bounded memory."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import select
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeVar
+
+from taskq.errors import Unavailable, UsageError
+from taskq.ingest.sources.gunzip import MAGIC, Gunzip
+from taskq.ingest.sources.records import BadLine, Damage, excerpt
+
+MAX_LINE_BYTES: Final = 1_048_576
+MARK: Final = "\ufeff"
+MARK_WITHIN: Final = "a byte order mark, as where files are joined, within"
+"""What is said of one that is not the first in its file."""
+
+_BUFFER_BYTES: Final = 262_144
+_OTHERS: Final = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+_HEAD_BYTES: Final = 6
+
+_Found = TypeVar("_Found")
+
+
+class ByteStream(Protocol):
+    """The part of a buffered binary stream that reading lines needs."""
+
+    def read1(self, size: int, /) -> bytes | None:
+        """Return at most that many bytes, nothing only at the end, None if it would block."""
+
+    def seek(self, position: int, /) -> int:
+        """Go to a position, where the stream is a regular file."""
+
+    def tell(self) -> int:
+        """Return the position."""
+
+    def fileno(self) -> int:
+        """Return the descriptor; raise OSError if there is none."""
+
+    def close(self) -> None:
+        """Close the stream."""
+
+
+class Lines:
+    """The lines of a stream, plain or gzip, as text without line ends.
+
+    Iterating yields a `BadLine` in place of a line that is not UTF-8, contains NUL, is longer than
+    1 MiB or begins, though not the first, with a byte order mark; the mark of the first line and
+    the CR of CRLF are dropped. Where gzip data are damaged the lines end, after the last whole one,
+    and `damage` says so. It raises `UsageError` when the stream is UTF-16 or compressed otherwise,
+    and `Unavailable` when it cannot be read on; every line before that point was yielded.
+    """
+
+    def __init__(self, stream: ByteStream, name: str) -> None:
+        self.name = name
+        self.number = 0
+        self.ended = True  # whether the last line had a line end: false if the file was cut
+        self.damage: Damage | None = None  # known when the lines have ended
+        self._gunzip: Gunzip | None = None
+        try:
+            self._counted = _Counted(stream)
+        except OSError as error:
+            raise self._unavailable(error) from error
+        head = self._counted.head
+        for start, program in _OTHERS.items():
+            if head.startswith(start) and (program != "bzip2" or head.endswith(b"1A")):
+                raise UsageError(
+                    f"{name} is compressed by {program}, of which only gzip is read here: "
+                    f"decompress it, perhaps into a pipe"
+                )
+        raw: io.RawIOBase = self._counted
+        if head.startswith(MAGIC):
+            raw = self._gunzip = Gunzip(self._counted.some)
+        self._readline = io.BufferedReader(raw, _BUFFER_BYTES).readline
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the bytes taken from the stream, before decompression."""
+        return self._counted.count
+
+    def __iter__(self) -> Iterator[str | BadLine]:
+        while raw := self._read():
+            self.number += 1
+            if raw[-1] != 10:  # noqa: PLR2004  # a line feed
+                self.ended = False
+                if len(raw) > MAX_LINE_BYTES:
+                    yield self._too_long(raw)
+                    continue
+                if self._is_torn():
+                    break
+            if self.number == 1:
+                raw = self._without_mark(raw)
+            elif raw[0] == codecs.BOM_UTF8[0] and raw.startswith(codecs.BOM_UTF8):
+                reason = f"{MARK_WITHIN} the file"
+                yield BadLine(self.number, reason, excerpt(raw))
+                continue
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError as error:
+                reason = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8"
+                yield BadLine(self.number, reason, excerpt(raw))
+                continue
+            if "\0" in line:
+                reason = f"character {line.index(chr(0)) + 1} is NUL, which a task cannot contain"
+                yield BadLine(self.number, reason, excerpt(line))
+                continue
+            yield line.rstrip("\r\n")
+        if self._gunzip is not None:
+            self.damage = _damage_in(self._gunzip)
+
+    def _is_torn(self) -> bool:
+        """Return whether a line without an end is the beginning of one that is damaged."""
+        return self._gunzip is not None and bool(self._gunzip.damage) and not self._gunzip.whole
+
+    def _read(self) -> bytes:
+        try:
+            return self._readline(MAX_LINE_BYTES + 1)
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: OSError) -> Unavailable:
+        return Unavailable(f"{self.name}: cannot be read on after line {self.number}: {error}")
+
+    def _without_mark(self, raw: bytes) -> bytes:
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UsageError(f"{self.name} is UTF-16 text; save or convert it as UTF-8")
+        return raw.removeprefix(codecs.BOM_UTF8)
+
+    def _too_long(self, start: bytes) -> BadLine:
+        rest = start
+        while rest and not rest.endswith(b"\n"):
+            rest = self._read()
+        self.ended = rest.endswith(b"\n")
+        reason = f"the line is longer than {MAX_LINE_BYTES} bytes"
+        return BadLine(self.number, reason, excerpt(start))
+
+
+def is_gzip(stream: ByteStream, name: str) -> bool:
+    """Return whether a regular file begins as gzip does; its position stays."""
+    return _looked_at(stream, name, lambda counted: counted.head.startswith(MAGIC))
+
+
+def damage_ahead(stream: ByteStream, name: str) -> Damage | None:
+    """Return what is damaged in a regular gzip file, by reading it to its end; its position stays.
+
+    That takes a second for some 300 MB of text, and no memory.
+    """
+    return _looked_at(stream, name, _damage_ahead)
+
+
+def _damage_ahead(counted: _Counted) -> Damage | None:
+    gunzip = Gunzip(counted.some)
+    while gunzip.some():
+        pass
+    return _damage_in(gunzip)
+
+
+def _looked_at(stream: ByteStream, name: str, look: Callable[[_Counted], _Found]) -> _Found:
+    try:
+        start = stream.tell()
+        found = look(_Counted(stream))
+        stream.seek(start)
+    except OSError as error:
+        raise Unavailable(f"{name}: cannot be read: {error}") from error
+    return found
+
+
+def _damage_in(gunzip: Gunzip) -> Damage | None:
+    """Return what ended decompressed data early, if anything did."""
+    if gunzip.damage is None:
+        return None
+    first, last = gunzip.verified + 1, gunzip.lines
+    uncertain = (first, last) if first <= last else None
+    said = gunzip.damage
+    if uncertain is not None:
+        said += f"; no checksum vouches for lines {first:,} to {last:,}"
+    return Damage(gunzip.lines + 1, said, "", uncertain)
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts what is read from it and shows its first bytes beforehand."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.count = 0
+        self._stream = stream
+        self._pending = b""
+        head = b""
+        while len(head) < _HEAD_BYTES and (more := self.some(_HEAD_BYTES - len(head))):
+            head += more
+        self.head = self._pending = head
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # the only caller is BufferedReader, with a memoryview
+        data = self.some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def some(self, size: int) -> bytes:
+        """Return at most so many bytes, none only at the end."""
+        data: bytes | None = self._pending
+        self._pending = b""
+        while not data and (data := self._stream.read1(size)) is None:
+            select.select([self._stream], [], [])  # another process made it non-blocking
+        self.count += len(data)
+        return data

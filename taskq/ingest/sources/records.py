@@ -1,0 +1,174 @@
+"""What all readers share: the records they yield, their options, the source they make."""
+
+from __future__ import annotations
+
+import csv
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import Final, Literal, TypeAlias
+
+from taskq.errors import InvalidTask, UsageError
+from taskq.spec.model import Seed
+
+EXCERPT_CHARS: Final = 200
+
+DELIMITERS: Final = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A piece of a seed file that cannot become a task.
+
+    `number` is the line it starts at, from 1. `text` is its beginning, at most
+    200 characters, with everything unprintable escaped: it is safe to show on a terminal.
+    """
+
+    number: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Damage(BadLine):
+    """The place in a compressed file at which it is damaged; nothing behind it is read.
+
+    `number` is the line in which it lies. `uncertain` are the first and the last of the whole lines
+    before it that no checksum vouches for: some may never have been in the file. None: all are
+    as they were written.
+    """
+
+    uncertain: tuple[int, int] | None
+
+
+Record: TypeAlias = Seed | BadLine
+
+
+@cache
+def key_fields(key: str | None) -> tuple[str, ...]:
+    """Return the fields that a key is made of: names separated by commas, quoted as in CSV.
+
+    None: there are none. Raise `UsageError` if one is empty or comes twice.
+    """
+    if key is None:
+        return ()
+    try:
+        (names,) = csv.reader([key], strict=True)
+    except (csv.Error, ValueError):
+        raise UsageError(
+            f"key {key!r} must name fields as a,b; one with a comma or quote in its name "
+            'as "a,b", with its quotes doubled'
+        ) from None
+    if "" in names:
+        raise UsageError(f"key {key!r} names an empty field")
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"key {key!r} names {name!r} twice")
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How to read a seed file, where its format leaves a choice.
+
+    key        column or field whose value becomes the task's key, or several as a,b
+               (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `sources.fields`
+    priority   the same for the priority, a whole number
+    types      what a CSV or TSV value that looks like a number becomes: a number
+               ("guess") or text ("text"); `taskq.ingest.sources.values` says what looks like one
+    delimiter  one character or its name: tab, space, comma, semicolon, pipe (SMILES, CSV)
+    header     whether a SMILES file starts with a line of titles; None: when its first
+               word contains "smiles", which no molecule can
+    """
+
+    key: str | None = None
+    priority: str | None = None
+    types: Literal["guess", "text"] = "guess"
+    delimiter: str | None = None
+    header: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("key", "priority", "delimiter"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise UsageError(f"{name} must be text, not {value!r}")
+        key_fields(self.key)
+        if self.header not in (None, True, False):
+            raise UsageError(f"header must be true or false, not {self.header!r}")
+        if self.types not in ("guess", "text"):
+            raise UsageError(f"types must be 'guess' or 'text', not {self.types!r}")
+        separator = self.separator("\t")
+        if len(separator) != 1 or separator in '"\r\n\0':
+            raise UsageError(
+                f"delimiter {self.delimiter!r} must be one character or one of "
+                + ", ".join(DELIMITERS)
+            )
+
+    def separator(self, default: str) -> str:
+        """Return the delimiter as a character, the default if none was chosen."""
+        if self.delimiter is None:
+            return default
+        return DELIMITERS.get(self.delimiter, self.delimiter)
+
+
+DEFAULT_OPTIONS: Final = SourceOptions()
+
+
+class Source(AbstractContextManager["Source"]):
+    """A stream of records that is read once and in bounded memory.
+
+    `total_bytes` and `total` are the sizes that are known beforehand, None when not:
+    of the file as it lies on disk, and in records. `checked_first`: whether it is read through
+    before it gives its first record.
+    """
+
+    name: str
+    total_bytes: int | None = None
+    total: int | None = None
+    checked_first: bool = False
+
+    @property
+    def bytes_read(self) -> int:
+        """Return how much of `total_bytes` is read so far."""
+        return 0
+
+    @property
+    def line(self) -> int:
+        """Return the number of the last line read; 0 where there are no lines."""
+        return 0
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Record]: ...
+
+    def close(self) -> None:
+        """Give back what the source holds open."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def checked(seed: Seed, number: int, text: str | bytes) -> Record:
+    """Return the seed, or a bad line if the seed breaks a limit of tasks."""
+    try:
+        seed.encoded()
+    except InvalidTask as error:
+        return BadLine(number, str(error), excerpt(text))
+    return seed
+
+
+def excerpt(text: str | bytes) -> str:
+    """Return the beginning of a text in printable characters."""
+    head = text[:EXCERPT_CHARS]
+    if isinstance(head, bytes):
+        head = head.decode("utf-8", "backslashreplace")
+    if not head.isprintable():
+        head = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in head)
+    return head[:EXCERPT_CHARS]

@@ -1,0 +1,61 @@
+"""SMILES files: a molecule per line, and after it, mostly, its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from taskq.ingest.sources.lines import MARK, MARK_WITHIN, Lines
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions, checked, excerpt
+from taskq.spec.model import MAX_KEY_CHARS, Seed, derived_key
+
+# JSON makes at most six bytes of a character, so a payload from a line this short keeps every
+# limit of tasks. Checking each seed instead would take more than half of the reading time.
+_SURELY_SHORT: Final = 8_000
+
+
+def read(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+    """Yield a task per line: `{"smiles": ..., "name": ...}`, with its name for a key.
+
+    Without a delimiter, the name is what follows the first white space, up to a tab or the
+    end of the line; with one, it is the second field. Payloads of molecules without a name
+    have no `name`, and their SMILES for a key; where name or SMILES is too long for a key,
+    the key is a digest of the payload. Empty lines and those that start with `#` are skipped.
+    """
+    delimiter = None if options.delimiter is None else options.separator("\t")
+    first = True
+    for line in lines:
+        if isinstance(line, BadLine):
+            yield line
+            continue
+        if not line or line[0] == "#" or line.isspace():
+            continue
+        if delimiter is None:
+            smiles, *rest = line.split(None, 1)
+            name = rest[0].partition("\t")[0].strip() if rest else ""
+        else:
+            smiles, *rest = line.split(delimiter, 2)
+            smiles, name = smiles.strip(), rest[0].strip() if rest else ""
+        if first:
+            first = False
+            if options.header or (options.header is None and "smiles" in smiles.lower()):
+                continue
+        yield _record(lines.number, line, smiles, name)
+
+
+def _record(number: int, line: str, smiles: str, name: str) -> Record:
+    if not smiles:
+        return BadLine(number, "the line has no SMILES before its first delimiter", excerpt(line))
+    if "\r" in line:
+        reason = "a carriage return within the line: convert the file's line ends to LF"
+        return BadLine(number, reason, excerpt(line))
+    if not line.isascii() and MARK in line:
+        return BadLine(number, f"{MARK_WITHIN} the line", excerpt(line))
+    payload = {"smiles": smiles, "name": name} if name else {"smiles": smiles}
+    key = name or smiles
+    if len(key) > MAX_KEY_CHARS:
+        key = derived_key(payload)
+    seed = Seed(payload, key)
+    if len(line) > _SURELY_SHORT or "\\u" in line:
+        return checked(seed, number, line)
+    return seed

@@ -1,0 +1,326 @@
+"""What a campaign is: how its tasks are executed, retried and limited. Plain values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final
+
+from taskq.errors import InvalidCampaign
+from taskq.spec.model import check_path
+from taskq.spec.params import check_params, check_string
+from taskq.spec.tags import check_requires
+
+HANDLER_KINDS: Final = ("python", "command", "process")
+MAX_ATTEMPTS: Final = 1_000
+MAX_DESCRIPTION_CHARS: Final = 10_000
+MAX_HANDLER_BYTES: Final = 65_536
+MAX_SECONDS: Final = 31_536_000  # a year
+MAX_WEIGHT: Final = 1_000
+MAX_RUNNING: Final = 1_000_000
+MAX_NEVER_RETRY: Final = 100
+MAX_CLASS_CHARS: Final = 200
+ON_DISCONNECT: Final = ("continue", "stop")
+LATE_RESULTS: Final = ("reject", "salvage")
+
+_KEYS: Final = (
+    "path",
+    "description",
+    "weight",
+    "requires",
+    "handler",
+    "retry",
+    "limits",
+    "on_disconnect",
+    "late_results",
+    "front",
+    "params",
+)
+_LIMITS: Final = ("time_limit_s", "max_running", "max_failure_share")
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What executes the tasks on a worker node.
+
+    kind     "python": a callable, in a child process that lives long; "command": a process
+             per task; "process": a process that lives long and speaks JSON lines
+    target   python only: the callable, as `module:function`
+    prepare  python only, optional: a callable that runs once in a child, before its first task
+    argv     command and process only: the program and its arguments, never a shell line
+    """
+
+    kind: str
+    target: str | None = None
+    prepare: str | None = None
+    argv: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in HANDLER_KINDS:
+            raise InvalidCampaign(
+                f"handler.kind must be one of {', '.join(HANDLER_KINDS)}, not {self.kind!r}"
+            )
+        if self.kind == "python":
+            if self.argv:
+                raise InvalidCampaign("handler.argv does not go with kind 'python'; give a target")
+            _check_target("handler.target", self.target)
+            if self.prepare is not None:
+                _check_target("handler.prepare", self.prepare)
+        else:
+            for name in ("target", "prepare"):
+                if getattr(self, name) is not None:
+                    raise InvalidCampaign(
+                        f"handler.{name} does not go with kind {self.kind!r}; give argv"
+                    )
+            _check_argv(self.argv)
+            object.__setattr__(self, "argv", tuple(self.argv))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the handler as a JSON object, without what its kind does not have."""
+        if self.kind != "python":
+            return {"kind": self.kind, "argv": list(self.argv)}
+        handler = {"kind": self.kind, "target": self.target}
+        return handler if self.prepare is None else {**handler, "prepare": self.prepare}
+
+    @classmethod
+    def from_json(cls, value: object) -> Handler:
+        """Return the handler of a JSON object; raise `InvalidCampaign` if it is none."""
+        table = known_only("handler", value, [part.name for part in fields(cls)])
+        if "kind" not in table:
+            raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")
+        return cls(**table)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When a task whose attempt did not succeed is tried again, and when it is given up.
+
+    max_attempts   failures after which the task is failed, 1 to 1000
+    max_losses     attempts whose agent was lost after which the task is failed, 1 to 1000
+    backoff_s      the delay after the first failure, in seconds; it doubles each time
+    backoff_max_s  the longest delay, in seconds; a year at most
+    never_retry    classes of error after which the task is failed at once; 100 at most
+    max_lost_nodes different nodes on which its agents were lost after which the task is failed, as
+                   poison, 1 to 1000
+    """
+
+    max_attempts: int = 3
+    max_losses: int = 5
+    backoff_s: float = 10.0
+    backoff_max_s: float = 3600.0
+    never_retry: tuple[str, ...] = ()
+    max_lost_nodes: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("max_attempts", "max_losses", "max_lost_nodes"):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
+                raise InvalidCampaign(
+                    f"retry.{name} must be a whole number from 1 to {MAX_ATTEMPTS}, not {value!r}"
+                )
+        for name in ("backoff_s", "backoff_max_s"):
+            _check_seconds(f"retry.{name}", getattr(self, name))
+        if self.backoff_s > self.backoff_max_s:
+            raise InvalidCampaign(
+                f"retry.backoff_s ({self.backoff_s:g}) is longer than "
+                f"retry.backoff_max_s ({self.backoff_max_s:g})"
+            )
+        object.__setattr__(self, "never_retry", _checked_classes(self.never_retry))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the policy as a JSON object."""
+        return {**asdict(self), "never_retry": list(self.never_retry)}
+
+    @classmethod
+    def from_json(cls, value: object) -> RetryPolicy:
+        """Return the policy of a JSON object; raise `InvalidCampaign` if it is none."""
+        return cls(**known_only("retry", value, [part.name for part in fields(cls)]))
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSpec:
+    """All that is said about a campaign when it is created, checked on construction.
+
+    handler       None for a campaign that only holds others, or whose agents know what to do
+    params        shared by all tasks: any JSON object of 256 KiB at most
+    time_limit_s  per attempt, in seconds; None: no limit
+    max_running   tasks working at a time, 1 to 1,000,000; None: any number
+    weight        share of the running tasks of agents that serve other campaigns too, in
+                  relation to theirs; above 0, at most 1000
+    requires      tags that an agent must offer; see `taskq.tags`
+    on_disconnect what an agent cut off from the queue does with running tasks when others may have
+                  got them: "continue", so that the result counts if nobody has, or "stop"
+    late_results  what becomes of a success of an attempt that was given up as lost: "reject", or
+                  "salvage", so that it counts while no other was accepted
+    max_failure_share  share of failures among recent attempts above which the campaign pauses
+                  itself, above 0 and below 1; None: it never does
+    front         whether its tasks may be leased ahead into Redis, where the queue has that
+    """
+
+    path: str
+    description: str = ""
+    handler: Handler | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    time_limit_s: float | None = None
+    max_running: int | None = None
+    weight: float = 1.0
+    requires: tuple[str, ...] = ()
+    on_disconnect: str = "continue"
+    front: bool = True
+    late_results: str = "reject"
+    max_failure_share: float | None = 0.9
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_string("path", self.path)
+        check_path(self.path)
+        check_string("description", self.description)
+        if len(self.description) > MAX_DESCRIPTION_CHARS:
+            raise InvalidCampaign(
+                f"description of {len(self.description)} characters; "
+                f"{MAX_DESCRIPTION_CHARS} at most"
+            )
+        if self.time_limit_s is not None:
+            _check_seconds("limits.time_limit_s", self.time_limit_s)
+            if self.time_limit_s == 0:
+                raise InvalidCampaign(
+                    "limits.time_limit_s is zero, so no attempt could end in time; "
+                    "leave it out for no limit"
+                )
+        _check_running(self.max_running)
+        _check_weight(self.weight)
+        object.__setattr__(self, "requires", check_requires(self.requires))
+        _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
+        _check_choice("late_results", self.late_results, LATE_RESULTS)
+        _check_share(self.max_failure_share)
+        if type(self.front) is not bool:
+            raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
+        check_params(self.params)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the campaign as a JSON object, in the shape of a campaign file."""
+        return {
+            "path": self.path,
+            "description": self.description,
+            "handler": None if self.handler is None else self.handler.to_json(),
+            "retry": self.retry.to_json(),
+            "weight": self.weight,
+            "requires": list(self.requires),
+            "limits": {name: getattr(self, name) for name in _LIMITS},
+            "on_disconnect": self.on_disconnect,
+            "late_results": self.late_results,
+            "front": self.front,
+            "params": dict(self.params),
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> CampaignSpec:
+        """Return the campaign of a JSON object; raise `InvalidCampaign` naming what is wrong."""
+        table = known_only("", value, _KEYS)
+        if "path" not in table:
+            raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
+        handler = table.get("handler")
+        limits = known_only("limits", table.get("limits", {}), _LIMITS)
+        return cls(
+            path=table["path"],
+            description=table.get("description", ""),
+            handler=None if handler is None else Handler.from_json(handler),
+            retry=RetryPolicy.from_json(table.get("retry", {})),
+            weight=table.get("weight", 1.0),
+            requires=table.get("requires", ()),
+            on_disconnect=table.get("on_disconnect", "continue"),
+            late_results=table.get("late_results", "reject"),
+            front=table.get("front", True),
+            params=table.get("params", {}),
+            **limits,
+        )
+
+
+def known_only(where: str, value: object, known: Iterable[str]) -> dict[str, Any]:
+    """Return a table as a dict; raise `InvalidCampaign` at a key that is not known."""
+    known = list(known)
+    if not isinstance(value, Mapping):
+        raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")
+    for key in value:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
+            raise InvalidCampaign(f"{where}{'.' if where else ''}{key} is unknown; {hint}")
+    return dict(value)
+
+
+def _check_target(where: str, target: object) -> None:
+    if target is None:
+        raise InvalidCampaign(f"{where} is missing; name a callable as module:function")
+    names = target.split(":") if isinstance(target, str) else []
+    if len(names) != 2 or not all(  # noqa: PLR2004  # module and function
+        part.isidentifier() for name in names for part in name.split(".")
+    ):
+        raise InvalidCampaign(f"{where} must read module:function, not {target!r:.80}")
+
+
+def _check_argv(argv: object) -> None:
+    if not isinstance(argv, (list, tuple)) or not argv or argv[0] == "":
+        raise InvalidCampaign(
+            "handler.argv must be a list that starts with a program, as "
+            f'["vina", "--ligand", "{{ligand}}"], not {argv!r:.80}'
+        )
+    for position, argument in enumerate(argv):
+        check_string(f"handler.argv[{position}]", argument)
+    size = len(json.dumps(argv))
+    if size > MAX_HANDLER_BYTES:
+        raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")
+
+
+def _check_seconds(where: str, value: object) -> None:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not 0 <= number <= MAX_SECONDS:
+        raise InvalidCampaign(
+            f"{where} must be a number of seconds from 0 to {MAX_SECONDS}, not {value!r:.80}"
+        )
+
+
+def _check_running(value: object) -> None:
+    if value is not None and (type(value) is not int or not 1 <= value <= MAX_RUNNING):
+        raise InvalidCampaign(
+            f"limits.max_running must be a whole number from 1 to {MAX_RUNNING}, not {value!r:.80}"
+        )
+
+
+def _check_choice(where: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidCampaign(f"{where} must be one of {', '.join(known)}, not {value!r:.80}")
+
+
+def _checked_classes(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_NEVER_RETRY:
+        raise InvalidCampaign(
+            f"retry.never_retry must be a list of {MAX_NEVER_RETRY} classes of error at most, "
+            f'as ["bad-ligand"], not {value!r:.80}'
+        )
+    for position, name in enumerate(value):
+        check_string(f"retry.never_retry[{position}]", name)
+        if not 1 <= len(name) <= MAX_CLASS_CHARS:
+            raise InvalidCampaign(
+                f"retry.never_retry[{position}] must have 1 to {MAX_CLASS_CHARS} characters"
+            )
+    return tuple(dict.fromkeys(value))
+
+
+def _check_share(value: object) -> None:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if value is not None and not 0 < number < 1:
+        raise InvalidCampaign(
+            f"limits.max_failure_share must be a number above 0 and below 1, not {value!r:.80}"
+        )
+
+
+def _check_weight(value: object) -> None:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not 0 < number <= MAX_WEIGHT:
+        raise InvalidCampaign(
+            f"weight must be a number above 0, at most {MAX_WEIGHT}, not {value!r:.80}"
+        )
