@@ -6,6 +6,7 @@ JOBS ?= 2
 HOURS ?= 1
 RUNS ?= 10
 SECONDS ?= 15
+CASES ?=
 
 .DEFAULT_GOAL := help
 
@@ -49,8 +50,8 @@ agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worke
 	$(BIN)/python -m taskq.agent_file dist/taskq-agent.pyz
 
 .PHONY: bench
-bench: .venv/base ## Measure claims, seeding and reading beside the limit of the server (hours, quiet machine)
-	$(BIN)/taskq bench
+bench: .venv/base ## Measure beside the limit of the server: CASES, all without (hours, quiet machine)
+	$(BIN)/python -m benchmarks run $(CASES)
 
 .PHONY: chaos
 chaos: .venv/test ## Strike farms of real processes, and check that nothing is lost (RUNS, SECONDS)

@@ -2,14 +2,13 @@
 
 Most figures are ratios of two rates measured in one run on one machine, in turn (A B A B ...),
 medians, with the disk's fsync time printed beside them, since that moves all that commits.
-`taskq bench` is the way in; docs/benchmarks.md describes the cases.
+`make bench` is the way in; docs/benchmarks.md describes the cases.
 
 machine   what the figures depend on: cores, versions, fsync time, settings that must hold
 scale     how large and how long
 stage     scratch databases with a campaign, seeded and upheld
 raw       the limit: pgbench on a bare table, prepared statements
-ours      clients of the queue in processes of their own
-herd      agents in thousands, in processes of their own
+load      agents in thousands, in processes of their own
 gateways  gateways in processes of their own
 wan       a network that takes its time
 pooler    a PgBouncer in front of the server
@@ -22,5 +21,4 @@ findings  what a case finds, and whether the goal is reached
 cases     the cases
 report    the table, and JSON
 plot      a picture
-capacity  the arithmetic of `taskq plan`
 """

@@ -34,7 +34,7 @@ def look(database: Database, folder: Path) -> Machine:
 
     folder: on the disk that the server writes to, as far as that is known.
     """
-    for row in database.rows("bench_settings", names=list(MUST_BE_ON)):
+    for row in database.rows("benchmarks.sql/settings", names=list(MUST_BE_ON)):
         if row["setting"] != "on":
             raise ServerUnsuitable(
                 f"{row['place']} sets {row['name']} = {row['setting']}; without it figures mean "

@@ -20,11 +20,11 @@ Clock = Callable[[], float]
 def held_snapshot(database: Database) -> Iterator[None]:
     """Hold a snapshot during the block; raise `Conflict` if it has not stood still."""
     with database.transaction() as statements:
-        statements.execute("repeatable_read", package=SQL)
+        statements.execute("benchmarks.sql/repeatable_read")
         (backend,) = statements.rows("backend")
-        held = database.value("bench_held", pid=backend["pid"])
+        held = database.value("benchmarks.sql/held", pid=backend["pid"])
         yield
-        if held is None or database.value("bench_held", pid=backend["pid"]) != held:
+        if held is None or database.value("benchmarks.sql/held", pid=backend["pid"]) != held:
             raise Conflict("no snapshot was held during the measurement")
 
 

@@ -51,7 +51,7 @@ def pooled(database: Database) -> Iterator[Database]:
     program = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
     if program is None:
         raise NoPooler("no pgbouncer")
-    (server,) = database.rows("bench_server")
+    (server,) = database.rows("benchmarks.sql/server")
     if not server["here"]:
         raise NoPooler("the server is not reached by a socket of this machine")
     account = server_account(Path(server["data_dir"]))

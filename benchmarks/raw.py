@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from typing import Final, Literal
 
 from taskq import embedded
 from taskq.db.connections import Database
+from taskq.db.queries import statement
 from taskq.errors import NotFound, Unavailable
 
 BATCH: Final = 100
@@ -29,13 +29,13 @@ class Raw:
         self._folder = folder
         self._waiting = 0.0
         with database.connection() as statements:
-            statements.script(_script("table"))
+            statements.script(statement("benchmarks.sql/table"))
 
     def top_up(self, rows: int) -> None:
         """See to it that about so many rows wait at least."""
         if rows > self._waiting:
             missing = round(rows - self._waiting)
-            self._database.execute("fill", package=SQL, rows=missing)
+            self._database.execute("benchmarks.sql/fill", rows=missing)
             self._waiting += missing
 
     def rate(self, kind: Literal["one", "batch"], clients: int, seconds: float) -> float:
@@ -58,19 +58,15 @@ class Raw:
 
 
 def pgbench(dsn: str, script: str, folder: Path, *options: str) -> float:
-    """Run a script of `sql/bench` and return how often it ran a second."""
+    """Run a script of `benchmarks/sql` and return how often it ran a second."""
     file = folder / f"{script}.sql"
-    file.write_text(_script(script))
+    file.write_text(statement(f"benchmarks.sql/{script}"))
     argv = [str(_pgbench()), "--no-vacuum", f"--file={file}", *options, dsn]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     found = _TPS.search(done.stdout)
     if done.returncode or found is None:
         raise Unavailable(f"pgbench failed: {done.stderr.strip()[-300:]}")
     return float(found[1])
-
-
-def _script(name: str) -> str:
-    return importlib.resources.files("taskq.sql.bench").joinpath(f"{name}.sql").read_text()
 
 
 def _pgbench() -> Path:

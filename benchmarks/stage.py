@@ -17,12 +17,8 @@ from taskq.db.connections import Database
 from taskq.ingest.seeding import SeedCount
 from taskq.keeper import Keeper
 from taskq.planning.clients import Crew, Load
-from taskq.spec.model import Seed
+from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
-
-CAMPAIGN: Final = "/bench"
-GATHERED: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
-"""8 clients, one task at a time, whose exchanges go together."""
 
 APART: Final = Load(2, 4, 1, CAMPAIGN)
 """8 clients, one task at a time, that share nothing."""
@@ -59,7 +55,7 @@ class Stage:
                 told = time.monotonic()
                 self._tell(f"seeded {so_far.added:,} of {count:,} tasks")
 
-        self.client.campaign(path).seed(seeds(count), on_progress=progress)
+        self.client.campaign(path).seed(sample_seeds(count), on_progress=progress)
 
     def top_up(self, waiting: int, path: str = CAMPAIGN) -> None:
         """See to it that at least so many tasks wait."""
@@ -86,7 +82,7 @@ class Stage:
 
     def settle(self) -> None:
         """Bring the statistics up to date, as autovacuum does some time after seeding."""
-        self.database.execute("analyze", package=SQL)
+        self.database.execute("benchmarks.sql/analyze")
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -118,18 +114,3 @@ class Bench:
         """Give a new database with a campaign; drop it afterwards, whatever happens."""
         with self.server.scratch() as database:
             yield Stage(database, self.tell)
-
-
-def seeds(count: int) -> Iterator[Seed]:
-    """Yield seeds with a payload of about 100 bytes, each with a key of its own."""
-    start = time.time_ns()
-    for number in range(start, start + count):
-        yield Seed(
-            {
-                "ligand": f"ZINC{number}",
-                "receptor": "1sme",
-                "seed": 7,
-                "library": "lead-like, in stock",
-            },
-            key=f"ZINC{number}",
-        )

@@ -48,7 +48,7 @@ class _Chore(threading.Thread):
         with suppress(Unavailable), self._database.connection() as statements:
             self._running = statements
             while not self._over.wait(PAUSE_S):
-                statements.execute(self._statement, package=SQL)
+                statements.execute(f"benchmarks.sql/{self._statement}")
 
     def end(self) -> None:
         """Break off what it does: to vacuum a large table may take minutes."""

@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from benchmarks.loop import Loop
@@ -168,7 +169,9 @@ def delayed(listener: socket.socket, target: str, delay_s: float) -> Iterator[No
     """Let a process of its own carry what comes in on a listening socket, during the block."""
     file = listener.fileno()
     argv = [sys.executable, "-m", "benchmarks.wan", str(file), target, str(delay_s)]
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[file])
+    # Where this package is found: it is not installed.
+    root = Path(__file__).resolve().parents[1]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[file], cwd=root)
     try:
         yield
     finally:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from click import Command
 from click.testing import CliRunner, Result
 
 from taskq_cli.main import main
@@ -30,15 +31,17 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 class CommandLine:
     """Gives commands to the queue at `dsn`."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, program: Command = main) -> None:
+        """program: run by all calls but `process` and `terminal`, which run `taskq`."""
         self.dsn = dsn
+        self.program = program
         self.environment = os.environ | {"TASKQ_DSN": dsn, "TERM": "xterm"}
         self.environment.pop("COLUMNS", None)
 
     def __call__(self, *words: object, input: str | bytes | None = None) -> Result:  # noqa: A002  # click's name
         """Run a command in this process; what nobody has foreseen is raised."""
         result = CliRunner().invoke(
-            main,
+            self.program,
             [str(word) for word in words],
             input=input,
             env={"TASKQ_DSN": self.dsn, "COLUMNS": None},

@@ -10,10 +10,11 @@ from typing import Final
 from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.pooler import NoPooler, pooled
 from benchmarks.raw import LEAST_S, Raw, pgbench
-from benchmarks.stage import APART, CAMPAIGN, GATHERED, Bench
+from benchmarks.stage import APART, Bench
 from benchmarks.turns import compare
 from taskq.planning import clients
 from taskq.planning.clients import Load
+from taskq.planning.trial import CAMPAIGN, GATHERED
 
 # More tasks a second than anybody has seen, so that enough are waiting.
 MAX_ONE_S: Final = 40_000
@@ -59,9 +60,9 @@ def batches(bench: Bench) -> Iterator[Finding]:
 
         def raw_rate() -> float:
             rates = []
-            for clients in (1, 8):
+            for count in (1, 8):
                 raw.top_up(raw_need)
-                rates.append(raw.rate("batch", clients, scale.seconds))
+                rates.append(raw.rate("batch", count, scale.seconds))
             return max(rates)
 
         compared = compare(our_rate, raw_rate, scale.rounds)
@@ -110,7 +111,7 @@ def _many_clients(bench: Bench) -> Load:
 
 
 def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator[Finding]:
-    scale, clients = bench.scale, load.total
+    scale, count = bench.scale, load.total
     need, raw_need = needs(MAX_ONE_S, scale.seconds)
     with ExitStack() as entered:
         stage = entered.enter_context(bench.stage())
@@ -126,14 +127,14 @@ def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator
 
         def raw_rate() -> float:
             raw.top_up(raw_need)
-            return raw.rate("one", clients, scale.seconds)
+            return raw.rate("one", count, scale.seconds)
 
         compared = compare(our_rate, raw_rate, scale.rounds)
-    way = "gathered" if load.gathered else f"{clients} connections"
+    way = "gathered" if load.gathered else f"{count} connections"
     yield compared.finding(
-        f"one task at a time, {clients} clients, {way}{' to PgBouncer' if load.pooled else ''}",
+        f"one task at a time, {count} clients, {way}{' to PgBouncer' if load.pooled else ''}",
         "tasks/s",
-        f"raw one-row, {clients} clients",
+        f"raw one-row, {count} clients",
         None if at_least is None else Goal(at_least),
     )
 

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from benchmarks.findings import Finding, Goal
-from benchmarks.stage import CAMPAIGN, Bench, Stage, seeds
+from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 from taskq.planning import clients
 from taskq.planning.clients import Crew, Load
+from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 
 LOAD: Final = Load(2, 4, 3, CAMPAIGN, (DONE, DONE, FAILED, DONE, RELEASED, DONE, DONE))
@@ -41,11 +42,11 @@ def exact(bench: Bench) -> Iterator[Finding]:
             while time.monotonic() < end:
                 # Far more often than a keeper does: what commits late must not fall between.
                 rest = "0" if checks % 2 else "20 s"  # into the counters, and into sums
-                stage.database.execute("fold", package=SQL, rest=rest)
+                stage.database.execute("benchmarks.sql/fold", rest=rest)
                 differing += not _agree(stage, campaign.campaign_id)
                 checks += 1
                 if campaign.status().waiting < WAITING:
-                    more = list(seeds(WAITING))
+                    more = list(sample_seeds(WAITING))
                     campaign.seed(more)
                     campaign.cancel(str(one.key) for one in more[:CANCELLED])
                 crew.check()
@@ -60,9 +61,9 @@ def exact(bench: Bench) -> Iterator[Finding]:
 
 def _agree(stage: Stage, campaign: int) -> bool:
     with stage.database.transaction() as statements:
-        statements.execute("repeatable_read", package=SQL)
+        statements.execute("benchmarks.sql/repeatable_read")
         (told,) = statements.rows("counts", path=CAMPAIGN, depth=0)
-        (found,) = statements.rows("bench_recount", campaign=campaign)
+        (found,) = statements.rows("benchmarks.sql/recount", campaign=campaign)
     return all(told[name] == number for name, number in found.items())
 
 
@@ -79,7 +80,7 @@ def _commits_late(database: Database) -> Iterator[None]:
                     lease = str(uuid.uuid4())
                     with database.transaction() as statements:
                         tasks = statements.rows(
-                            "bench_claim",
+                            "benchmarks.sql/claim",
                             path=CAMPAIGN,
                             session=session,
                             lease=lease,
@@ -89,7 +90,10 @@ def _commits_late(database: Database) -> Iterator[None]:
                     with database.transaction() as statements:
                         for task in tasks:
                             statements.value(
-                                "bench_complete", path=CAMPAIGN, task=task["task_id"], lease=lease
+                                "benchmarks.sql/complete",
+                                path=CAMPAIGN,
+                                task=task["task_id"],
+                                lease=lease,
                             )
                         stop.wait(LATE_S)
         except TaskqError as error:

@@ -18,8 +18,9 @@ from benchmarks.load.herd import WARM_S
 from benchmarks.load.runs import US, Run
 from benchmarks.load.work import Credentials, Tally, Work
 from benchmarks.raw import LEAST_S, Raw
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from benchmarks.turns import compare, ratio
+from taskq.planning.trial import CAMPAIGN
 
 RAW_CLIENTS: Final = 8
 BATCH: Final = 50

@@ -74,7 +74,7 @@ def far_address(database: Database, folder: Path) -> Iterator[str]:
 
     Only for a server at a socket of this machine. folder: for the socket of the proxy.
     """
-    (server,) = database.rows("bench_server")
+    (server,) = database.rows("benchmarks.sql/server")
     if not server["here"]:
         raise ServerUnsuitable("the server is not reached by a socket of this machine")
     target = f"{server['socket_dir']}/.s.PGSQL.{server['port']}"

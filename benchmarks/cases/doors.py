@@ -13,10 +13,11 @@ from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding
 from benchmarks.gateways import make_certificate, running_gateways
 from benchmarks.load.work import Work
-from benchmarks.stage import CAMPAIGN, Bench
+from benchmarks.stage import Bench
 from benchmarks.turns import ratio
 from taskq.planning import clients
 from taskq.planning.clients import Load
+from taskq.planning.trial import CAMPAIGN
 
 AGENTS: Final = 16
 DIRECT: Final = Load(2, AGENTS // 2, 1, CAMPAIGN)

@@ -14,8 +14,9 @@ from benchmarks.gateways import Gateways, running_gateways, running_keeper
 from benchmarks.load.work import Work
 from benchmarks.redis import Redis, running_redis
 from benchmarks.scale import Scale
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Row
+from taskq.planning.trial import CAMPAIGN
 
 WARM_S: Final = 2.0
 """In which the refiller learns what is asked for."""
@@ -77,7 +78,7 @@ def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Findin
     deadline = time.monotonic() + bench.scale.pool_s + SLACK_S
 
     def recount() -> Row:
-        (table,) = stage.database.rows("bench_recount", campaign=campaign.campaign_id)
+        (table,) = stage.database.rows("benchmarks.sql/recount", campaign=campaign.campaign_id)
         return table
 
     table = recount()

@@ -130,5 +130,5 @@ def _in_time(seen: Seen) -> float:
 
 def _so_far(bench: Bench, stage: Stage) -> int:
     """Return the statements of a database so far, asked for from another one."""
-    (server,) = stage.database.rows("bench_server")
-    return int(bench.server.value("bench_statements", database=server["database"]))
+    (server,) = stage.database.rows("benchmarks.sql/server")
+    return int(bench.server.value("benchmarks.sql/statements", database=server["database"]))

@@ -13,7 +13,8 @@ from benchmarks.gateways import running_gateways
 from benchmarks.load import sessions
 from benchmarks.load.herd import READY_S, Herd
 from benchmarks.load.work import Work
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
+from taskq.planning.trial import CAMPAIGN
 
 GATEWAYS: Final = 2
 PROCESSES: Final = 2
@@ -125,11 +126,11 @@ def idle(bench: Bench) -> Iterator[Finding]:
 
 def _statements(bench: Bench, stage: Stage, herd: Herd) -> tuple[float, float]:
     """Return the statements of the database and the heartbeats of the herd, a second."""
-    (server,) = stage.database.rows("bench_server")
+    (server,) = stage.database.rows("benchmarks.sql/server")
 
     def so_far() -> int:
         # Asked from another database, so that the question does not count.
-        return int(bench.server.value("bench_statements", database=server["database"]))
+        return int(bench.server.value("benchmarks.sql/statements", database=server["database"]))
 
     before = so_far()
     seen = herd.watch(bench.scale.exchange_every_s)

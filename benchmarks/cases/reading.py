@@ -12,9 +12,10 @@ from typing import Any, Final
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal
 from benchmarks.meter import busy_clock, held_snapshot
-from benchmarks.stage import CAMPAIGN, GATHERED, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Statements
 from taskq.planning.clients import Crew
+from taskq.planning.trial import CAMPAIGN, GATHERED
 
 Ask = tuple[str, Mapping[str, Any]]
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchmarks.findings import Finding, Goal
-from benchmarks.stage import CAMPAIGN, Bench, seeds
+from benchmarks.stage import Bench
 from benchmarks.turns import compare
+from taskq.planning.trial import CAMPAIGN, sample_seeds
 
 BEHIND: Final = f"{CAMPAIGN}/behind"
 
@@ -27,16 +28,16 @@ def with_keys(bench: Bench) -> Iterator[Finding]:
         stage.seed(1, BEHIND)
 
         def bare_copies() -> float:
-            rows = [(bare, *one.encoded()) for one in seeds(count)]
+            rows = [(bare, *one.encoded()) for one in sample_seeds(count)]
             ids = range(start := next(first), start + count)
             began = time.perf_counter()
             with stage.database.transaction() as statements:
                 statements.copy("seed_copy", rows)
-                statements.copy("copy_task", ((bare, one, 0) for one in ids), package=SQL)
+                statements.copy("benchmarks.sql/copy_task", ((bare, one, 0) for one in ids))
             return count / (time.perf_counter() - began)
 
         def our_seed() -> float:
-            tasks = list(seeds(count))
+            tasks = list(sample_seeds(count))
             began = time.perf_counter()
             campaign.seed(tasks)
             return count / (time.perf_counter() - began)

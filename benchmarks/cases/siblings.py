@@ -10,8 +10,9 @@ from functools import partial
 from typing import Final
 
 from benchmarks.findings import Finding, Goal
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from benchmarks.turns import compare
+from taskq.planning.trial import CAMPAIGN
 
 # Park et al., 2015: `ls` of one of so many directories in AMGA 2.5.0, each of 100 entries (ms).
 AMGA_MS: Final = {
@@ -63,8 +64,8 @@ def listed(bench: Bench) -> Iterator[Finding]:
 
 def _grow(stage: Stage, first: int, last: int) -> None:
     """Add siblings to those that there are, `first`, until there are `last`."""
-    stage.database.execute("siblings", package=SQL, path=CAMPAIGN, first=first + 1, last=last)
-    stage.database.execute("fold", package=SQL, rest="0")
+    stage.database.execute("benchmarks.sql/siblings", path=CAMPAIGN, first=first + 1, last=last)
+    stage.database.execute("benchmarks.sql/fold", rest="0")
     stage.settle()
 
 

@@ -12,9 +12,10 @@ from typing import Final
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.meter import held_snapshot
-from benchmarks.stage import GATHERED, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
 from taskq.planning.clients import Crew
+from taskq.planning.trial import GATHERED
 
 PARTS: Final = 4
 
@@ -81,7 +82,7 @@ def _run(stage: Stage, seconds: float, *, held: bool) -> _Course:
 
 
 def _part(stage: Stage, crew: Crew, seconds: float) -> tuple[float, float]:
-    before, pages = crew.completed(), stage.database.value("bench_pages")
+    before, pages = crew.completed(), stage.database.value("benchmarks.sql/pages")
     rate = crew.rate(seconds)
-    touched = stage.database.value("bench_pages") - pages
+    touched = stage.database.value("benchmarks.sql/pages") - pages
     return rate, touched / (crew.completed() - before)

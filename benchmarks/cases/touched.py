@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.findings import Finding, Goal, Ratio
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database, Row, Statements
 from taskq.errors import Unavailable
 from taskq.planning import clients
 from taskq.planning.clients import RESULT, Load
+from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE, LeaseIds, Report, Request
 
 EXCHANGES: Final = 50
@@ -133,8 +134,8 @@ def _so_far(statements: Statements) -> dict[str, Row]:
     Each process of the server tells what it has done when it ends, at the latest.
     """
     deadline = time.monotonic() + GONE_S
-    while statements.value("bench_others"):
+    while statements.value("benchmarks.sql/others"):
         if time.monotonic() > deadline:
             raise Unavailable("somebody else is connected to the scratch database")
         time.sleep(0.01)
-    return {row["name"]: row for row in statements.rows("bench_touched")}
+    return {row["name"]: row for row in statements.rows("benchmarks.sql/touched")}

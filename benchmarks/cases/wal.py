@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Final
 
 from benchmarks.findings import Finding, Goal
-from benchmarks.stage import APART, CAMPAIGN, Bench
+from benchmarks.stage import APART, Bench
 from taskq.errors import ServerUnsuitable
 from taskq.planning.clients import Load
+from taskq.planning.trial import CAMPAIGN
 
 LIVES: Final = (
     ("one at a time", APART),
@@ -27,11 +28,11 @@ def life(bench: Bench) -> Iterator[Finding]:
     for how, load in LIVES:
         with bench.stage() as stage:
             with suppress(ServerUnsuitable):  # not everybody may; then there are fewer such pages
-                stage.database.execute("checkpoint", package=SQL)
-            before = stage.database.rows("bench_wal")[0]
+                stage.database.execute("benchmarks.sql/checkpoint")
+            before = stage.database.rows("benchmarks.sql/wal")[0]
             stage.seed(tasks)
             stage.finish(load, tasks)
-            after = stage.database.rows("bench_wal")[0]
+            after = stage.database.rows("benchmarks.sql/wal")[0]
         spent = {name: after[name] - before[name] for name in before}
         yield Finding(
             f"log of a task's life, {how}",

@@ -24,7 +24,7 @@ def opened(database: Database, path: str, count: int) -> tuple[Credentials, ...]
     text, token = Tokens(database).create("site", f"bench-{secrets.token_hex(4)}", [path])
     tokens = {key: session_token(text, key) for key in (str(uuid.uuid4()) for _ in range(count))}
     rows = database.rows(
-        "bench_sessions",
+        "benchmarks.sql/sessions",
         path=path,
         token=token.token_id,
         keys=list(tokens),

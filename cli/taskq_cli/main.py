@@ -43,7 +43,6 @@ SECTIONS: Final[Sections] = {
         "up": "server:up",
         "down": "server:down",
         "db": "db:db",
-        "bench": "bench:bench",
         "plan": "plan:plan",
         "completion": "completion:completion",
     },

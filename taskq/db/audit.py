@@ -56,7 +56,9 @@ def _campaign(
         # Behind the last spec there may be tasks that have none.
         upto = page["last"] if page["tasks"] == _PAGE else _LAST_ID
         for check in CHECKS:
-            found = snapshot.rows_of("audit", check, campaign=campaign, after=after, upto=upto)
+            found = snapshot.rows(
+                f"taskq.sql.audit/{check}", campaign=campaign, after=after, upto=upto
+            )
             for begin in range(0, len(found), _AT_A_TIME):
                 some = found[begin : begin + _AT_A_TIME]
                 rows = _evidence(snapshot, campaign, some)
@@ -65,7 +67,7 @@ def _campaign(
                     yield Violation(path, check, task, one["text"], rows[task])
         look(path, page["tasks"])
         after = upto
-    for one in snapshot.rows_of("audit", "counts", campaign=campaign):
+    for one in snapshot.rows("taskq.sql.audit/counts", campaign=campaign):
         yield Violation(path, "counts", None, one["text"], one["rows"])
 
 

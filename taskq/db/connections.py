@@ -42,11 +42,7 @@ class Statements:
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""
-        return self.rows_of("queries", name, **values)
-
-    def rows_of(self, folder: str, name: str, **values: object) -> list[Row]:
-        """Return all rows of a statement in another folder of `sql`."""
-        return self._cursor.execute(statement(name, folder), values).fetchall()
+        return self._cursor.execute(statement(name), values).fetchall()
 
     def row(self, name: str, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
@@ -57,23 +53,23 @@ class Statements:
         row = self.row(name, **values)
         return None if row is None else next(iter(row.values()))
 
-    def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
+    def execute(self, name: str, **values: object) -> None:
         """Run a statement that returns nothing."""
-        self._connection.execute(statement(name, folder), values)
+        self._connection.execute(statement(name), values)
 
-    def define(self, name: str, *, folder: str = "queries", **identifiers: str) -> None:
+    def define(self, name: str, **identifiers: str) -> None:
         """Run statements in which names of things, quoted, take the places in braces."""
         quoted = {place: sql.Identifier(value) for place, value in identifiers.items()}
         # Never prepared, as several at once cannot be.
-        self._connection.execute(sql.SQL(statement(name, folder)).format(**quoted), prepare=False)
+        self._connection.execute(sql.SQL(statement(name)).format(**quoted), prepare=False)
 
     def script(self, text: str) -> None:
         """Run a shipped script of several statements."""
         self._connection.execute(text.encode())
 
-    def copy(self, name: str, rows: Iterable[Sequence[object]], *, folder: str = "queries") -> None:
+    def copy(self, name: str, rows: Iterable[Sequence[object]]) -> None:
         """Stream rows into a COPY statement."""
-        with self._connection.cursor().copy(statement(name, folder)) as copy:
+        with self._connection.cursor().copy(statement(name)) as copy:
             for row in rows:
                 copy.write_row(row)
 
@@ -255,10 +251,10 @@ class Database:
         with self._lent() as connection, connection.transaction():
             yield Statements(connection)
 
-    def execute(self, name: str, *, folder: str = "queries", **values: object) -> None:
+    def execute(self, name: str, **values: object) -> None:
         """Run a statement that returns nothing."""
         with self.connection() as statements:
-            statements.execute(name, folder=folder, **values)
+            statements.execute(name, **values)
 
     @contextmanager
     def scratch(self) -> Iterator[Database]:

@@ -10,9 +10,11 @@ from typing_extensions import LiteralString
 
 
 @cache
-def statement(name: str, folder: str = "queries") -> LiteralString:
-    """Return the text of `sql/queries/NAME.sql`."""
-    return importlib.resources.files(f"taskq.sql.{folder}").joinpath(f"{name}.sql").read_text()
+def statement(name: str) -> LiteralString:
+    """Return the text of `sql/queries/NAME.sql`, or for `PACKAGE/NAME` of a package's file."""
+    package, _, base = name.rpartition("/")
+    files = importlib.resources.files(package or "taskq.sql.queries")
+    return files.joinpath(f"{base}.sql").read_text()
 
 
 def load_statements() -> None:

@@ -80,4 +80,4 @@ def _apply(statements: Statements, login: str, roles: list[str]) -> None:
     statements.define("take_grants", login=login)
     parts = dict.fromkeys(part for role in roles for part in ROLES.get(role, ()))
     for part in parts:
-        statements.define(part, folder="roles", login=login)
+        statements.define(f"taskq.sql.roles/{part}", login=login)

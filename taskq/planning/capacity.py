@@ -103,7 +103,7 @@ def capacity(need: Need, measured: Measured) -> Capacity:
 
 
 def from_bench(report: Mapping[str, Any], batch: int) -> Measured:
-    """Return what `taskq bench --json` found; raise `UsageError` if the rate is not in it.
+    """Return what `make bench` with --json found; raise `UsageError` if the rate is not in it.
 
     For a batch of 100 and more the rate is that of batches, for smaller ones that of single tasks,
     which they exceed.
@@ -111,7 +111,7 @@ def from_bench(report: Mapping[str, Any], batch: int) -> Measured:
     case, how = ("batches", "batches") if batch >= 100 else ("one-row", "one at a time")  # noqa: PLR2004  # what the case measures
     findings = report.get("findings")
     if not isinstance(findings, list):
-        raise UsageError("this is no file of `taskq bench --json`")
+        raise UsageError("this is no file of `make bench` with --json")
     rate = _ours(findings, case, "tasks/s")
     if not rate:
         raise UsageError(f"the benchmark's file has no figure of the case {case!r}; run it too")

@@ -10,11 +10,12 @@ import pytest
 
 from benchmarks.meter import held_snapshot
 from benchmarks.scale import SHORT
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
 from taskq.errors import Conflict, Unavailable
 from taskq.planning import clients
 from taskq.planning.clients import Crew, Load
+from taskq.planning.trial import CAMPAIGN
 from tests.backstage import Backstage, value
 
 LOAD = Load(1, 2, 1, CAMPAIGN)
@@ -55,7 +56,7 @@ def test_interrupted_measurement_leaves_no_process_and_no_database(
     def interrupted(bench: Bench) -> None:
         with bench.stage() as stage:
             stage.seed(1_000)
-            names.append(stage.database.rows("bench_server")[0]["database"])
+            names.append(stage.database.rows("benchmarks.sql/server")[0]["database"])
             with Crew(stage.database, LOAD):
                 raise KeyboardInterrupt
 

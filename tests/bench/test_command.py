@@ -1,4 +1,4 @@
-"""`taskq bench` refuses what would be worthless, before it measures."""
+"""The benchmark refuses what would be worthless, before it measures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import cases, machine
+from benchmarks.__main__ import main
 from benchmarks.findings import Finding, Goal, Ratio
 from benchmarks.machine import MUST_BE_ON
 from taskq.db.connections import Database
@@ -19,19 +20,19 @@ from tests.command_line import CommandLine
 
 @pytest.fixture
 def command(dsn: str) -> CommandLine:
-    return CommandLine(dsn)
+    return CommandLine(dsn, main)
 
 
 def test_a_server_without_durable_commits_is_refused(command: CommandLine) -> None:
     """The tests' own server has fsync off, so it gets no figures."""
-    exit_code, said = command.refused("bench", "one-row")
+    exit_code, said = command.refused("run", "one-row")
     assert exit_code == ServerUnsuitable.exit_code
     assert " = off" in said
 
 
 def test_list_names_every_case(command: CommandLine) -> None:
     """Nothing is measured, so any server will do."""
-    assert [one["case"] for one in command.json("bench", "--list")] == list(cases.CASES)
+    assert [one["case"] for one in command.json("list")] == list(cases.CASES)
 
 
 def test_a_group_stands_for_its_cases() -> None:
@@ -52,7 +53,7 @@ def test_files_that_cannot_be_written_are_refused_first(
     command: CommandLine, tmp_path: Path, options: tuple[str, str]
 ) -> None:
     """Not after hours of measuring."""
-    exit_code, said = command.refused("bench", options[0], tmp_path / options[1])
+    exit_code, said = command.refused("run", options[0], tmp_path / options[1])
     assert exit_code == 2
     assert options[1] in said
 
@@ -72,7 +73,7 @@ def test_settings_are_read_back_wherever_they_are_made(
     name = backstage.info.dbname
     backstage.execute(statement.format(name=name).encode())
     with closing(Database(dsn).open()) as database:
-        rows = database.rows("bench_settings", names=["work_mem"])
+        rows = database.rows("benchmarks.sql/settings", names=["work_mem"])
     assert {row["place"] for row in rows if row["setting"] in {"1234", "1234kB"}} == {place}
 
 
@@ -81,7 +82,7 @@ def test_a_function_that_makes_commits_volatile_is_named(
 ) -> None:
     """The refusal says where the setting is made."""
     backstage.execute("alter function taskq.fold set synchronous_commit = off")
-    rows = database.rows("bench_settings", names=list(MUST_BE_ON))
+    rows = database.rows("benchmarks.sql/settings", names=list(MUST_BE_ON))
     assert ("function fold", "off") in {(row["place"], row["setting"]) for row in rows}
     with pytest.raises(ServerUnsuitable):
         machine.look(database, tmp_path)

@@ -17,10 +17,11 @@ from benchmarks.load import sessions
 from benchmarks.load.herd import Herd
 from benchmarks.load.work import Address, Work
 from benchmarks.redis import Redis, running_redis
-from benchmarks.stage import CAMPAIGN, Stage
+from benchmarks.stage import Stage
 from benchmarks.unrest import unrest
 from taskq.db.connections import Database
 from taskq.errors import Unavailable
+from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE
 from tests.backstage import Backstage, value
 from tests.http_gateway import TOKEN, HttpGateway, Reply, gateway_of
@@ -162,5 +163,5 @@ def test_unrest_ends_with_its_block(stage: Stage, backstage: Backstage) -> None:
 
 
 def test_the_group_of_the_front_names_its_cases() -> None:
-    """`taskq bench front` prints the whole table."""
+    """The group `front` prints the whole table."""
     assert cases.chosen(["front"]) == [name for name in cases.CASES if name.startswith("front-")]

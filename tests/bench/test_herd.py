@@ -15,9 +15,10 @@ from benchmarks.gateways import Gateways, running_gateways
 from benchmarks.load import runs, sessions
 from benchmarks.load.herd import Herd
 from benchmarks.load.work import Credentials, Work
-from benchmarks.stage import CAMPAIGN, Stage
+from benchmarks.stage import Stage
 from taskq.db.connections import Database
 from taskq.errors import Conflict
+from taskq.planning.trial import CAMPAIGN
 from tests.backstage import Backstage, value
 
 AGENTS = 6

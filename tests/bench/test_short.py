@@ -55,7 +55,7 @@ def test_case_finds_figures_and_reaches_what_no_busy_machine_can_miss(
 
 
 def test_each_case_says_in_a_line_what_it_does() -> None:
-    """`taskq bench --list` has something to say about each."""
+    """`python -m benchmarks list` has something to say about each."""
     assert all(cases.summary(name).endswith(".") for name in cases.CASES)
 
 

@@ -109,9 +109,9 @@ MAY = {
     "troubles": f"{READING} gateway",
     "usual_run": READING,
 }
-#: Not about what is in the schema, or of the benchmark.
+#: Not about what is in the schema.
 OTHERS = re.compile(
-    "bench_.*|create_database|drop_database|drop_stale_functions|lock_installation|login|take_grants"
+    "create_database|drop_database|drop_stale_functions|lock_installation|login|take_grants"
 )
 TABLES = """
     select c.relname from pg_class c

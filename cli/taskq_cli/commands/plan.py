@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from benchmarks.scale import Scale
-from benchmarks.stage import CAMPAIGN, GATHERED, Bench
 from taskq.errors import NotFound, UsageError
-from taskq.planning import clients
 from taskq.planning.capacity import AMGA_ACCESSES, Capacity, Measured, Need, capacity, from_bench
+from taskq.planning.trial import measured_rate
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, seconds, shared_options
 from taskq_cli.text import duration
 
-MEASURED_S: Final = 3.0
-MOST_PER_S: Final = 50_000
 MAX_BENCH_BYTES: Final = 10_000_000
 COMFORTABLE: Final = 0.5
 """Of the measured rate: beyond, waiting times grow, and nothing is left for seeding and reading."""
@@ -58,7 +53,7 @@ COMFORTABLE: Final = 0.5
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Take what was measured from a file of `taskq bench --json`.",
+    help="Take what was measured from a file of `make bench` with --json.",
 )
 @click.option("--measure", is_flag=True, help="Measure now, some seconds, in a scratch database.")
 @shared_options
@@ -89,7 +84,8 @@ def plan(
     if json_file is not None:
         measured = from_bench(_read(json_file), batch)
     if measure:
-        measured = Measured(_measure(invocation, batch))
+        with invocation.database() as server:
+            measured = Measured(measured_rate(server, batch))
     need = Need(agents, task_seconds, batch, tasks)
     found = capacity(need, measured)
     write_record(
@@ -145,19 +141,11 @@ def _read(path: Path) -> Mapping[str, Any]:
         with path.open(encoding="utf-8") as file:
             report = json.loads(file.read(MAX_BENCH_BYTES))
     except FileNotFoundError:
-        raise NotFound(f"no file {path}; `taskq bench one-row --json {path}` makes it") from None
+        raise NotFound(
+            f"no file {path}; `make bench CASES='one-row --json {path}'` makes it"
+        ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as JSON: {error}") from None
     if not isinstance(report, dict):
-        raise UsageError(f"{path} is no file of `taskq bench --json`")
+        raise UsageError(f"{path} is no file of `make bench` with --json")
     return report
-
-
-def _measure(invocation: Invocation, batch: int) -> float:
-    load = clients.Load(2, 1, batch, CAMPAIGN) if batch > 1 else GATHERED
-    with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
-        run = Bench(server, Path(folder), Scale(), lambda line: click.echo(f"  {line}", err=True))
-        with run.stage() as stage:
-            stage.seed(round(MEASURED_S * MOST_PER_S))
-            stage.settle()
-            return clients.rate(stage.database, load, MEASURED_S)

@@ -1,4 +1,4 @@
-"""`taskq bench`: what the queue does here, beside what the server could do at most."""
+"""The commands: which cases there are, and running some of them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,22 @@ class Missed(TaskqError):
     """A goal was missed that no busy machine explains."""
 
 
+@click.command(name="list")
+@shared_options
+def listed(invocation: Invocation) -> None:
+    """Say what the cases are.
+
+    Example:
+      python -m benchmarks list
+    """
+    rows = ({"case": name, "what": cases.summary(name)} for name in cases.CASES)
+    write_records(invocation.output, rows, [Column("case"), Column("what")])
+
+
 @click.command()
 @click.argument(
     "names", metavar="[CASE|GROUP]...", nargs=-1, type=click.Choice([*cases.CASES, *cases.GROUPS])
 )
-@click.option("--list", "listed", is_flag=True, help="Say what the cases are; measure nothing.")
 @click.option("--short", is_flag=True, help="Small and quick: to see that all works, not how fast.")
 @click.option(
     "--seconds",
@@ -68,11 +79,10 @@ class Missed(TaskqError):
     help="Draw them here, as SVG.",
 )
 @shared_options
-def bench(
+def run(
     invocation: Invocation,
     *,
     names: tuple[str, ...],
-    listed: bool,
     short: bool,
     seconds: float | None,
     rounds: int | None,
@@ -88,22 +98,17 @@ def bench(
     rows are not what they must be.
 
     Example:
-      taskq bench --list
-      taskq bench one-row batches --json bench.json --plot bench.svg
-      taskq bench gateway
-      taskq bench backlog --tasks 1000000
+      python -m benchmarks run one-row batches --json bench.json --plot bench.svg
+      python -m benchmarks run gateway
+      python -m benchmarks run backlog --tasks 1000000
     """
-    if listed:
-        rows = ({"case": name, "what": cases.summary(name)} for name in cases.CASES)
-        write_records(invocation.output, rows, [Column("case"), Column("what")])
-        return
     _check_files(json_file, plot_file)
     scale = _scale(seconds, rounds, tasks, short=short)
     findings: list[Finding] = []
     with invocation.database() as server, tempfile.TemporaryDirectory() as folder:
         looked = _look(server, _disk(invocation, Path(folder)))
-        run = Bench(server, Path(folder), scale, lambda line: click.echo(f"  {line}", err=True))
-        for found in cases.run(run, cases.chosen(names)):
+        bench = Bench(server, Path(folder), scale, lambda line: click.echo(f"  {line}", err=True))
+        for found in cases.run(bench, cases.chosen(names)):
             findings.append(found)
             click.echo(report.line(found), err=True)
     _write(invocation.output, looked, scale, findings)

@@ -1,0 +1,28 @@
+"""`python -m benchmarks`: measure the queue beside what the server could do at most."""
+
+from __future__ import annotations
+
+import click
+
+from taskq_cli.program import Program
+from taskq_cli.shared import shared_options
+
+
+@click.group(
+    name="benchmarks",
+    cls=Program,
+    package="benchmarks",
+    sections={"Benchmarks": {"run": "command:run", "list": "command:listed"}},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@shared_options
+def main(_: object) -> None:
+    """Measure this checkout on this machine, beside the server's limit.
+
+    Example:
+      python -m benchmarks run one-row batches --rounds 3
+    """
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")
