@@ -30,13 +30,22 @@ def pythons() -> dict[str, str]:
 
 def _candidates() -> list[str]:
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    folders = [*sorted(root.glob("versions/*/bin")), *map(Path, os.get_exec_path())]
-    paths = []
-    for folder in folders:
-        if folder.is_dir() and "shims" not in folder.parts:
-            names = (path.name for path in folder.glob("python3.*"))
-            paths += [str(folder / name) for name in names if re.fullmatch(r"python3\.\d+", name)]
-    return [path for path in paths if shutil.which(path)]
+    installed = [version / "bin" for version in _entries(root / "versions")]
+    return [
+        str(path)
+        for folder in (*installed, *map(Path, os.get_exec_path()))
+        if "shims" not in folder.parts
+        for path in _entries(folder)
+        if re.fullmatch(r"python3\.\d+", path.name) and shutil.which(path)
+    ]
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what is in a folder; nothing if it may not be read: PATH may be another user's."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _number(release: str) -> tuple[int, ...]:

@@ -24,8 +24,8 @@ from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.embedded import Server
 from tests.chaos.clocks import Clock, shim
+from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart
-from tests.chaos.ways import Hazard
 from tests.command_line import PROGRAM
 from tests.support import free_port, wait_until
 
@@ -78,8 +78,8 @@ class Farm:
         words = ["keeper", "--redis", redis]
         self.keeper = self._part("keeper", words, self.dsn("keeper"))
         self.gateways: list[Part] = []
-        self.agent_ways: list[Hazard] = []
-        self.database_ways: dict[str, Hazard] = {}
+        self.agent_ways: list[FaultyRelay] = []
+        self.database_ways: dict[str, FaultyRelay] = {}
         self._doors: list[str] = []
         for number in range(GATEWAYS):
             self._add_gateway(number, redis)
@@ -126,8 +126,8 @@ class Farm:
         self.agent_ways.append(self._way(("127.0.0.1", door), ("127.0.0.1", port)))
         self._doors.append(f"http://127.0.0.1:{door}")
 
-    def _way(self, here: Any, there: Any) -> Hazard:
-        return self._stack.enter_context(Hazard(here, there))
+    def _way(self, here: Any, there: Any) -> FaultyRelay:
+        return self._stack.enter_context(FaultyRelay(here, there))
 
     def _part(self, name: str, words: list[str], dsn: str) -> Part:
         log = self.folder / "logs" / f"{name}.log"

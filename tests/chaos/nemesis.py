@@ -18,10 +18,10 @@ import psycopg
 
 from tests.chaos.eyes import Eyes, Seen
 from tests.chaos.farm import Farm
+from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.history import Writer
 from tests.chaos.parts import AgentPart, Part
 from tests.chaos.plan import Fault
-from tests.chaos.ways import Hazard
 
 _LOOK_S = 1.5
 _WITHHELD_S = 1.0
@@ -37,7 +37,7 @@ class Target:
     evidence: Callable[[], Seen | None]
     strike: Callable[[], None]
     mend: Callable[[], None]
-    way: Hazard | None = None
+    way: FaultyRelay | None = None
 
 
 @dataclass(frozen=True)

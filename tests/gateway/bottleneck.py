@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 
-from tests.gateway.way import Way
+from tests.relay import Relay
 
 
-class Bottleneck(Way):
+class Bottleneck(Relay):
     """Passes bytes on; of answers no more than `most`, then everything stands still.
 
     carried: bytes of answers that were passed on. stuck: set when it stands still. most may be

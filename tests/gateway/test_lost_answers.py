@@ -14,15 +14,15 @@ import pytest
 
 from taskq import Client
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
+from tests.gateway.database_relay import DatabaseRelay
 from tests.gateway.peers import Agent, report_of
-from tests.gateway.relay import Relay
 from tests.support import wait_until
 
 
 @pytest.fixture
-def relay(dsn: str, tmp_path: Path) -> Iterator[Relay]:
+def relay(dsn: str, tmp_path: Path) -> Iterator[DatabaseRelay]:
     """Give a way to the test's database that can be held up."""
-    with Relay(dsn, tmp_path) as relay:
+    with DatabaseRelay(dsn, tmp_path) as relay:
         yield relay
 
 
@@ -34,7 +34,7 @@ def queue(dsn: str) -> Iterator[Client]:
 
 
 @pytest.fixture
-def first(start_gateway: StartGateway, relay: Relay) -> GatewayProcess:
+def first(start_gateway: StartGateway, relay: DatabaseRelay) -> GatewayProcess:
     """Give a gateway whose database can be held up."""
     return start_gateway(on=relay.dsn)
 
@@ -54,7 +54,7 @@ def place(queue: Client, first: GatewayProcess) -> Realm:
 
 
 @pytest.fixture
-def unanswered(place: Realm, relay: Relay) -> Agent:
+def unanswered(place: Realm, relay: DatabaseRelay) -> Agent:
     """Give an agent whose claim has been committed, and not been answered."""
     agent = place.agent()
     assert agent.exchange().status == 200
@@ -84,7 +84,7 @@ def test_killed_gateway_answers_through_another(
 
 
 def test_killed_gateway_has_taken_reports_in(
-    place: Realm, first: GatewayProcess, second: GatewayProcess, relay: Relay
+    place: Realm, first: GatewayProcess, second: GatewayProcess, relay: DatabaseRelay
 ) -> None:
     """A report that was committed is a duplicate when it is sent again: it counts once."""
     agent = place.agent()
@@ -113,7 +113,7 @@ def test_claim_that_is_named_no_longer_is_released(
 
 
 def test_client_that_has_gone_finds_its_claim_again(
-    place: Realm, first: GatewayProcess, relay: Relay, unanswered: Agent
+    place: Realm, first: GatewayProcess, relay: DatabaseRelay, unanswered: Agent
 ) -> None:
     """What was claimed for it when it hung up is found by the same lease id."""
     unanswered.peer.close()
@@ -124,7 +124,7 @@ def test_client_that_has_gone_finds_its_claim_again(
 
 
 def test_client_that_asks_again_before_its_answer_gets_the_same(
-    place: Realm, first: GatewayProcess, relay: Relay, unanswered: Agent
+    place: Realm, first: GatewayProcess, relay: DatabaseRelay, unanswered: Agent
 ) -> None:
     """On another connection, while the first request is still under way."""
     other = unanswered.at(first.peer())

@@ -31,8 +31,8 @@ from tests.backstage import Backstage, assert_counts_are_true
 from tests.certificates import Certificates
 from tests.command_line import CommandLine
 from tests.fixtures.redis_servers import RedisServer, StartRedis
+from tests.relay import TlsRelay
 from tests.support import free_port, wait_until
-from tests.tls_relay import tls_relay
 
 MANUAL = Path(__file__, "../../../docs/redis.md").resolve().read_text(encoding="utf-8")
 SERVING = Serving("/c")
@@ -173,8 +173,8 @@ def test_front_works_over_tls(
     """With an authority of one's own, named in the address, and a password of the user."""
     authorised = with_user(redis_server, "secret")
     user = authorised.partition("://")[2].partition("@")[0]
-    with tls_relay(redis_server.socket, certificates.server("127.0.0.1")) as port:
-        assert_serves(f"rediss://{user}@127.0.0.1:{port}?ssl_ca_certs={certificates.ca}")
+    with TlsRelay(redis_server.socket, certificates.server("127.0.0.1")) as relay:
+        assert_serves(f"rediss://{user}@127.0.0.1:{relay.port}?ssl_ca_certs={certificates.ca}")
 
 
 def test_link_that_was_closed_leaves_nothing_open(
@@ -182,12 +182,14 @@ def test_link_that_was_closed_leaves_nothing_open(
 ) -> None:
     """At once, though TLS would have it wait until the other side has taken leave."""
     with (
-        tls_relay(redis_server.socket, certificates.server("127.0.0.1")) as port,
+        TlsRelay(redis_server.socket, certificates.server("127.0.0.1")) as relay,
         warnings.catch_warnings(record=True) as told,
     ):
         warnings.simplefilter("always")
         for _ in range(5):  # who is the first to close is a matter of luck
-            asyncio.run(told_version(f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificates.ca}"))
+            asyncio.run(
+                told_version(f"rediss://127.0.0.1:{relay.port}?ssl_ca_certs={certificates.ca}")
+            )
             gc.collect()
     assert [str(one.message) for one in told] == []
 
@@ -198,8 +200,8 @@ def test_server_whose_certificate_is_not_right_is_not_spoken_with(
     """Of an unknown authority, or of another name: the front counts as down."""
     trusted = f"?ssl_ca_certs={certificates.ca}"
     for name, options in (("127.0.0.1", ""), ("another.test", trusted)):
-        with tls_relay(redis_server.socket, certificates.server(name)) as port:
-            url = f"rediss://127.0.0.1:{port}{options}"
+        with TlsRelay(redis_server.socket, certificates.server(name)) as relay:
+            url = f"rediss://127.0.0.1:{relay.port}{options}"
             with pytest.raises(FrontDown, match="certificate verify failed"):
                 asyncio.run(told_version(url))
     assert not any(name.startswith("cmdstat_eval") for name in redis_server.admin.info("all"))

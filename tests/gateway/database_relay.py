@@ -9,10 +9,10 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.gateway.way import Way
+from tests.relay import Relay
 
 
-class Relay(Way):
+class DatabaseRelay(Relay):
     """Passes bytes on in both directions, until an answer comes while `is_moment` is true.
 
     It is then held, and all that follow, until `answer` is called: the statement has been committed

@@ -7,13 +7,13 @@ import threading
 import time
 from pathlib import Path
 
-from tests.gateway.way import Way
+from tests.relay import Relay
 
 Address = tuple[str, int] | str
 """A port of a host, or the path of a Unix socket."""
 
 
-class Hazard(Way):
+class FaultyRelay(Relay):
     """Passes bytes on, until it is cut or falls silent.
 
     Both strike where it hurts: an answer that is on its way does not arrive, so what was asked for

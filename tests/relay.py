@@ -1,0 +1,106 @@
+"""Relays: they pass bytes on between two that speak with each other, in the hands of a test."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from typing_extensions import Self
+
+_LOOK_S = 0.05
+_HANDSHAKE_S = 10.0
+_CHUNK = 65_536
+
+
+class Relay(ABC):
+    """Passes bytes on in both directions, from whoever connects to where `connect` leads."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._accept)]
+
+    def __enter__(self) -> Self:
+        """Begin to pass on."""
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Cut all connections, and take no more."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    @abstractmethod
+    def connect(self) -> socket.socket:
+        """Return a connection to the other end."""
+
+    def welcome(self, client: socket.socket) -> socket.socket:
+        """Return a connection that was accepted, as what is passed on is read from it."""
+        return client
+
+    def passes(self, answer: bytes) -> bool:  # noqa: ARG002  # those who inherit look at it
+        """Return, now or later, whether a part of an answer is passed on; if not, that is all."""
+        return True
+
+    def _accept(self) -> None:
+        while not self._ended.is_set():
+            if select.select([self._listener], [], [], _LOOK_S)[0]:
+                client, _ = self._listener.accept()
+                thread = threading.Thread(target=self._serve, args=(client,))
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, accepted: socket.socket) -> None:
+        with (
+            contextlib.suppress(OSError),
+            accepted,
+            self.welcome(accepted) as client,
+            self.connect() as server,
+        ):
+            while not self._ended.is_set():
+                for source in select.select([client, server], [], [], _LOOK_S)[0]:
+                    data = _received(source)
+                    if not data or (source is server and not self.passes(data)):
+                        return
+                    (server if source is client else client).sendall(data)
+
+
+class TlsRelay(Relay):
+    """TLS on a port of 127.0.0.1, in front of a Unix socket that has none itself."""
+
+    def __init__(self, target: Path, context: ssl.SSLContext) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        super().__init__(listener)
+        self.port: int = listener.getsockname()[1]
+        self._target = target
+        self._context = context
+
+    def connect(self) -> socket.socket:
+        """Return a connection to the socket."""
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(str(self._target))
+        return server
+
+    def welcome(self, client: socket.socket) -> socket.socket:
+        """Return the connection once both sides have agreed on TLS."""
+        client.settimeout(_HANDSHAKE_S)
+        return self._context.wrap_socket(client, server_side=True)
+
+
+def _received(source: socket.socket) -> bytes:
+    """Return what has come; of TLS also what was read with it, which `select` does not see."""
+    data = source.recv(_CHUNK)
+    while isinstance(source, ssl.SSLSocket) and source.pending():
+        data += source.recv(source.pending())
+    return data
