@@ -13,8 +13,9 @@ from benchmarks.gateways import Gateways, running_gateways
 from benchmarks.load import sessions
 from benchmarks.load.herd import Herd, Seen
 from benchmarks.load.work import Credentials, Work
-from benchmarks.stage import CAMPAIGN, Bench, Stage
+from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
+from taskq.planning.trial import CAMPAIGN
 
 WARM_S: Final = 0.3
 MS: Final = 1e3

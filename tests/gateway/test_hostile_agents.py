@@ -1,6 +1,6 @@
 """Hostile clients with a right to speak, beside healthy agents of one gateway.
 
-How fast the healthy ones stay is measured by `taskq bench gateway-hostile`; here counts what they
+How fast the healthy ones stay is measured by `make bench CASES=gateway-hostile`; here counts what they
 get.
 """
 
