@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.db.connections import Database, Line, Statements
-from taskq.dispatch import beats
+from taskq.dispatch import heartbeats
 from taskq.dispatch.exchange import Asked, Exchanges, asked, run, told_as_transport
 from taskq.dispatch.fair_share import Serving
 from taskq.dispatch.sessions import presented
@@ -104,8 +104,8 @@ class DirectTransport:
     def beat(self, beat: Beat) -> BeatAnswer:
         """Keep the session alive."""
         with self._in_session(self._beat_line, beat.session) as statements:
-            row = statements.row("beat", beats=f"[{beats.encoded(beat)}]")
-        answer = beats.outcome(row, self._beat_line.timeline)
+            row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
+        answer = heartbeats.outcome(row, self._beat_line.timeline)
         if isinstance(answer, SessionLost):
             raise answer
         return answer

@@ -11,7 +11,7 @@ from typing import Any
 from taskq import Campaign, Handler
 from taskq.db.connections import Database
 from taskq.dispatch.fair_share import Serving
-from taskq.front.keys import Keys
+from taskq.front.entries import Keys
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer

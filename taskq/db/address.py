@@ -21,8 +21,6 @@ import psycopg_pool
 from psycopg.rows import dict_row
 from typing_extensions import Self
 
-from taskq.db.logins import refusal
-from taskq.db.passwords import check_delimited
 from taskq.errors import (
     BY_SQLSTATE,
     Clash,
@@ -34,6 +32,21 @@ from taskq.errors import (
     ValueRefused,
 )
 from taskq_agent.text import is_unicode
+
+_WRITTEN: Final = {"@": "%40", "/": "%2F", "?": "%3F", "#": "%23"}
+
+
+def check_delimited(url: str, delimiters: str) -> None:
+    """Raise `UsageError` if a piece of a URL's password would be taken for what follows it.
+
+    It would be told then, as a host or a path. delimiters: those that end a password too early
+    where this URL is read.
+    """
+    password = url.partition("://")[2].rpartition("@")[0]
+    if set(delimiters) & set(password):
+        codes = " ".join(f"{one} as {_WRITTEN[one]}" for one in delimiters)
+        raise UsageError(f"not an address: in a user name or a password, write {codes}")
+
 
 #: For all hosts of a DSN together, so that a few dead ones do not outlast POOL_TIMEOUT_S.
 CONNECT_TIMEOUT_S: Final = 10
@@ -193,3 +206,31 @@ def _first_line(error: BaseException) -> str:
     diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
     lines = str(diagnosis or error).strip().splitlines()
     return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
+
+
+_ROLE: Final = r'role ".*" (?:does not exist|is not permitted to log in)'
+_ADVICE: Final = {
+    re.compile(rf"authentication failed|no password supplied|no such user|{_ROLE}"): (
+        "look at the user and the password in the address"
+    ),
+    re.compile(r"\bpg_hba\.conf\b"): (
+        "the server's administrator lets you in, by a line in that file"
+    ),
+    re.compile(r'database ".*" does not exist|no such database'): (
+        "look at its name in the address; the server's administrator makes one"
+    ),
+    re.compile("permission denied for database"): (
+        "its owner lets you in, with `grant connect on database`"
+    ),
+}
+
+
+def refusal(told: str) -> str | None:
+    """Return why a login was refused and what to do; None if it is something else.
+
+    told: what libpq says of a connection that failed, the first line of it.
+    """
+    for said, advice in _ADVICE.items():
+        if said.search(told):
+            return f"{told.rpartition('FATAL:')[2].strip()}; {advice}"
+    return None

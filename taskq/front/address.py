@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from taskq.db.passwords import check_delimited
+from taskq.db.address import check_delimited
 from taskq.errors import UsageError
 
 _TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})

@@ -15,11 +15,9 @@ from taskq.db.queries import array
 from taskq.dispatch.exchange import Fence, fence_arrays
 from taskq.errors import Conflict
 from taskq.front.address import FrontAddress
-from taskq.front.entries import FrontState
-from taskq.front.errors import FrontDown
-from taskq.front.keys import Keys
+from taskq.front.entries import FrontState, Keys
 from taskq.front.lists import Lists
-from taskq.front.redis import Link
+from taskq.front.redis import FrontDown, Link
 
 LOOK_S: Final = 0.1
 #: Nobody's claim waits for it.

@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +16,9 @@ from taskq.db.connections import Database
 from taskq.dispatch.campaign_cache import Described
 from taskq.dispatch.fair_share import Serving
 from taskq.front.address import FrontAddress
+from taskq.front.entries import POOL_S
 from taskq.front.pool import Pool
+from taskq.front.refiller import Refiller
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
@@ -107,3 +111,25 @@ def _settle(told: Future[list[Task]], tasks: list[Task]) -> None:
 def _read(payload: Any) -> Any:
     """Read JSON text as psycopg does, so that a payload is the same on either way."""
     return json.loads(bytes(payload))
+
+
+@contextmanager
+def refilling(database: Database, address: FrontAddress, pool_s: float = POOL_S) -> Iterator[None]:
+    """Run a `Refiller` in a thread meanwhile."""
+    loop = asyncio.new_event_loop()
+    running = loop.create_task(Refiller(database, address, pool_s).run())
+    thread = threading.Thread(target=_run, args=(loop, running), name="taskq-refiller", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(running.cancel)
+        thread.join(END_S)
+
+
+def _run(loop: asyncio.AbstractEventLoop, running: asyncio.Task[Any]) -> None:
+    try:
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(running)
+    finally:
+        loop.close()

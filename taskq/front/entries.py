@@ -17,8 +17,33 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from taskq.db.connections import Row
-from taskq.front.keys import Keys
 from taskq_agent.protocol import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one queue; name: that of its front.
+
+    state: the epoch, and the low-water mark of each list. wanted: campaigns that were asked for in
+    vain. wake: a list with one element when the refiller should look.
+    """
+
+    name: str
+    state: bytes = field(init=False)
+    wanted: bytes = field(init=False)
+    wake: bytes = field(init=False)
+    _tasks: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        prefix = f"taskq:{{{self.name}}}:".encode()
+        for what in ("state", "wanted", "wake"):
+            object.__setattr__(self, what, prefix + what.encode())
+        object.__setattr__(self, "_tasks", prefix + b"tasks:%d")
+
+    def tasks(self, campaign: int) -> bytes:
+        """Return the key of a campaign's list of entries."""
+        return self._tasks % campaign
+
 
 #: Seconds after which a task that was leased ahead, and that no agent names, waits again; until
 #: PostgreSQL has said otherwise.

@@ -9,10 +9,10 @@ from itertools import chain
 from typing import Final
 
 from taskq.db.queries import array
-from taskq.front.errors import FrontDown
 from taskq.front.lease_returns import Returning, Rows
 from taskq.front.levels import Stocks
 from taskq.front.lists import Lists, parts
+from taskq.front.redis import FrontDown
 
 #: Surveys are so far apart at least, however often somebody signals ...
 _APART_S: Final = 0.05

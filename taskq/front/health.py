@@ -11,15 +11,33 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from taskq.front.breaker import Breaker
 from taskq.front.depths import Depths
 from taskq.front.entries import FrontState
-from taskq.front.errors import FrontDown
-from taskq.front.popping import Popped, pop
-from taskq.front.redis import Link
+from taskq.front.lists import Popped, pop
+from taskq.front.redis import FrontDown, Link
 from taskq.front.state import Outlook
-from taskq.front.tally import Tally
+
+
+@dataclass(slots=True)
+class Tally:
+    """Numbers that only grow.
+
+    hits, misses: claims that got tasks, and that got none. popped: entries; of these stale: too old
+    to be handed out, forged: not made by PostgreSQL, or in a list where they do not belong.
+    refused: pops in another epoch than that of Redis. errors: pops and probes that failed.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    popped: int = 0
+    stale: int = 0
+    forged: int = 0
+    refused: int = 0
+    errors: int = 0
+
 
 log = logging.getLogger(__name__)
 

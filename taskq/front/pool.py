@@ -20,16 +20,13 @@ from taskq.dispatch.closing import cancel
 from taskq.dispatch.fair_share import Serving
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
-from taskq.front.buffer import KEEP_S
+from taskq.front.buffer import KEEP_S, Claim, Served, Tell
 from taskq.front.entries import POOL_S, Entry
-from taskq.front.health import Watch
-from taskq.front.popper import Rounds
+from taskq.front.health import Tally, Watch
+from taskq.front.popper import Rounds, Sieve
 from taskq.front.redis import Link
 from taskq.front.replay import Repeats
-from taskq.front.sieve import Sieve
 from taskq.front.state import Outlook
-from taskq.front.supply import Claim, Served, Tell
-from taskq.front.tally import Tally
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress
-from taskq.front.errors import FrontDown
 from taskq.front.scripts import script
+
+
+class FrontDown(Unavailable):
+    """The front does not answer, or not as it should; go on with PostgreSQL alone."""
+
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout

@@ -19,12 +19,11 @@ from taskq.db.connections import Database, Row
 from taskq.errors import TaskqError, Unavailable
 from taskq.front.address import FrontAddress
 from taskq.front.entries import POOL_S, FrontState
-from taskq.front.errors import FrontDown
 from taskq.front.fill import Filling, FrontDoubtful
 from taskq.front.lease_returns import Returning
 from taskq.front.levels import Stocks
 from taskq.front.lists import Lists
-from taskq.front.redis import Link
+from taskq.front.redis import FrontDown, Link
 
 TERM_S: Final = 5.0
 #: How often PostgreSQL is told and asked: while there is something in the lists, and while not.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from taskq.dispatch import beats
+from taskq.dispatch import heartbeats
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.spec import model
 from taskq_agent import protocol
@@ -25,7 +25,7 @@ MAX_HELLO_BYTES: Final = 1 << 16
 #: To look at more would keep all other clients waiting.
 _MOST_BRACKETS: Final = 100_000
 LONGEST_WAIT_S: Final = 50.0
-_MAX_HELD: Final = beats.MOST_NAMED
+_MAX_HELD: Final = heartbeats.MOST_NAMED
 _MAX_OFFERS: Final = 100
 _MAX_TALLY: Final = 64
 

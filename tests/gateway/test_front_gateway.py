@@ -14,8 +14,8 @@ import pytest
 
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
-from taskq.front.keys import Keys
-from taskq.front.thread import refilling
+from taskq.front.blocking import refilling
+from taskq.front.entries import Keys
 from tests.backstage import assert_counts_are_true
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.gateways import GatewayProcess, Realm, opened

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
-from taskq.dispatch.beats import encoded
+from taskq.dispatch.heartbeats import encoded
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import Beat, Outcomes
 from tests.agent_double import AgentDouble

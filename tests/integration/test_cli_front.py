@@ -12,8 +12,8 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
-from taskq.front.keys import Keys
-from taskq.front.thread import refilling
+from taskq.front.blocking import refilling
+from taskq.front.entries import Keys
 from tests.backstage import Backstage, assert_counts_are_true
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire

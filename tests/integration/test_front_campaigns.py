@@ -18,8 +18,8 @@ from taskq import CampaignSpec, Client, Handler, RetryPolicy, Seed
 from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
-from taskq.front.keys import Keys
-from taskq.front.thread import refilling
+from taskq.front.blocking import refilling
+from taskq.front.entries import Keys
 from taskq.keeper import keeping
 from tests.backstage import assert_counts_are_true
 from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for the tests here

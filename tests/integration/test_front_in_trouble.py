@@ -12,8 +12,8 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
+from taskq.front.blocking import refilling
 from taskq.front.demand import LEAST
-from taskq.front.thread import refilling
 from taskq_agent.protocol import DONE, Task
 from tests.agent_double import Claimed, report_of
 from tests.backstage import Backstage, assert_counts_are_true, value

@@ -12,12 +12,11 @@ from taskq import Campaign, CampaignSpec, Client, Handler, Seed
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
-from taskq.front.errors import FrontDown
 from taskq.front.fill import Filling
 from taskq.front.lease_returns import Returning
 from taskq.front.levels import Stocks
 from taskq.front.lists import PUSH_BYTES, Lists
-from taskq.front.redis import Link
+from taskq.front.redis import FrontDown, Link
 from tests.backstage import Backstage, assert_counts_are_true
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.redis_servers import RedisServer

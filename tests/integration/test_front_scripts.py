@@ -10,10 +10,8 @@ from typing import Any, TypeVar
 import pytest
 
 from taskq.front.address import FrontAddress
-from taskq.front.entries import MAX_ENTRY_BYTES
-from taskq.front.errors import FrontDown
-from taskq.front.keys import Keys
-from taskq.front.redis import ANSWER_S, CONNECT_S, Link
+from taskq.front.entries import MAX_ENTRY_BYTES, Keys
+from taskq.front.redis import ANSWER_S, CONNECT_S, FrontDown, Link
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 
 KEYS = Keys("0123456789abcdef")

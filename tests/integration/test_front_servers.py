@@ -21,10 +21,9 @@ from taskq.db.connections import Database
 from taskq.dispatch.campaign_cache import Described
 from taskq.dispatch.fair_share import Serving
 from taskq.front.address import FrontAddress
-from taskq.front.errors import FrontDown
-from taskq.front.keys import Keys
+from taskq.front.entries import Keys
 from taskq.front.pool import Pool
-from taskq.front.redis import Link
+from taskq.front.redis import FrontDown, Link
 from taskq.front.refiller import Refiller
 from taskq_agent.protocol import Task
 from tests.backstage import Backstage, assert_counts_are_true

@@ -11,8 +11,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from taskq.db.address import refusal
 from taskq.db.connections import Database
-from taskq.db.logins import refusal
 from taskq.direct import DirectTransport
 from taskq.errors import LoginRefused, Unavailable
 from taskq.keeper import Keeper

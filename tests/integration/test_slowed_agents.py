@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
-from taskq.dispatch.beats import encoded
+from taskq.dispatch.heartbeats import encoded
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.protocol import Beat, Trouble
 from tests.backstage import Backstage, value

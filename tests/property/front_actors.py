@@ -11,9 +11,8 @@ from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import Hand
 from taskq.front.entries import Entry, FrontState, open_entry
-from taskq.front.errors import FrontDown
-from taskq.front.popping import pop
-from taskq.front.redis import Argument, Link
+from taskq.front.lists import pop
+from taskq.front.redis import Argument, FrontDown, Link
 from taskq.front.refiller import Refiller
 from taskq.front.replay import Repeats
 from taskq_agent.protocol import Task

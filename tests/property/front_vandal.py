@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-from taskq.front.keys import Keys
+from taskq.front.entries import Keys
 
 
 class Vandal:

@@ -32,8 +32,8 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.call_state import Conversation
 from taskq_agent.core.claiming import Claiming, in_words
 from taskq_agent.core.delivery import Delivery
+from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import Hand
-from taskq_agent.core.outbox import Outbox
 from taskq_agent.core.progress_log import Journal, Tally
 from taskq_agent.core.shutdown import Leaving
 from taskq_agent.core.task_flow import Work

@@ -18,10 +18,9 @@ from __future__ import annotations
 import logging
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from taskq_agent.core.events import ForgetReports, SpoolReport
+from taskq_agent.core.events import ForgetReports, Outbox, SpoolReport
 from taskq_agent.core.failover_replay import Recent
 from taskq_agent.core.held_tasks import Hand
-from taskq_agent.core.outbox import Outbox
 from taskq_agent.core.progress_log import Journal
 from taskq_agent.core.reports import fence, line, refused_report
 from taskq_agent.errors import Refused

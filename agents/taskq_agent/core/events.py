@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Tuple, Union
+from typing import Any, List, Tuple, Union
 
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended
@@ -205,3 +205,23 @@ Action = Union[
     Say,
     Exit,
 ]
+
+
+class Outbox:
+    """The actions that follow from one event; the parts of the core share it."""
+
+    def __init__(self) -> None:
+        self._actions: List[Action] = []
+
+    def add(self, *actions: Action) -> None:
+        """Want these done, after all that is wanted already."""
+        self._actions += actions
+
+    def say(self, level: int, text: str, *args: object) -> None:
+        """Want a line logged."""
+        self._actions.append(Say(level, text, args))
+
+    def emptied(self) -> List[Action]:
+        """Return all that is wanted, and forget it."""
+        actions, self._actions = self._actions, []
+        return actions

@@ -6,8 +6,8 @@ import logging
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
+from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import Hand, Queued, Running
-from taskq_agent.core.outbox import Outbox
 from taskq_agent.core.progress_log import Journal
 from taskq_agent.core.reports import ended_report, fence, line, unstarted_report
 from taskq_agent.protocol import DONE, RELEASED, Answer, Campaign, Held, Report, Task

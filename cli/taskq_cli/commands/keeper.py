@@ -45,6 +45,6 @@ def keeper(
 def _refilling(database: Database, address: FrontAddress | None) -> AbstractContextManager[None]:
     if address is None:
         return nullcontext()
-    from taskq.front.thread import refilling  # noqa: PLC0415  # the extra may be missing
+    from taskq.front.blocking import refilling  # noqa: PLC0415  # the extra may be missing
 
     return refilling(database, address)

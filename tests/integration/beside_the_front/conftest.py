@@ -10,9 +10,9 @@ from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.front.address import FrontAddress
+from taskq.front.blocking import refilling
 from taskq.front.demand import LEAST
-from taskq.front.keys import Keys
-from taskq.front.thread import refilling
+from taskq.front.entries import Keys
 from tests.fixtures.front import Popper
 from tests.fixtures.redis_servers import RedisServer
 from tests.integration.beside_the_front.support import POOL_S, SPEC, Employ, Hired, Lease, stock

@@ -12,8 +12,8 @@ from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
+from taskq.front.blocking import refilling
 from taskq.front.demand import LEAST
-from taskq.front.thread import refilling
 from taskq.keeper import keeping
 from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.front import Popper

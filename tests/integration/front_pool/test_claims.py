@@ -10,7 +10,7 @@ import msgspec
 
 from taskq import CampaignSpec, Client
 from taskq.dispatch.fair_share import Serving
-from taskq.front.sieve import MOST_FORGED
+from taskq.front.popper import MOST_FORGED
 from tests.backstage import Backstage, task_row, value
 from tests.fixtures.front import in_pool
 from tests.front_desk import ALL, NEVER_RUN, Desk, Front, Play, leases, plain, until
