@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from benchmarks.load.work import Address
+from benchmarks.load.work import LoadTarget
 from taskq.errors import Unavailable
 
 HOST: Final = "127.0.0.1"
@@ -29,7 +29,7 @@ _PROGRAM: Final = "from taskq_cli.main import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class BenchCertificate:
     """A certificate for the name and address of this machine, its own authority; and its key."""
 
     file: Path
@@ -37,15 +37,15 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class Gateways:
+class RunningGateways:
     """Gateways that serve. pids: of their processes; each may have more below it."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[LoadTarget, ...]
     pids: tuple[int, ...]
 
-    def first(self, count: int) -> Gateways:
+    def first(self, count: int) -> RunningGateways:
         """Return so many of them."""
-        return Gateways(self.addresses[:count], self.pids[:count])
+        return RunningGateways(self.addresses[:count], self.pids[:count])
 
 
 @contextmanager
@@ -53,9 +53,9 @@ def running_gateways(
     dsn: str,
     count: int,
     folder: Path,
-    certificate: Certificate | None = None,
+    certificate: BenchCertificate | None = None,
     options: Sequence[str] = (),
-) -> Iterator[Gateways]:
+) -> Iterator[RunningGateways]:
     """Start gateways and wait until they are ready; end them afterwards, as an operator does.
 
     folder: for their log. certificate: for TLS. options: further ones of `taskq gateway`. Raise
@@ -66,7 +66,7 @@ def running_gateways(
             started.enter_context(_gateway(dsn, folder / "gateway.log", certificate, options))
             for _ in range(count)
         ]
-        yield Gateways(tuple(one for one, _ in gateways), tuple(pid for _, pid in gateways))
+        yield RunningGateways(tuple(one for one, _ in gateways), tuple(pid for _, pid in gateways))
 
 
 @contextmanager
@@ -83,9 +83,9 @@ def running_keeper(
         _end(process)
 
 
-def make_certificate(folder: Path) -> Certificate:
+def make_certificate(folder: Path) -> BenchCertificate:
     """Make a certificate with the program openssl; raise `Unavailable` if that fails."""
-    made = Certificate(folder / "gateway.crt", folder / "gateway.key")
+    made = BenchCertificate(folder / "gateway.crt", folder / "gateway.key")
     argv = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     argv += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     argv += ["-addext", f"subjectAltName=DNS:localhost,IP:{HOST}"]
@@ -99,8 +99,8 @@ def make_certificate(folder: Path) -> Certificate:
 
 @contextmanager
 def _gateway(
-    dsn: str, log: Path, certificate: Certificate | None, options: Sequence[str]
-) -> Iterator[tuple[Address, int]]:
+    dsn: str, log: Path, certificate: BenchCertificate | None, options: Sequence[str]
+) -> Iterator[tuple[LoadTarget, int]]:
     words = ["gateway", "--host", HOST, "--port", "0", "--drain", "0", *options]
     if certificate is not None:
         words += ["--tls-cert", str(certificate.file), "--tls-key", str(certificate.key)]
@@ -135,16 +135,16 @@ def _last_words(log: Path) -> str:
     return log.read_text(errors="replace").strip()[-LAST_CHARS:]
 
 
-def _address(process: subprocess.Popen[bytes]) -> Address | None:
+def _address(process: subprocess.Popen[bytes]) -> LoadTarget | None:
     """Return what a gateway says of where it listens; None if it has ended or says nothing."""
     assert process.stdout is not None  # noqa: S101  # a pipe, as asked for
     if not select.select([process.stdout], [], [], READY_S)[0]:
         return None
     url = urlsplit(process.stdout.readline().decode().strip())
-    return Address(url.hostname, url.port) if url.hostname and url.port else None
+    return LoadTarget(url.hostname, url.port) if url.hostname and url.port else None
 
 
-def _ready(address: Address, certificate: Certificate | None) -> bool:
+def _ready(address: LoadTarget, certificate: BenchCertificate | None) -> bool:
     connection = http.client.HTTPConnection(*address, timeout=READY_S)
     if certificate is not None:
         context = ssl.create_default_context(cafile=str(certificate.file))

@@ -16,7 +16,7 @@ from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.ingest.seeding import SeedCount
 from taskq.keeper import Keeper
-from taskq.planning.clients import Crew, Load
+from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 
@@ -71,7 +71,7 @@ class Stage:
         """Let clients bring so many tasks to their end."""
         told = time.monotonic()
         before = self.done()
-        with Crew(self.database, load) as crew:
+        with Clients(self.database, load) as crew:
             # Asked of the queue: what clients report before they are ready is not in their count.
             while (done := self.done() - before) < tasks:
                 crew.check()

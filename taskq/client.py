@@ -18,7 +18,7 @@ from taskq.errors import Conflict, UnknownCampaign
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
 from taskq.tokens import Tokens
-from taskq.views import Agent, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
+from taskq.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 
 
 def connect(dsn: str | None = None) -> Client:
@@ -97,13 +97,13 @@ class Client:
             return campaign
         return Campaign(self.database, campaign_id, spec.path)
 
-    def agents(self, path: str = "/", *, limit: int = 1_000) -> list[Agent]:
+    def agents(self, path: str = "/", *, limit: int = 1_000) -> list[AgentView]:
         """Return the agents that serve a campaign, above or below it, longest silent first.
 
         Raise `UnknownCampaign` if there is none.
         """
         rows = self.database.rows("agents", path=self._known(path), limit=limit)
-        return [Agent(**row) for row in rows]
+        return [AgentView(**row) for row in rows]
 
     def left_agents(self, path: str = "/", *, limit: int = 1_000) -> list[LeftAgent]:
         """Return the agents that have left within the hour, with their reasons, latest first.

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
-from taskq.db.connections import Database, Line, Statements
+from taskq.db.connections import Connection, Database, Statements
 from taskq.dispatch import heartbeats
 from taskq.dispatch.exchange import Asked, Exchanges, asked, run, told_as_transport
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.sessions import presented
 from taskq.front.address import FrontAddress
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
+from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Request, Welcome
 from taskq_agent.text import clean
 
 if TYPE_CHECKING:
-    from taskq.front.blocking import Beside
+    from taskq.front.blocking import BlockingPool
 
 LEASE_S: Final = 120.0
 NOTHING: Final = Answer()
@@ -57,13 +57,13 @@ class DirectTransport:
         # By session: the beat of one that was replaced may come late.
         self._hellos: dict[int, Hello] = {}
         # The timeline of the server that knows the session, by the line that has asked it.
-        self._known_on: dict[Line, int] = {}
+        self._known_on: dict[Connection, int] = {}
         self._exchanges = Exchanges()
-        self._front: Beside | None = None
+        self._front: BlockingPool | None = None
         if front is not None:
-            from taskq.front.blocking import Beside  # noqa: PLC0415  # the extra may be missing
+            from taskq.front.blocking import BlockingPool  # noqa: PLC0415  # the extra may be missing
 
-            self._front = Beside(database, front, self._exchanges.described)
+            self._front = BlockingPool(database, front, self._exchanges.described)
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
@@ -83,7 +83,7 @@ class DirectTransport:
         return int(statements.value("open_session", **presented(hello, self._lease_s)))
 
     @contextmanager
-    def _in_session(self, line: Line, session: int) -> Iterator[Statements]:
+    def _in_session(self, line: Connection, session: int) -> Iterator[Statements]:
         """Give the line's connection; raise `SessionLost` if the server does not know the session.
 
         A standby that has taken over may not, and may have given its number to another one. It
@@ -101,7 +101,7 @@ class DirectTransport:
                 self._known_on[line] = line.timeline
             yield statements
 
-    def beat(self, beat: Beat) -> BeatAnswer:
+    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         with self._in_session(self._beat_line, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
@@ -128,7 +128,7 @@ class DirectTransport:
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
-        serving = Serving(self._path, self._offers, request.lifetime_s, request.without)
+        serving = Scope(self._path, self._offers, request.lifetime_s, request.without)
         exchange = asked(request, serving)
         front = self._front if request.ahead and request.want else None
         if front is None:
@@ -153,7 +153,9 @@ class DirectTransport:
         answer.timeline = self._exchange_line.timeline
         return answer
 
-    def _popped(self, exchange: Asked, front: Beside, told: Answer = NOTHING) -> Answer | None:
+    def _popped(
+        self, exchange: Asked, front: BlockingPool, told: Answer = NOTHING
+    ) -> Answer | None:
         """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
         if not tasks:
@@ -187,7 +189,7 @@ class DirectTransport:
 
 
 @contextmanager
-def _connected(line: Line) -> Iterator[Statements]:
+def _connected(line: Connection) -> Iterator[Statements]:
     """Give the line's connection; errors come out as a transport's."""
     with told_as_transport(), line.connected() as statements:
         yield statements

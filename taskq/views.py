@@ -140,7 +140,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentView:
     """An open session. silent_s: since its last beat. working: attempts in its hands.
 
     offers: the tags of what its node has. draining: whether it shall leave when what it has in hand

@@ -10,7 +10,16 @@ from typing import Any
 
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import Agent, AgentSummary
-from taskq_agent.protocol import DONE, RELEASED, Answer, Beat, BeatAnswer, Campaign, Request, Task
+from taskq_agent.protocol import (
+    DONE,
+    RELEASED,
+    Answer,
+    CampaignTerms,
+    Heartbeat,
+    HeartbeatAnswer,
+    Request,
+    Task,
+)
 from taskq_agent.settings import AgentSettings
 from taskq_agent.transport import Transport
 from tests.memory_queue import MemoryQueue
@@ -41,7 +50,7 @@ class Bench:
         self._work = work
         self._runs = runs
 
-    def run(self, task: Task, campaign: Campaign) -> Ended:
+    def run(self, task: Task, campaign: CampaignTerms) -> Ended:
         """Run one attempt."""
         assert campaign.campaign == task.campaign
         self._runs[task.task] += 1
@@ -125,7 +134,7 @@ class MemoryTransport:
         """Report and claim."""
         return self._queue.exchange(request)
 
-    def beat(self, beat: Beat) -> BeatAnswer:
+    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         return self._queue.beat(beat)
 

@@ -12,7 +12,17 @@ from taskq_agent.core.core import AgentCore
 from taskq_agent.core.reports import fence, parsed
 from taskq_agent.errors import Refused, TransportError
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, Beat, Campaign, Held, Hello, LeaseIds, Report, Request, Task
+from taskq_agent.protocol import (
+    DONE,
+    CampaignTerms,
+    Heartbeat,
+    Held,
+    Hello,
+    LeaseIds,
+    Report,
+    Request,
+    Task,
+)
 from taskq_agent.settings import AgentSettings
 from tests.memory_queue import MemoryQueue
 
@@ -50,7 +60,7 @@ class World:
         self.now = 1_000.0
         self.settings = AgentSettings(campaign="/test", **settings)
         self.air: ev.Call | None = None
-        self.running: dict[int, tuple[Task, Campaign]] = {}
+        self.running: dict[int, tuple[Task, CampaignTerms]] = {}
         self.told_to_stop: list[int] = []
         self.started: list[Held] = []
         self.spool: dict[Held, Report] = {fence(report): report for report in inherited}
@@ -108,7 +118,7 @@ class World:
         del self.running[slot]
         self.feed(ev.TaskEnded(slot, ended or Ended(DONE, result={})))
 
-    def beat(self) -> Beat:
+    def beat(self) -> Heartbeat:
         """Return what a beat says now."""
         beat = self.core.beat()
         assert beat is not None, "there is no session"

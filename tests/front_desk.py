@@ -10,7 +10,7 @@ from typing import Any
 
 from taskq import Campaign, Handler
 from taskq.db.connections import Database
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.front.entries import Keys
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
@@ -18,7 +18,7 @@ from tests.fixtures.redis_servers import RedisServer
 from tests.pool_double import PoolDouble
 
 NEVER_RUN = Handler("command", argv=("true",))
-ALL = Serving("/")
+ALL = Scope("/")
 PATIENCE_S = 30.0
 leases = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count())
 
@@ -58,12 +58,12 @@ class Desk:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
 
-    async def stocked(self, serving: Serving = ALL) -> None:
+    async def stocked(self, serving: Scope = ALL) -> None:
         """Wait until claims are to be made here."""
         await until(lambda: self.pool.stocked(serving))
 
     def ask(
-        self, session: int = 1, want: int = 1, lease: str = "", serving: Serving = ALL
+        self, session: int = 1, want: int = 1, lease: str = "", serving: Scope = ALL
     ) -> asyncio.Future[list[Task]]:
         """Claim; the outcome is what was told, which is nothing if it is to be made elsewhere."""
         told: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()

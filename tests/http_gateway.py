@@ -20,7 +20,7 @@ from taskq_agent.http import wire
 from taskq_agent.protocol import (
     NO_ORDERS,
     Answer,
-    Beat,
+    Heartbeat,
     Hello,
     Request,
     dumps,
@@ -136,7 +136,7 @@ class HttpGateway:
         if handler.path == "/v1/exchange":
             return _json(self._exchange(replace(wire.decoded(Request, body), session=session)))
         if handler.path == "/v1/beat":
-            beat = replace(wire.decoded(Beat, body), session=session)
+            beat = replace(wire.decoded(Heartbeat, body), session=session)
             return _json(replace(self.queue.beat(beat), orders=self.orders))
         if handler.path == "/v1/session":
             self.queue.close(session)

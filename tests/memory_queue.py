@@ -17,9 +17,9 @@ from taskq_agent.protocol import (
     UNKNOWN,
     Ack,
     Answer,
-    Beat,
-    BeatAnswer,
-    Campaign,
+    CampaignTerms,
+    Heartbeat,
+    HeartbeatAnswer,
     Held,
     Hello,
     Report,
@@ -66,12 +66,12 @@ class MemoryQueue:
     ) -> None:
         self.tasks = {number: Entry(number, payload) for number, payload in enumerate(payloads, 1)}
         self.trouble = trouble
-        self.campaign = Campaign(1, 1, "/test", {}, {}, time_limit_s)
+        self.campaign = CampaignTerms(1, 1, "/test", {}, {}, time_limit_s)
         self.sessions: dict[str, int] = {}
         self.opened: set[int] = set()
         self.hellos: list[Hello] = []
         self.requests: list[Request] = []
-        self.beats: list[Beat] = []
+        self.beats: list[Heartbeat] = []
         self.verdicts: Counter[str] = Counter()
         self.given_away: list[Held] = []
         self.farewells: list[tuple[int, str, int]] = []
@@ -95,7 +95,7 @@ class MemoryQueue:
     def break_off(self, request: Request) -> None:
         """Do nothing: claims do not wait here."""
 
-    def beat(self, beat: Beat) -> BeatAnswer:
+    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         return self._amid_trouble("beat", lambda: self._beat(beat))
 
@@ -225,7 +225,7 @@ class MemoryQueue:
             for entry in self._working.get(request.lease, ())
         )
 
-    def _beat(self, beat: Beat) -> BeatAnswer:
+    def _beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         self.beats.append(beat)
         if beat.session not in self.opened:
             raise SessionLost("session ended")
@@ -243,7 +243,7 @@ class MemoryQueue:
             for held in beat.held
             if (entry := self.tasks[held.task]).lease != held.lease or entry.session != beat.session
         ]
-        return BeatAnswer(tuple(stop), timeline=self.timeline)
+        return HeartbeatAnswer(tuple(stop), timeline=self.timeline)
 
     def _end(self, session: int) -> None:
         self.opened.discard(session)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from taskq_agent.handlers import Ended, RunnerSettings, make_runner
-from taskq_agent.protocol import Campaign, Input, Task
+from taskq_agent.protocol import CampaignTerms, Input, Task
 from taskq_agent.transport import Blobs
 from tests.support import wait_until
 
@@ -63,7 +63,7 @@ class SlotWorld:
             self._revision += 1
         return self.runner.run(
             Task(1, self._revision, 7, key, attempt, "lease", payload or {}),
-            Campaign(1, self._revision, "/tests", *campaign),
+            CampaignTerms(1, self._revision, "/tests", *campaign),
         )
 
     def run_into_limit(

@@ -9,9 +9,9 @@ import threading
 import time
 from typing import Callable, Optional
 
-from taskq_agent.core.events import BeatFailed, Broken, Event, Heard, StopOrdered
+from taskq_agent.core.events import Broken, Event, Heard, HeartbeatFailed, StopOrdered
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
-from taskq_agent.protocol import Beat, Welcome
+from taskq_agent.protocol import Heartbeat, Welcome
 from taskq_agent.transport import Transport
 from taskq_agent.watchdog import LOOK_S, Watchdog
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _LONGEST_RETRY_S = 5.0
 
 
-class Heartbeat:
+class HeartbeatThread:
     """Beats for the newest session, at once and then in its rhythm.
 
     snapshot: returns what to say, quickly, or None for nothing this time. post: takes events;
@@ -32,7 +32,7 @@ class Heartbeat:
     def __init__(
         self,
         transport: Transport,
-        snapshot: Callable[[], Optional[Beat]],
+        snapshot: Callable[[], Optional[Heartbeat]],
         post: Callable[[Event], None],
         look: Callable[[], None],
         *,
@@ -100,7 +100,7 @@ class Heartbeat:
         try:
             answer = self._transport.beat(beat)
         except (SessionLost, Refused) as error:
-            self._post(BeatFailed(beat.session, error))
+            self._post(HeartbeatFailed(beat.session, error))
             return
         except TransportError as error:
             log.log(logging.DEBUG if self._failing else logging.WARNING, "a beat failed: %s", error)

@@ -26,8 +26,8 @@ from typing import Any, Callable, Dict, List, Optional, Union
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
 from taskq_agent.handlers.base import Runner
-from taskq_agent.heartbeat import Heartbeat
-from taskq_agent.protocol import Beat, Hello, LeaseIds
+from taskq_agent.heartbeat import HeartbeatThread
+from taskq_agent.protocol import Heartbeat, Hello, LeaseIds
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Caller, Slot
@@ -113,7 +113,7 @@ class Agent:
             self._listen(stack)
             caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
             stack.callback(caller.close, _LAST_CALL_S)
-            beats = Heartbeat(
+            beats = HeartbeatThread(
                 self._transport,
                 lambda: self._snapshot(core),
                 self._events.put,
@@ -153,7 +153,7 @@ class Agent:
         self,
         core: AgentCore,
         deeds: Dict[type, Callable[[Any], object]],
-        watched: List[Union[Caller, Heartbeat]],
+        watched: List[Union[Caller, HeartbeatThread]],
     ) -> ev.Exit:
         look_at = 0.0
         event: ev.Event = ev.Tick()
@@ -181,7 +181,7 @@ class Agent:
         except Empty:
             return ev.Tick()
 
-    def _snapshot(self, core: AgentCore) -> Optional[Beat]:
+    def _snapshot(self, core: AgentCore) -> Optional[Heartbeat]:
         with self._lock:
             return core.beat()
 
@@ -214,7 +214,7 @@ class Agent:
 
 
 def _deeds(
-    caller: Caller, beats: Heartbeat, slots: List[Slot], spool: Optional[Spool]
+    caller: Caller, beats: HeartbeatThread, slots: List[Slot], spool: Optional[Spool]
 ) -> Dict[type, Callable[[Any], object]]:
     def spool_report(action: ev.SpoolReport) -> None:
         if spool is not None:
@@ -229,7 +229,7 @@ def _deeds(
         ev.SendExchange: caller.call,
         ev.CloseSession: caller.call,
         ev.BreakOff: lambda action: caller.break_off(action.request),
-        ev.StartBeats: lambda action: beats.keep(action.welcome),
+        ev.StartHeartbeats: lambda action: beats.keep(action.welcome),
         ev.StartTask: lambda action: slots[action.slot].start(action.task, action.campaign),
         ev.StopTask: lambda action: slots[action.slot].stop(),
         ev.SpoolReport: spool_report,

@@ -81,7 +81,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Campaign:
+class CampaignTerms:
     """What the tasks of one campaign share. A change raises `revision`.
 
     inputs: shared files by name. on_disconnect: what an agent does with running tasks when its
@@ -223,7 +223,7 @@ class Answer:
 
     acks: Tuple[Ack, ...] = ()
     tasks: Tuple[Task, ...] = ()
-    campaigns: Tuple[Campaign, ...] = ()
+    campaigns: Tuple[CampaignTerms, ...] = ()
     unfinished: Optional[int] = None
     orders: Orders = NO_ORDERS
     timeline: int = field(default=0, compare=False)
@@ -241,7 +241,7 @@ class Answer:
 class Trouble:
     """Why an agent makes one attempt at a time only: so many in a row have failed fast.
 
-    On a host that is suspicious (see `BeatAnswer`) it may be any number, and they may have taken
+    On a host that is suspicious (see `HeartbeatAnswer`) it may be any number, and they may have taken
     their time. error_class: of the last one. try_in_s: seconds until it makes the next.
     """
 
@@ -263,7 +263,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True)
-class Beat:
+class Heartbeat:
     """The session lives and holds exactly these attempts.
 
     pending: lease ids of claims that wait for their answer.
@@ -288,7 +288,7 @@ class Beat:
 
 
 @dataclass(frozen=True)
-class BeatAnswer:
+class HeartbeatAnswer:
     """Attempts whose lease is void: the agent stops working on them. timeline: as for `Answer`.
 
     suspect: why this host is taken for a bad one, so that one attempt is made at a time; empty: it

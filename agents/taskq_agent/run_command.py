@@ -17,7 +17,7 @@ from typing import Any, Optional, Tuple
 
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.http.dial import Dialer, tls_context
-from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
 from taskq_agent.log import log_to_stderr
 from taskq_agent.loop import run_agent
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
     log_to_stderr(verbose=options.verbose, quiet=options.quiet)
     try:
         token = _token(options.token_file)
-        gateways = Gateways(options.gateways, insecure=options.insecure_http)
+        gateways = GatewayList(options.gateways, insecure=options.insecure_http)
         dialer = Dialer(tls_context(options.ca, options.cert, options.key))
         agent, runner = _settings(options)
     except (OSError, ValueError) as error:

@@ -24,7 +24,7 @@ from taskq_agent.handlers.output import Tail
 from taskq_agent.handlers.starting import hindrance
 from taskq_agent.http.connections import Connections, Question, read_all
 from taskq_agent.http.dial import Dialer
-from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.mismatch import wrong_scheme
 from taskq_agent.loop import AgentSummary
 from taskq_agent.protocol import MAX_TAIL_BYTES
@@ -53,7 +53,7 @@ class Node:
     """
 
     scratch_root: Optional[Path]
-    gateways: Optional[Gateways]
+    gateways: Optional[GatewayList]
     dialer: Optional[Dialer]
     command: Sequence[str] = ()
 

@@ -21,7 +21,7 @@ from taskq_agent.core.events import (
 )
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Runner
-from taskq_agent.protocol import Campaign, Request, Task
+from taskq_agent.protocol import CampaignTerms, Request, Task
 from taskq_agent.transport import Transport
 from taskq_agent.watchdog import Watchdog
 
@@ -92,11 +92,11 @@ class Slot:
         self._slot = slot
         self._runner = runner
         self._post = post
-        self._tasks: SimpleQueue[Optional[Tuple[Task, Campaign]]] = SimpleQueue()
+        self._tasks: SimpleQueue[Optional[Tuple[Task, CampaignTerms]]] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"taskq-slot-{slot}", daemon=True)
         self._thread.start()
 
-    def start(self, task: Task, campaign: Campaign) -> None:
+    def start(self, task: Task, campaign: CampaignTerms) -> None:
         """Run a task; the slot must be idle."""
         self._tasks.put((task, campaign))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Protocol
 
-from taskq_agent.protocol import Answer, Beat, BeatAnswer, Hello, Request, Welcome
+from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Request, Welcome
 
 MAX_BLOB_BYTES = 67_108_864
 
@@ -52,7 +52,7 @@ class Transport(Blobs, Protocol):
         """
         ...
 
-    def beat(self, beat: Beat) -> BeatAnswer:
+    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         ...
 

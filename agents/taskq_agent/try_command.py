@@ -15,7 +15,7 @@ from typing import Any, Dict
 from taskq_agent import arguments
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
 from taskq_agent.local_blobs import LocalBlobs
-from taskq_agent.protocol import DONE, Campaign, Task
+from taskq_agent.protocol import DONE, CampaignTerms, Task
 
 _STOP_AGAIN_S = 0.1
 
@@ -108,7 +108,7 @@ def _try(options: argparse.Namespace) -> int:
     return _exit_code(ended)
 
 
-def _campaign(options: argparse.Namespace) -> Campaign:
+def _campaign(options: argparse.Namespace) -> CampaignTerms:
     """Return the campaign that is to be tried; ValueError or TypeError if it makes no sense."""
     described: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
     tables = {}
@@ -120,7 +120,7 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     limit_s = options.time_limit or tables["limits"].get("time_limit_s")
     if limit_s is not None:
         limit_s = arguments.seconds(str(limit_s))
-    return Campaign(
+    return CampaignTerms(
         1,
         1,
         str(described.get("path") or "/try"),
@@ -130,7 +130,7 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     )
 
 
-def _ended(runner: Runner, task: Task, campaign: Campaign) -> Ended:
+def _ended(runner: Runner, task: Task, campaign: CampaignTerms) -> Ended:
     # in a thread, as in an agent: Ctrl-C must not strike in the midst of starting a process
     with ThreadPoolExecutor(1) as pool:
         attempt = pool.submit(runner.run, task, campaign)

@@ -14,7 +14,7 @@ from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 from taskq.planning import clients
-from taskq.planning.clients import Crew, Load
+from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 
@@ -37,7 +37,7 @@ def exact(bench: Bench) -> Iterator[Finding]:
     with bench.stage() as stage, stage.kept():
         campaign = stage.client.campaign(CAMPAIGN)
         stage.seed(WAITING)
-        with Crew(stage.database, LOAD) as crew, _commits_late(stage.database):
+        with Clients(stage.database, LOAD) as crew, _commits_late(stage.database):
             end = time.monotonic() + max(LEAST_S, bench.scale.seconds * bench.scale.rounds)
             while time.monotonic() < end:
                 # Far more often than a keeper does: what commits late must not fall between.

@@ -12,11 +12,11 @@ from typing import Final
 from benchmarks import processes
 from benchmarks.cases.claims import MAX_BATCH_S, MAX_ONE_S, needs
 from benchmarks.findings import Finding, Goal, not_measured
-from benchmarks.gateways import Gateways, make_certificate, running_gateways
+from benchmarks.gateways import RunningGateways, make_certificate, running_gateways
 from benchmarks.load import runs, sessions
 from benchmarks.load.herd import WARM_S
 from benchmarks.load.runs import US, Run
-from benchmarks.load.work import Credentials, Tally, Work
+from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from benchmarks.raw import LEAST_S, Raw
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import compare, ratio
@@ -49,11 +49,11 @@ class Crowd:
         self.credentials: tuple[Credentials, ...] = sessions.opened(stage.database, CAMPAIGN, count)
         self.told_done = 0
 
-    def rate(self, gateways: Gateways, work: Work) -> float:
+    def rate(self, gateways: RunningGateways, work: LoadWork) -> float:
         """Return the tasks reported a second."""
         return self.run(gateways, work).seen.rate
 
-    def run(self, gateways: Gateways, work: Work) -> Run:
+    def run(self, gateways: RunningGateways, work: LoadWork) -> Run:
         """Let the first of them work, as many as the work is for; see `runs.run`."""
         self.feed()
         done = runs.run(
@@ -67,7 +67,7 @@ class Crowd:
         self.hear(done.told)
         return done
 
-    def hear(self, told: Tally) -> None:
+    def hear(self, told: LoadTotals) -> None:
         """Count what agents were told that are not run by this."""
         self.told_done += told.reported + told.known
 
@@ -93,7 +93,7 @@ def few(bench: Bench) -> Iterator[Finding]:
 
 def encrypted(bench: Bench) -> Iterator[Finding]:
     """Do the same with 512 agents over TLS, beside plain HTTP."""
-    scale, work = bench.scale, Work(bench.scale.agents)
+    scale, work = bench.scale, LoadWork(bench.scale.agents)
     with bench.stage() as stage, ExitStack() as entered:
         certificate = make_certificate(bench.folder)
         dsn = stage.database.dsn
@@ -112,7 +112,7 @@ def encrypted(bench: Bench) -> Iterator[Finding]:
 
 def batches(bench: Bench) -> Iterator[Finding]:
     """Report and claim 50 tasks in each exchange, 64 agents of one gateway."""
-    scale, work = bench.scale, Work(bench.scale.agents_few, want=BATCH)
+    scale, work = bench.scale, LoadWork(bench.scale.agents_few, want=BATCH)
     _, raw_need = needs(MAX_BATCH_S, scale.seconds)
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         raw = Raw(stage.database, bench.folder)
@@ -136,7 +136,7 @@ def batches(bench: Bench) -> Iterator[Finding]:
 
 def several(bench: Bench) -> Iterator[Finding]:
     """Spread 512 agents over two and three gateways, beside one; count what gets lost."""
-    scale, work = bench.scale, Work(bench.scale.agents)
+    scale, work = bench.scale, LoadWork(bench.scale.agents)
     with (
         bench.stage() as stage,
         running_gateways(stage.database.dsn, max(SEVERAL), bench.folder) as gateways,
@@ -159,7 +159,7 @@ def several(bench: Bench) -> Iterator[Finding]:
 
 
 def _one_at_a_time(bench: Bench, count: int, at_least: float) -> Iterator[Finding]:
-    scale, work = bench.scale, Work(count)
+    scale, work = bench.scale, LoadWork(count)
     _, raw_need = needs(MAX_ONE_S, scale.seconds)
     ours_us: list[float | None] = []
     raw_us: list[float] = []

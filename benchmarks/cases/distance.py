@@ -10,8 +10,8 @@ from typing import Final
 
 from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding, Goal, not_measured
-from benchmarks.gateways import HOST, Gateways, running_gateways
-from benchmarks.load.work import Address, Work
+from benchmarks.gateways import HOST, RunningGateways, running_gateways
+from benchmarks.load.work import LoadTarget, LoadWork
 from benchmarks.stage import Bench
 from benchmarks.turns import compare
 from benchmarks.wan import delayed
@@ -26,12 +26,12 @@ PORT: Final = 6432
 
 def agents(bench: Bench) -> Iterator[Finding]:
     """Let 1,000 agents be a quarter of a second away from their gateway."""
-    scale, work = bench.scale, Work(bench.scale.agents_far, spread_s=ROUND_TRIP_S)
+    scale, work = bench.scale, LoadWork(bench.scale.agents_far, spread_s=ROUND_TRIP_S)
     most = work.agents / ROUND_TRIP_S
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         target = "{0.host}:{0.port}".format(*gateways.addresses)
         listener = socket.create_server((HOST, 0), backlog=work.agents)
-        far = Gateways((Address(*listener.getsockname()),), gateways.pids)
+        far = RunningGateways((LoadTarget(*listener.getsockname()),), gateways.pids)
         with listener, delayed(listener, target, ROUND_TRIP_S / 2):
             crowd = Crowd(stage, work.agents, scale.seconds)
             compared = compare(
@@ -49,7 +49,7 @@ def agents(bench: Bench) -> Iterator[Finding]:
 
 def database(bench: Bench) -> Iterator[Finding]:
     """Let the database be 25 ms away from the gateway of 2,000 agents, beside none."""
-    scale, work = bench.scale, Work(bench.scale.agents_far_database)
+    scale, work = bench.scale, LoadWork(bench.scale.agents_far_database)
     what = f"{work.agents:,} agents, gateway {1_000 * DATABASE_ROUND_TRIP_S:g} ms from the database"
     with bench.stage() as stage, ExitStack() as entered:
         try:

@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding
 from benchmarks.gateways import make_certificate, running_gateways
-from benchmarks.load.work import Work
+from benchmarks.load.work import LoadWork
 from benchmarks.stage import Bench
 from benchmarks.turns import ratio
 from taskq.planning import clients
@@ -33,7 +33,7 @@ def amga(bench: Bench) -> Iterator[Finding]:
         plain = entered.enter_context(running_gateways(dsn, 1, bench.folder))
         secret = entered.enter_context(running_gateways(dsn, 1, bench.folder, certificate))
         crowd = Crowd(stage, AGENTS, scale.seconds)
-        work = Work(AGENTS)
+        work = LoadWork(AGENTS)
         closed = replace(work, kept=False)
         encrypted = replace(closed, authority=certificate.file)
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding, Goal
-from benchmarks.gateways import Gateways, running_gateways, running_keeper
-from benchmarks.load.work import Work
+from benchmarks.gateways import RunningGateways, running_gateways, running_keeper
+from benchmarks.load.work import LoadWork
 from benchmarks.redis import Redis, running_redis
 from benchmarks.scale import Scale
 from benchmarks.stage import Bench, Stage
@@ -30,8 +30,8 @@ class Doors:
     """Two gateways of one queue, one of them with a front; the refiller is beside them."""
 
     redis: Redis
-    front: Gateways
-    plain: Gateways
+    front: RunningGateways
+    plain: RunningGateways
 
 
 @contextmanager
@@ -57,16 +57,16 @@ def crowd_of(stage: Stage, agents: int, scale: Scale, *, windows: int = 1) -> Cr
     return Crowd(stage, agents, seconds, warm_s=min(WARM_S, scale.seconds))
 
 
-def half_saturated(bench: Bench, crowd: Crowd, gateways: Gateways, agents: int) -> Work:
+def half_saturated(bench: Bench, crowd: Crowd, gateways: RunningGateways, agents: int) -> LoadWork:
     """Return the work of agents that only claim, at a rate that these gateways can serve twice.
 
     They are due at random and measured from when they were due. What agents can get that ask as
     fast as they can is measured first.
     """
-    work = Work(agents, spooled=True)
+    work = LoadWork(agents, spooled=True)
     most = crowd.run(gateways, work).seen.claim_rate
     bench.tell(f"{most:,.0f} claims/s at most without the front")
-    return Work(agents, rate=most / 2, random=True, spooled=True)
+    return LoadWork(agents, rate=most / 2, random=True, spooled=True)
 
 
 def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Finding:

@@ -11,13 +11,13 @@ from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.cases.front import crowd_of, doors, half_saturated, table_is_true
 from benchmarks.findings import Finding, Goal
 from benchmarks.latencies import share_within
-from benchmarks.load.herd import Herd, Seen
+from benchmarks.load.herd import AgentLoad, Seen
 from benchmarks.load.runs import check
-from benchmarks.load.work import Work
+from benchmarks.load.work import LoadWork
 from benchmarks.stage import APART, Bench, Stage
 from benchmarks.turns import compare
 from benchmarks.unrest import unrest
-from taskq.planning.clients import Crew
+from taskq.planning.clients import Clients
 
 IN_TIME_S: Final = 0.1
 TELLING_S: Final = 11.0
@@ -43,7 +43,7 @@ def statements(bench: Bench) -> Iterator[Finding]:
 
         def fronted() -> float:
             stage.top_up(round(MAX_ONE_S / 2 * (settling_s + scale.seconds)))
-            with Herd(work, two.front.addresses, crowd.credentials) as herd:
+            with AgentLoad(work, two.front.addresses, crowd.credentials) as herd:
                 herd.warm(settling_s)
                 asked, claimed = _so_far(bench, stage), herd.tally().claimed
                 time.sleep(scale.seconds)
@@ -54,7 +54,7 @@ def statements(bench: Bench) -> Iterator[Finding]:
         def one_row() -> float:
             single.top_up(round(MAX_ONE_S / 2 * scale.seconds))
             before, asked = single.done(), _so_far(bench, single)
-            with Crew(single.database, APART) as crew:
+            with Clients(single.database, APART) as crew:
                 crew.rate(scale.seconds)
             return (_so_far(bench, single) - asked) / (single.done() - before)
 
@@ -68,7 +68,7 @@ def statements(bench: Bench) -> Iterator[Finding]:
 
 def exchanges(bench: Bench) -> Iterator[Finding]:
     """Report a task and claim one in each exchange, 512 agents, refill included, beside none."""
-    scale, work = bench.scale, Work(bench.scale.agents)
+    scale, work = bench.scale, LoadWork(bench.scale.agents)
     with bench.stage() as stage, doors(bench, stage, stage.database.dsn) as two:
         crowd = crowd_of(stage, work.agents, scale)
         compared = compare(
@@ -100,9 +100,9 @@ def unrested(bench: Bench) -> Iterator[Finding]:
             many, few = (crowd_of(stage, scale.agents, scale) for stage in (large, small))
             due = half_saturated(bench, few, quiet.plain, scale.agents)
 
-            def in_unrest(work: Work) -> float:
+            def in_unrest(work: LoadWork) -> float:
                 many.feed()
-                with Herd(work, busy.front.addresses, many.credentials) as herd:
+                with AgentLoad(work, busy.front.addresses, many.credentials) as herd:
                     herd.warm(many.warm_s)
                     with unrest(large.database):
                         seen = herd.watch(scale.seconds)
@@ -110,13 +110,13 @@ def unrested(bench: Bench) -> Iterator[Finding]:
                 check(seen)
                 return _in_time(seen)
 
-            def at_rest(work: Work) -> float:
+            def at_rest(work: LoadWork) -> float:
                 return _in_time(few.run(quiet.front, work).seen)
 
             waiting = f"{scale.tasks:,} waiting, checkpoints, vacuums, a held snapshot"
             for work, how, goal in (
                 (due, f"of {due.rate:,.0f} due a second", Goal(0.95)),
-                (Work(scale.agents, spooled=True), "as fast as they can", None),
+                (LoadWork(scale.agents, spooled=True), "as fast as they can", None),
             ):
                 compared = compare(partial(in_unrest, work), partial(at_rest, work), scale.rounds)
                 what = f"claims within {1_000 * IN_TIME_S:g} ms, {how}; {waiting}"

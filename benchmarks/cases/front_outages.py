@@ -10,8 +10,8 @@ from typing import Final
 
 from benchmarks.cases.front import crowd_of, doors, table_is_true
 from benchmarks.findings import Finding, Goal
-from benchmarks.load.herd import READY_S, Herd
-from benchmarks.load.work import Work
+from benchmarks.load.herd import READY_S, AgentLoad
+from benchmarks.load.work import LoadWork
 from benchmarks.own_server import own_server
 from benchmarks.redis import Redis
 from benchmarks.stage import Bench, Stage
@@ -33,7 +33,7 @@ def restarted(bench: Bench) -> Iterator[Finding]:
     On a server of its own, which is down for as long as there is anything in the pool.
     """
     scale = bench.scale
-    work = Work(scale.agents, rate=A_SECOND_EACH * scale.agents, random=True, spooled=True)
+    work = LoadWork(scale.agents, rate=A_SECOND_EACH * scale.agents, random=True, spooled=True)
     stocked, claimed, resumed_s = [], [], []
     with own_server() as server, closing(Database(server.up().dsn).open()) as database:
         stage = Stage(database, bench.tell)
@@ -41,7 +41,7 @@ def restarted(bench: Bench) -> Iterator[Finding]:
             crowd = crowd_of(stage, work.agents, scale)
             for _ in range(scale.rounds):
                 crowd.feed()
-                with Herd(work, two.front.addresses, crowd.credentials) as herd:
+                with AgentLoad(work, two.front.addresses, crowd.credentials) as herd:
                     herd.warm(scale.seconds)
                     server.down()
                     stocked.append(_stocked(two.redis))
@@ -85,13 +85,13 @@ def _struck(
     bench: Bench, what: str, strike: Callable[[Redis], None], goal: Goal
 ) -> Iterator[Finding]:
     """Compare the rates in the seconds before and after something befalls Redis."""
-    scale, work = bench.scale, Work(bench.scale.agents)
+    scale, work = bench.scale, LoadWork(bench.scale.agents)
     before, after, troubles = [], [], 0
     with bench.stage() as stage, doors(bench, stage, stage.database.dsn) as two:
         crowd = crowd_of(stage, work.agents, scale, windows=3)
         for _ in range(scale.rounds):
             crowd.feed()
-            with Herd(work, two.front.addresses, crowd.credentials) as herd:
+            with AgentLoad(work, two.front.addresses, crowd.credentials) as herd:
                 herd.warm(scale.seconds)
                 before.append(herd.watch(scale.seconds).rate)
                 after.append(_rate(herd, lambda: strike(two.redis), scale.seconds))
@@ -111,7 +111,7 @@ def _struck(
         yield table_is_true(bench, stage, crowd, what)
 
 
-def _rate(herd: Herd, strike: Callable[[], None], seconds: float) -> float:
+def _rate(herd: AgentLoad, strike: Callable[[], None], seconds: float) -> float:
     """Return the tasks reported a second from the moment on at which something is done."""
     before, began = herd.tally().reported, time.perf_counter()
     strike()
@@ -119,7 +119,7 @@ def _rate(herd: Herd, strike: Callable[[], None], seconds: float) -> float:
     return (herd.tally().reported - before) / (time.perf_counter() - began)
 
 
-def _claimed_again_s(herd: Herd) -> float:
+def _claimed_again_s(herd: AgentLoad) -> float:
     """Return the time until something more is claimed."""
     so_far = herd.tally().claimed
     return herd.wait(lambda tally: tally.claimed > so_far, READY_S)

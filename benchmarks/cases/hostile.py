@@ -9,10 +9,10 @@ from typing import Final
 
 from benchmarks.cases.claims import needs
 from benchmarks.findings import Finding, Goal
-from benchmarks.gateways import Gateways, running_gateways
+from benchmarks.gateways import RunningGateways, running_gateways
 from benchmarks.load import sessions
-from benchmarks.load.herd import Herd, Seen
-from benchmarks.load.work import Credentials, Work
+from benchmarks.load.herd import AgentLoad, Seen
+from benchmarks.load.work import Credentials, LoadWork
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
 from taskq.planning.trial import CAMPAIGN
@@ -27,7 +27,7 @@ def beside(bench: Bench) -> Iterator[Finding]:
     from benchmarks.load.hostile import ATTACKS, MANY, Hostile  # noqa: PLC0415
 
     scale = bench.scale
-    work = Work(scale.agents_beside, rate=scale.beside_a_second)
+    work = LoadWork(scale.agents_beside, rate=scale.beside_a_second)
     need, _ = needs(round(2 * scale.beside_a_second), scale.seconds + 2 * WARM_S)
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         healthy = sessions.opened(stage.database, CAMPAIGN, work.agents)
@@ -48,13 +48,13 @@ def beside(bench: Bench) -> Iterator[Finding]:
 
 def _seen(
     seconds: float,
-    gateways: Gateways,
-    work: Work,
+    gateways: RunningGateways,
+    work: LoadWork,
     healthy: tuple[Credentials, ...],
     hostile: AbstractContextManager[object] | None = None,
 ) -> Seen:
     """Return what the healthy agents have seen."""
-    with Herd(work, gateways.addresses, healthy) as herd:
+    with AgentLoad(work, gateways.addresses, healthy) as herd:
         herd.warm(WARM_S)
         with hostile or nullcontext():
             herd.warm(WARM_S)
@@ -63,7 +63,7 @@ def _seen(
     return seen
 
 
-def _findings(what: str, work: Work, pairs: list[tuple[Seen, Seen]]) -> Iterator[Finding]:
+def _findings(what: str, work: LoadWork, pairs: list[tuple[Seen, Seen]]) -> Iterator[Finding]:
     rates = [(beside.rate, alone.rate) for alone, beside in pairs]
     p99s = [(MS * beside.p99_s, MS * alone.p99_s) for alone, beside in pairs]
     who = f"{work.agents} agents beside {what}"

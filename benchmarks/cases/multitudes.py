@@ -11,8 +11,8 @@ from benchmarks import processes
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
 from benchmarks.load import sessions
-from benchmarks.load.herd import READY_S, Herd
-from benchmarks.load.work import Work
+from benchmarks.load.herd import READY_S, AgentLoad
+from benchmarks.load.work import LoadWork
 from benchmarks.stage import Bench, Stage
 from taskq.planning.trial import CAMPAIGN
 
@@ -28,14 +28,14 @@ MB: Final = 1_000_000
 def connected(bench: Bench) -> Iterator[Finding]:
     """Keep 20,000 agents of two gateways connected, each with an exchange every 30 s."""
     scale = bench.scale
-    work = Work(scale.agents_all, PROCESSES, rate=scale.agents_all / scale.exchange_every_s)
+    work = LoadWork(scale.agents_all, PROCESSES, rate=scale.agents_all / scale.exchange_every_s)
     with (
         bench.stage() as stage,
         running_gateways(stage.database.dsn, GATEWAYS, bench.folder) as gateways,
     ):
         stage.seed(work.agents * 4)
         stage.settle()
-        with Herd(
+        with AgentLoad(
             work, gateways.addresses, sessions.opened(stage.database, CAMPAIGN, work.agents)
         ) as herd:
             herd.warm(0)  # the first exchange of each only claims
@@ -66,10 +66,10 @@ def arriving(bench: Bench) -> Iterator[Finding]:
         stage.seed(2 * count)
         stage.settle()
         token = sessions.enrolment_token(stage.database, CAMPAIGN)
-        work = Work(
+        work = LoadWork(
             count, PROCESSES, spread_s=ARRIVE_S, enrol=token, campaign=CAMPAIGN, content=True
         )
-        with Herd(work, gateways.addresses) as herd:
+        with AgentLoad(work, gateways.addresses) as herd:
             served_s = herd.wait(lambda tally: tally.served + tally.refused >= count, READY_S)
             tally = herd.tally()
     what = f"{count:,} agents that arrive within a second"
@@ -91,7 +91,7 @@ def arriving(bench: Bench) -> Iterator[Finding]:
 def idle(bench: Bench) -> Iterator[Finding]:
     """Let 20,000 agents of two gateways wait for tasks: statements, and how fast one is claimed."""
     scale = bench.scale
-    work = Work(
+    work = LoadWork(
         scale.agents_all, PROCESSES, wait_s=LONG_POLL_S, beat_s=scale.exchange_every_s, content=True
     )
     what = f"{work.agents:,} idle agents of {GATEWAYS} gateways"
@@ -102,7 +102,7 @@ def idle(bench: Bench) -> Iterator[Finding]:
         # Somebody works on it meanwhile: for a campaign that is finished nobody would wait.
         stage.seed(1)
         credentials = sessions.opened(stage.database, CAMPAIGN, work.agents)
-        with Herd(work, gateways.addresses, credentials) as herd:
+        with AgentLoad(work, gateways.addresses, credentials) as herd:
             herd.wait(lambda tally: tally.asked >= work.agents, READY_S)
             # Idle connections tell of what they have done before after 10 s.
             time.sleep(scale.exchange_every_s)
@@ -124,7 +124,7 @@ def idle(bench: Bench) -> Iterator[Finding]:
     )
 
 
-def _statements(bench: Bench, stage: Stage, herd: Herd) -> tuple[float, float]:
+def _statements(bench: Bench, stage: Stage, herd: AgentLoad) -> tuple[float, float]:
     """Return the statements of the database and the heartbeats of the herd, a second."""
     (server,) = stage.database.rows("benchmarks.sql/server")
 
@@ -137,7 +137,7 @@ def _statements(bench: Bench, stage: Stage, herd: Herd) -> tuple[float, float]:
     return (so_far() - before) / seen.seconds, seen.tally.beats / seen.seconds
 
 
-def _claimed_s(stage: Stage, herd: Herd) -> float:
+def _claimed_s(stage: Stage, herd: AgentLoad) -> float:
     """Return the time from seeding a task until an agent has it."""
     claimed = herd.tally().claimed
     began = time.perf_counter()

@@ -14,7 +14,7 @@ from benchmarks.findings import Finding, Goal
 from benchmarks.meter import busy_clock, held_snapshot
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Statements
-from taskq.planning.clients import Crew
+from taskq.planning.clients import Clients
 from taskq.planning.trial import CAMPAIGN, GATHERED
 
 Ask = tuple[str, Mapping[str, Any]]
@@ -40,7 +40,7 @@ def monitor(bench: Bench) -> Iterator[Finding]:
         stage.seed(round(MAX_ONE_S / 2 * seconds))
         stage.settle()
         shares = []
-        with Crew(stage.database, GATHERED) as crew, line.connected() as statements:
+        with Clients(stage.database, GATHERED) as crew, line.connected() as statements:
             _ask(statements, MONITORED)  # prepares them, which a monitor does once
             clock, name = busy_clock(statements)
             end = time.monotonic() + seconds
@@ -73,7 +73,7 @@ def latency(bench: Bench) -> Iterator[Finding]:
         stage.seed(max(scale.tasks, need), CLAIMED)
         stage.settle()
         load = replace(GATHERED, path=CLAIMED)
-        with Crew(stage.database, load) as crew:
+        with Clients(stage.database, load) as crew:
             with stage.kept():
                 yield from _latencies(bench, stage, "")
                 bench.tell(f"holding a snapshot for {scale.held_s:g} s")

@@ -14,7 +14,7 @@ from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.meter import held_snapshot
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
-from taskq.planning.clients import Crew
+from taskq.planning.clients import Clients
 from taskq.planning.trial import GATHERED
 
 PARTS: Final = 4
@@ -73,7 +73,7 @@ def _run(stage: Stage, seconds: float, *, held: bool) -> _Course:
     part = seconds / PARTS
     with (
         held_snapshot(stage.database) if held else nullcontext(),
-        Crew(stage.database, GATHERED) as crew,
+        Clients(stage.database, GATHERED) as crew,
     ):
         first_rate, first_pages = _part(stage, crew, part)
         time.sleep((PARTS - 2) * part)
@@ -81,7 +81,7 @@ def _run(stage: Stage, seconds: float, *, held: bool) -> _Course:
     return _Course(first_rate, last_rate, first_pages, last_pages)
 
 
-def _part(stage: Stage, crew: Crew, seconds: float) -> tuple[float, float]:
+def _part(stage: Stage, crew: Clients, seconds: float) -> tuple[float, float]:
     before, pages = crew.completed(), stage.database.value("benchmarks.sql/pages")
     rate = crew.rate(seconds)
     touched = stage.database.value("benchmarks.sql/pages") - pages

@@ -12,7 +12,7 @@ from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
 from benchmarks.load.herd import Seen
-from benchmarks.load.work import Address, Work
+from benchmarks.load.work import LoadTarget, LoadWork
 from benchmarks.stage import Bench
 from benchmarks.turns import compare
 
@@ -29,7 +29,7 @@ _CHUNK: Final = bytes(65_536)
 def poured(bench: Bench) -> Iterator[Finding]:
     """Serve 256 agents beside 8 strangers who send bodies of 100 MB without a token."""
     agents = max(1, bench.scale.agents // 2)
-    work = Work(agents, rate=agents * RATE, random=True)
+    work = LoadWork(agents, rate=agents * RATE, random=True)
     seen: dict[bool, list[Seen]] = {True: [], False: []}
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         crowd = Crowd(stage, agents, bench.scale.seconds)
@@ -52,11 +52,11 @@ def poured(bench: Bench) -> Iterator[Finding]:
 
 
 @contextmanager
-def _strangers(gateway: Address) -> Iterator[None]:
+def _strangers(gateway: LoadTarget) -> Iterator[None]:
     """Let strangers send bodies during the block, on ever new connections."""
     over = threading.Event()
 
-    def run(pour: Callable[[Address], None]) -> None:
+    def run(pour: Callable[[LoadTarget], None]) -> None:
         while not over.wait(PAUSE_S):
             with suppress(OSError):
                 pour(gateway)
@@ -72,7 +72,7 @@ def _strangers(gateway: Address) -> Iterator[None]:
             thread.join()
 
 
-def _pour(gateway: Address) -> None:
+def _pour(gateway: LoadTarget) -> None:
     """Send a body for as long as it is taken."""
     head = f"POST /v1/beat HTTP/1.1\r\nhost: {gateway.host}\r\ncontent-length: {BODY_BYTES}\r\n\r\n"
     with socket.create_connection(gateway, 30) as line:

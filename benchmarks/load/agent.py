@@ -12,9 +12,9 @@ import msgspec
 
 from benchmarks.latencies import bucket
 from benchmarks.load import messages
-from benchmarks.load.connection import Connection, Route
-from benchmarks.load.messages import Ack, Phrases, Response, Task
-from benchmarks.load.work import Credentials, Tally, Work
+from benchmarks.load.connection import LoadConnection, Route
+from benchmarks.load.messages import LoadAck, LoadTask, Phrases, Response
+from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from benchmarks.loop import Loop
 from taskq_agent.protocol import ACCEPTED, DUPLICATE, MAX_CLAIM, LeaseIds
 
@@ -24,10 +24,10 @@ SERVER_ERRORS: Final = int(HTTPStatus.INTERNAL_SERVER_ERROR)
 RETRY_S: Final = 0.5
 """After a connection was lost and after an error of the gateway."""
 
-Answered: TypeAlias = "Callable[[Agent, bool], None]"
+Answered: TypeAlias = "Callable[[LoadAgent, bool], None]"
 
 
-def _rest(agent: Agent, served: bool) -> None:
+def _rest(agent: LoadAgent, served: bool) -> None:
     """Do nothing before it is told to."""
 
 
@@ -41,8 +41,8 @@ class Shared:
     """
 
     loop: Loop
-    work: Work
-    tally: Tally
+    work: LoadWork
+    tally: LoadTotals
     latencies: MutableSequence[int]
     answered: Answered = _rest
     claiming: bool = True
@@ -50,7 +50,7 @@ class Shared:
     lease_ids: LeaseIds = field(default_factory=LeaseIds)
 
 
-class Agent:
+class LoadAgent:
     """Never holds more than it wants; reports with each claim what it has claimed before.
 
     Unless its work is to be `spooled`: then it takes a task to be done at once, and keeps the
@@ -87,7 +87,7 @@ class Agent:
         self._request = b""
         self._asked_at = 0.0
         self._connected = self._served = False
-        self._connection = Connection(
+        self._connection = LoadConnection(
             shared.loop,
             route,
             shared.tally,
@@ -97,11 +97,11 @@ class Agent:
         )
         self.route = route
         self.credentials = credentials
-        self.tasks: list[Task] = []
+        self.tasks: list[LoadTask] = []
         self.drawn = ""
-        self._spool: list[Task] = []
+        self._spool: list[LoadTask] = []
         # Reported, and not known with which verdict. A gateway may answer a claim before.
-        self._unsettled: dict[tuple[int, str], Task] = {}
+        self._unsettled: dict[tuple[int, str], LoadTask] = {}
         if credentials is None:
             self._enrolment = messages.enrolment(shared.work, self._host, number)
         else:
@@ -203,11 +203,11 @@ class Agent:
             self.tasks = answer.tasks
         shared.answered(self, bool(answer.tasks))
 
-    def _report(self, tasks: Sequence[Task]) -> None:
+    def _report(self, tasks: Sequence[LoadTask]) -> None:
         for task in tasks:
             self._unsettled[task.task, task.lease] = task
 
-    def _settle(self, acks: Sequence[Ack]) -> None:
+    def _settle(self, acks: Sequence[LoadAck]) -> None:
         tally = self._shared.tally
         for ack in acks:
             if self._unsettled.pop((ack.task, ack.lease), None) is None:
@@ -219,7 +219,7 @@ class Agent:
             else:
                 tally.rejected += 1
 
-    def _count(self, answer: messages.Answer) -> None:
+    def _count(self, answer: messages.LoadAnswer) -> None:
         tally, attempts = self._shared.tally, self._shared.attempts
         tally.claimed += len(answer.tasks)
         if not answer.tasks:

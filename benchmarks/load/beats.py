@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.load import messages
-from benchmarks.load.agent import OK, RETRY_S, Agent, Shared
-from benchmarks.load.connection import Connection
+from benchmarks.load.agent import OK, RETRY_S, LoadAgent, Shared
+from benchmarks.load.connection import LoadConnection
 from benchmarks.load.messages import Response
-from benchmarks.load.work import Address
+from benchmarks.load.work import LoadTarget
 
 LONGEST_S: Final = 3.0
 """How long an answer may take without the heartbeats falling behind: gateways gather them."""
 
 
-def begin_beats(shared: Shared, agents: Sequence[Agent], beat_s: float) -> None:
+def begin_beats(shared: Shared, agents: Sequence[LoadAgent], beat_s: float) -> None:
     """Let each of some agents beat so often, evenly spread, at the gateway that it speaks with."""
-    by_gateway: dict[Address, list[Agent]] = {}
+    by_gateway: dict[LoadTarget, list[LoadAgent]] = {}
     for agent in agents:
         by_gateway.setdefault(agent.route.gateway, []).append(agent)
     for group in by_gateway.values():
@@ -35,14 +35,14 @@ def begin_beats(shared: Shared, agents: Sequence[Agent], beat_s: float) -> None:
 class _Speaker:
     """Beats for some agents on one connection, for one after the other."""
 
-    def __init__(self, shared: Shared, agents: Sequence[Agent], beat_s: float) -> None:
+    def __init__(self, shared: Shared, agents: Sequence[LoadAgent], beat_s: float) -> None:
         route = agents[0].route
         self._shared = shared
         self._host = f"{route.gateway.host}:{route.gateway.port}"
         self._agents = itertools.cycle(agents)
         self._pause_s = beat_s / len(agents)
         self._due = shared.loop.now + random.uniform(0.0, self._pause_s)  # noqa: S311  # spreads them
-        self._connection = Connection(
+        self._connection = LoadConnection(
             shared.loop,
             route,
             shared.tally,

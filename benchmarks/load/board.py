@@ -9,7 +9,7 @@ from multiprocessing.queues import SimpleQueue
 from typing import Any
 
 
-class Stage(IntEnum):
+class LoadStage(IntEnum):
     """What the agents are to do."""
 
     WORK = 0
@@ -22,7 +22,7 @@ class Stage(IntEnum):
 class Ends:
     """One process's side. counts: its `Tally.values`; latencies: its counts by bucket.
 
-    stage: how far it all is, a `Stage`. ready: where all meet before the work begins. troubles:
+    stage: how far it all is, a `LoadStage`. ready: where all meet before the work begins. troubles:
     takes why a process had to give up.
     """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.load.messages import Response, cut
-from benchmarks.load.work import Address, Tally
+from benchmarks.load.work import LoadTarget, LoadTotals
 from benchmarks.loop import Loop
 
 CHUNK: Final = 65_536
@@ -25,14 +25,14 @@ class Route:
     tls: None for plain HTTP. kept, resumed: see `Work`.
     """
 
-    gateway: Address
+    gateway: LoadTarget
     source: str
     tls: ssl.SSLContext | None
     kept: bool = True
     resumed: bool = False
 
 
-class Connection:
+class LoadConnection:
     """Carries one request at a time.
 
     opened: called whenever a connection has been made. answered: called with each response. lost:
@@ -60,7 +60,7 @@ class Connection:
         self,
         loop: Loop,
         route: Route,
-        tally: Tally,
+        tally: LoadTotals,
         *,
         opened: Callable[[], None],
         answered: Callable[[Response], None],

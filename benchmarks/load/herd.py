@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.latencies import BUCKETS, quantile_s
-from benchmarks.load.board import Ends, Stage
-from benchmarks.load.work import NAMES, Address, Credentials, Tally, Work
+from benchmarks.load.board import Ends, LoadStage
+from benchmarks.load.work import NAMES, Credentials, LoadTarget, LoadTotals, LoadWork
 from taskq.errors import Conflict
-from taskq.planning.company import Company, in_company
+from taskq.planning.company import ProcessGroup, in_company
 
 READY_S: Final = 180.0
 WARM_S: Final = 0.5
@@ -26,7 +26,7 @@ class Seen:
     """
 
     seconds: float
-    tally: Tally
+    tally: LoadTotals
     latencies: tuple[int, ...]
 
     @property
@@ -50,19 +50,22 @@ class Seen:
         return quantile_s(self.latencies, 0.99)
 
 
-class Herd(Company):
+class AgentLoad(ProcessGroup):
     """Agents; the block begins when all are connected, or about to arrive."""
 
     who = "agents"
 
     def __init__(
-        self, work: Work, gateways: Sequence[Address], credentials: Sequence[Credentials] = ()
+        self,
+        work: LoadWork,
+        gateways: Sequence[LoadTarget],
+        credentials: Sequence[Credentials] = (),
     ) -> None:
         """credentials: one for each agent, unless they enroll. Each agent has one gateway."""
         super().__init__(work.processes, READY_S)
         context = self.context
         self._work = work
-        self._stage = context.RawValue("b", Stage.WORK)
+        self._stage = context.RawValue("b", LoadStage.WORK)
         self._ends = [
             Ends(
                 context.RawArray("q", len(NAMES)),
@@ -76,11 +79,11 @@ class Herd(Company):
         for number, ends in enumerate(self._ends):
             self.add(_process, work, tuple(gateways), tuple(credentials), number, ends)
 
-    def tally(self) -> Tally:
+    def tally(self) -> LoadTotals:
         """Return what has happened so far."""
-        return Tally.total(list(ends.counts) for ends in self._ends)
+        return LoadTotals.total(list(ends.counts) for ends in self._ends)
 
-    def wait(self, done: Callable[[Tally], bool], at_most_s: float) -> float:
+    def wait(self, done: Callable[[LoadTotals], bool], at_most_s: float) -> float:
         """Wait for something to happen; return after how many seconds it had.
 
         Raise `Conflict` if it has not within `at_most_s`.
@@ -107,12 +110,12 @@ class Herd(Company):
         latencies = tuple(now - then for now, then in zip(self._latencies(), counts, strict=True))
         return Seen(ended - began, after.since(before), latencies)
 
-    def deliver(self, at_most_s: float = READY_S) -> Tally:
+    def deliver(self, at_most_s: float = READY_S) -> LoadTotals:
         """Let the agents claim no more and report all that they hold; return what they counted.
 
         Raise `Conflict` if they have not had all verdicts within `at_most_s`.
         """
-        self._stage.value = Stage.DELIVER
+        self._stage.value = LoadStage.DELIVER
         self.wait(lambda tally: tally.delivered == self._work.agents, at_most_s)
         return self.tally()
 
@@ -123,12 +126,12 @@ class Herd(Company):
 
     def stop(self) -> None:
         """Tell the agents that all is over."""
-        self._stage.value = Stage.END
+        self._stage.value = LoadStage.END
 
 
 def _process(
-    work: Work,
-    gateways: Sequence[Address],
+    work: LoadWork,
+    gateways: Sequence[LoadTarget],
     credentials: Sequence[Credentials],
     number: int,
     ends: Ends,

@@ -21,8 +21,8 @@ from typing_extensions import Self
 from benchmarks.load import messages
 from benchmarks.load.agent import OK
 from benchmarks.load.messages import Response, post
-from benchmarks.load.work import Address, Credentials
-from taskq_agent.protocol import DONE, RELEASED, Beat, Held, LeaseIds, Report, Request
+from benchmarks.load.work import Credentials, LoadTarget
+from taskq_agent.protocol import DONE, RELEASED, Heartbeat, Held, LeaseIds, Report, Request
 
 MANY: Final = 1_000
 #: Attempts that a heartbeat names, of which there is none.
@@ -54,7 +54,7 @@ def _exchange(host: str, one: Credentials, request: Request) -> bytes:
 def _lease_shared(host: str, sessions: Sequence[Credentials]) -> Script:
     """Claim under one lease id from all sessions at the same time, again and again."""
     draw = LeaseIds()
-    tasks: list[list[messages.Task]] = [[] for _ in sessions]
+    tasks: list[list[messages.LoadTask]] = [[] for _ in sessions]
     while True:
         lease = draw()
         responses = yield [
@@ -110,7 +110,7 @@ def _tasks_hoarded(host: str, sessions: Sequence[Credentials]) -> Script:
 def _lifetimes(host: str, sessions: Sequence[Credentials]) -> Script:
     """Claim nearly nothing, with another time left each time."""
     draw = LeaseIds()
-    tasks: list[list[messages.Task]] = [[] for _ in sessions]
+    tasks: list[list[messages.LoadTask]] = [[] for _ in sessions]
     while True:
         responses = yield [
             _exchange(
@@ -135,7 +135,7 @@ def _held_made_up(host: str, sessions: Sequence[Credentials]) -> Script:
     """Name many attempts in heartbeats, of which there is none."""
     held = tuple(Held(_MADE_UP + n, n, str(uuid.uuid4())) for n in range(HELD))
     while True:
-        yield [post("beat", host, one.token, Beat(one.session, held)) for one in sessions]
+        yield [post("beat", host, one.token, Heartbeat(one.session, held)) for one in sessions]
 
 
 ATTACKS: Final[Mapping[str, Attack]] = {
@@ -157,7 +157,9 @@ class Hostile:
     turns: how often a script has been answered.
     """
 
-    def __init__(self, gateway: Address, attack: Attack, sessions: Sequence[Credentials]) -> None:
+    def __init__(
+        self, gateway: LoadTarget, attack: Attack, sessions: Sequence[Credentials]
+    ) -> None:
         """sessions: one for each connection of each script."""
         self.turns = 0
         self._stop = threading.Event()
@@ -181,7 +183,7 @@ class Hostile:
         for thread in self._threads:
             thread.join()
 
-    def _run(self, gateway: Address, attack: Attack, sessions: Sequence[Credentials]) -> None:
+    def _run(self, gateway: LoadTarget, attack: Attack, sessions: Sequence[Credentials]) -> None:
         host = f"{gateway.host}:{gateway.port}"
         sockets = [_Socket(gateway) for _ in sessions]
         script = attack.script(host, sessions)
@@ -202,7 +204,7 @@ class Hostile:
 class _Socket:
     """A connection, made anew when it is lost."""
 
-    def __init__(self, gateway: Address) -> None:
+    def __init__(self, gateway: LoadTarget) -> None:
         self._gateway = gateway
         self._socket = socket.create_connection(gateway, TIMEOUT_S)
 
@@ -231,12 +233,12 @@ def _claim(host: str, one: Credentials) -> bytes:
     return _exchange(host, one, Request(0, (), 1, str(uuid.uuid4())))
 
 
-def _tasks(response: Response) -> list[messages.Task]:
+def _tasks(response: Response) -> list[messages.LoadTask]:
     try:
         return messages.answer(response.body).tasks
     except msgspec.DecodeError:
         return []
 
 
-def _reports(tasks: Sequence[messages.Task], outcome: str) -> tuple[Report, ...]:
+def _reports(tasks: Sequence[messages.LoadTask], outcome: str) -> tuple[Report, ...]:
     return tuple(Report(one.campaign, one.task, one.lease, outcome) for one in tasks)

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from benchmarks.load.work import Credentials, Work
-from taskq_agent.protocol import DONE, Beat, Held, Hello, Report, Request, dumps
+from benchmarks.load.work import Credentials, LoadWork
+from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Report, Request, dumps
 
 BLANK: Final = b"\r\n\r\n"
 NO_CONTENT: Final = 204
@@ -19,7 +19,7 @@ _RESULT: Final = {"score": -9.1}
 _PHASES: Final = {"wait_s": 0.004, "prepare_s": 0.002, "run_s": 300.25}
 
 
-class Ack(msgspec.Struct, gc=False):
+class LoadAck(msgspec.Struct, gc=False):
     """The verdict on a report, which may come with a later answer."""
 
     task: int
@@ -27,7 +27,7 @@ class Ack(msgspec.Struct, gc=False):
     verdict: str
 
 
-class Task(msgspec.Struct, gc=False):
+class LoadTask(msgspec.Struct, gc=False):
     """What a report needs to know of a task, and the number of the attempt."""
 
     campaign: int
@@ -36,14 +36,14 @@ class Task(msgspec.Struct, gc=False):
     lease: str
 
 
-class Answer(msgspec.Struct, gc=False):
+class LoadAnswer(msgspec.Struct, gc=False):
     """What an agent looks at in the answer to an exchange."""
 
-    acks: list[Ack] = []
-    tasks: list[Task] = []
+    acks: list[LoadAck] = []
+    tasks: list[LoadTask] = []
 
 
-answer: Final = msgspec.json.Decoder(Answer).decode
+answer: Final = msgspec.json.Decoder(LoadAnswer).decode
 welcome: Final = msgspec.json.Decoder(Credentials).decode
 
 
@@ -85,7 +85,7 @@ def cut(received: bytes) -> Response | None:
     return Response(status, head, received[start : start + length])
 
 
-def enrolment(work: Work, host: str, number: int) -> bytes:
+def enrolment(work: LoadWork, host: str, number: int) -> bytes:
     """Return the request that opens the session of an agent."""
     hello = Hello(
         str(uuid.uuid4()), work.campaign, f"agent-{number}", "bench", number, "bench", 1, ""
@@ -110,21 +110,21 @@ class Phrases:
         self._claim = _exchange(claim)
         self._delivery = _exchange(Request(credentials.session, ahead=True))
 
-    def exchange(self, tasks: Sequence[Task], lease: str) -> bytes:
+    def exchange(self, tasks: Sequence[LoadTask], lease: str) -> bytes:
         """Return the request that reports tasks as done and claims more under a lease id."""
         body = self._claim % (_reports(tasks), lease.encode())
         return self._head % (len(body), body)
 
-    def delivery(self, tasks: Sequence[Task]) -> bytes:
+    def delivery(self, tasks: Sequence[LoadTask]) -> bytes:
         """Return the request that reports tasks as done, and no more."""
         body = self._delivery % _reports(tasks)
         return self._head % (len(body), body)
 
 
-def beat(credentials: Credentials, host: str, tasks: Sequence[Task], drawn: str) -> bytes:
+def beat(credentials: Credentials, host: str, tasks: Sequence[LoadTask], drawn: str) -> bytes:
     """Return the request of a heartbeat that names tasks in hand."""
     held = tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
-    said = Beat(credentials.session, held, (drawn,), drawn)
+    said = Heartbeat(credentials.session, held, (drawn,), drawn)
     return post("beat", host, credentials.token, said)
 
 
@@ -141,7 +141,7 @@ def _exchange(request: Request) -> bytes:
     return _places(dumps(request).replace("[]", "[?]"))
 
 
-def _reports(tasks: Sequence[Task]) -> bytes:
+def _reports(tasks: Sequence[LoadTask]) -> bytes:
     return b",".join([_REPORT % (one.campaign, one.task, one.lease.encode()) for one in tasks])
 
 

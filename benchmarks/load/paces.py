@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.load.agent import Agent, Shared
+from benchmarks.load.agent import LoadAgent, Shared
 
 DRY_S: Final = 0.01
 """After a claim that found nothing."""
 TICK_S: Final = 0.002
 
 
-def begin(shared: Shared, agents: Sequence[Agent]) -> None:
+def begin(shared: Shared, agents: Sequence[LoadAgent]) -> None:
     """Let agents speak from now on, as their work says."""
     work = shared.work
     if work.rate is None:
@@ -32,14 +32,14 @@ class _ClosedLoop:
         self._shared = shared
         shared.answered = self._answered
 
-    def begin(self, agents: Sequence[Agent]) -> None:
+    def begin(self, agents: Sequence[LoadAgent]) -> None:
         """Let agents speak for the first time, spread over some seconds."""
         loop, spread_s = self._shared.loop, self._shared.work.spread_s
         for place, agent in enumerate(agents):
             due = loop.now + spread_s * place / len(agents)
             loop.at(due, functools.partial(self._turn, agent, due))
 
-    def _answered(self, agent: Agent, served: bool) -> None:
+    def _answered(self, agent: LoadAgent, served: bool) -> None:
         loop = self._shared.loop
         if not served:
             due = loop.now + DRY_S
@@ -47,7 +47,7 @@ class _ClosedLoop:
         elif not self._shared.work.content:
             agent.turn(loop.now)
 
-    def _turn(self, agent: Agent, due: float) -> None:
+    def _turn(self, agent: LoadAgent, due: float) -> None:
         if self._shared.claiming:
             agent.turn(due)
 
@@ -58,7 +58,7 @@ class _Turns:
     Who has not been answered when its turn comes leaves it out, and that is counted.
     """
 
-    def __init__(self, shared: Shared, agents: Sequence[Agent], rate: float) -> None:
+    def __init__(self, shared: Shared, agents: Sequence[LoadAgent], rate: float) -> None:
         self._shared = shared
         self._agents = agents
         self._pause_s = 1 / rate
@@ -89,7 +89,7 @@ class _OpenLoop:
     be asked less just then and look the better for it (coordinated omission, G. Tene).
     """
 
-    def __init__(self, shared: Shared, agents: Sequence[Agent], rate: float) -> None:
+    def __init__(self, shared: Shared, agents: Sequence[LoadAgent], rate: float) -> None:
         self._shared = shared
         self._loop = shared.loop
         self._rate = rate
@@ -110,17 +110,17 @@ class _OpenLoop:
             self._due += random.expovariate(self._rate)
         self._loop.at(self._due, self.begin)
 
-    def _answered(self, agent: Agent, _: bool) -> None:
+    def _answered(self, agent: LoadAgent, _: bool) -> None:
         if self._overdue:
             agent.turn(self._overdue.popleft())
         else:
             self._free.append(agent)
 
 
-class Delivery:
+class PacedDelivery:
     """All report what they have, and claim no more."""
 
-    def __init__(self, shared: Shared, agents: Sequence[Agent]) -> None:
+    def __init__(self, shared: Shared, agents: Sequence[LoadAgent]) -> None:
         self._agents = agents
         shared.claiming = False
         shared.answered = lambda agent, _: agent.deliver()

@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.load.agent import Agent, Shared
+from benchmarks.load.agent import LoadAgent, Shared
 from benchmarks.load.beats import begin_beats
-from benchmarks.load.board import Ends, Stage
+from benchmarks.load.board import Ends, LoadStage
 from benchmarks.load.connection import Route
-from benchmarks.load.paces import TICK_S, Delivery, begin
-from benchmarks.load.work import Address, Credentials, Tally, Work
+from benchmarks.load.paces import TICK_S, PacedDelivery, begin
+from benchmarks.load.work import Credentials, LoadTarget, LoadTotals, LoadWork
 from benchmarks.loop import Loop
 
 SOURCES: Final = 8
@@ -24,8 +24,8 @@ READY_S: Final = 120.0
 
 
 def run(
-    work: Work,
-    gateways: Sequence[Address],
+    work: LoadWork,
+    gateways: Sequence[LoadTarget],
     credentials: Sequence[Credentials],
     process: int,
     ends: Ends,
@@ -33,10 +33,10 @@ def run(
     """Be the agents of one process until told to stop. credentials: by the agents' numbers."""
     gc.disable()  # its pauses would count as the gateway's; nothing here is circular
     routes = _routes(work, gateways)
-    shared = Shared(Loop(), work, Tally(), ends.latencies)
+    shared = Shared(Loop(), work, LoadTotals(), ends.latencies)
     loop, tally = shared.loop, shared.tally
     agents = [
-        Agent(
+        LoadAgent(
             shared,
             routes[number % len(routes)],
             number,
@@ -45,32 +45,32 @@ def run(
         for number in work.numbers(process)
     ]
 
-    def reached(stage: Stage) -> bool:
+    def reached(stage: LoadStage) -> bool:
         ends.counts[:] = tally.values()
         return bool(ends.stage.value >= stage)
 
     if work.kept and not work.enrol:
         _connect(loop, tally, agents)
-        loop.run(lambda: not reached(Stage.END) and tally.connected < len(agents))
+        loop.run(lambda: not reached(LoadStage.END) and tally.connected < len(agents))
     ends.ready.wait(READY_S)
     loop.now = time.perf_counter()
     begin(shared, agents)
     if work.beat_s is not None:
         begin_beats(shared, agents, work.beat_s)
-    loop.run(lambda: not reached(Stage.DELIVER))
-    if reached(Stage.END):
+    loop.run(lambda: not reached(LoadStage.DELIVER))
+    if reached(LoadStage.END):
         return
-    delivery = Delivery(shared, agents)
+    delivery = PacedDelivery(shared, agents)
     delivery.begin()
 
     def delivering() -> bool:
         tally.delivered = delivery.delivered()
-        return not reached(Stage.END)
+        return not reached(LoadStage.END)
 
     loop.run(delivering)
 
 
-def _routes(work: Work, gateways: Sequence[Address]) -> list[Route]:
+def _routes(work: LoadWork, gateways: Sequence[LoadTarget]) -> list[Route]:
     """Return the ways to the gateways, to be taken in turn."""
     context = None
     if work.authority is not None:
@@ -83,7 +83,7 @@ def _routes(work: Work, gateways: Sequence[Address]) -> list[Route]:
     ]
 
 
-def _connect(loop: Loop, tally: Tally, agents: Sequence[Agent]) -> None:
+def _connect(loop: Loop, tally: LoadTotals, agents: Sequence[LoadAgent]) -> None:
     """Connect all, some at a time, so that none is turned away by a full backlog."""
     left = iter(agents)
     begun = 0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks import processes
-from benchmarks.gateways import Gateways
-from benchmarks.load.herd import WARM_S, Herd, Seen
-from benchmarks.load.work import Credentials, Tally, Work
+from benchmarks.gateways import RunningGateways
+from benchmarks.load.herd import WARM_S, AgentLoad, Seen
+from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from taskq.db.connections import Database
 from taskq.errors import Conflict
 
@@ -34,7 +34,7 @@ class Run:
     """
 
     seen: Seen
-    told: Tally
+    told: LoadTotals
     spent: Spent | None
 
     @property
@@ -47,8 +47,8 @@ class Run:
 
 def run(
     database: Database,
-    gateways: Gateways,
-    work: Work,
+    gateways: RunningGateways,
+    work: LoadWork,
     credentials: Sequence[Credentials],
     seconds: float,
     *,
@@ -59,7 +59,7 @@ def run(
     Raise `Conflict` if tasks ran out or anything went wrong: the figure would mean nothing.
     """
     root = processes.server_process(database)
-    with Herd(work, gateways.addresses, credentials[: work.agents]) as herd:
+    with AgentLoad(work, gateways.addresses, credentials[: work.agents]) as herd:
         herd.warm(warm_s)
         before = _spent(root, gateways, herd)
         seen = herd.watch(seconds)
@@ -87,6 +87,8 @@ def spent_by_children(measure: Callable[[], float]) -> tuple[float, float]:
     return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _spent(root: int | None, gateways: Gateways, herd: Herd) -> tuple[float, float, float]:
+def _spent(
+    root: int | None, gateways: RunningGateways, herd: AgentLoad
+) -> tuple[float, float, float]:
     server = 0.0 if root is None else processes.cpu_s(root)
     return server, processes.cpu_s(*gateways.pids), processes.cpu_s(*herd.pids)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from typing_extensions import Self
 
 
-class Address(NamedTuple):
+class LoadTarget(NamedTuple):
     """Where a gateway listens."""
 
     host: str
@@ -26,7 +26,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LoadWork:
     """What each agent does.
 
     agents: of all processes together. want: tasks in an exchange. rate: exchanges a second of all
@@ -64,7 +64,7 @@ class Work:
 
 
 @dataclass(slots=True)
-class Tally:
+class LoadTotals:
     """What has happened so far.
 
     connected: agents that have had a connection. asked: exchanges begun. reported: tasks whose
@@ -106,9 +106,9 @@ class Tally:
         """Return the counts, in the order of `NAMES`."""
         return [getattr(self, name) for name in NAMES]
 
-    def since(self, before: Tally) -> Tally:
+    def since(self, before: LoadTotals) -> LoadTotals:
         """Return what has happened since."""
-        return Tally(
+        return LoadTotals(
             *(now - then for now, then in zip(self.values(), before.values(), strict=True))
         )
 
@@ -118,5 +118,5 @@ class Tally:
         return cls(*map(sum, zip(*rows, strict=True)))
 
 
-NAMES: Final = tuple(one.name for one in fields(Tally))
+NAMES: Final = tuple(one.name for one in fields(LoadTotals))
 KINDS: Final = ("late", "busy", "refused", "failed", "broken", "rejected", "twice")

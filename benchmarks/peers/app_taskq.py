@@ -18,10 +18,10 @@ import ticks
 
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
-from taskq.dispatch.batching import Gatherer
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.batching import Batcher
+from taskq.dispatch.fair_share import Scope
 from taskq.keeper import Keeper
-from taskq_agent.protocol import DONE, Beat, Hello, LeaseIds, Report, Request, Task, Welcome
+from taskq_agent.protocol import DONE, Heartbeat, Hello, LeaseIds, Report, Request, Task, Welcome
 
 EMPTY_PAUSE_S = 0.05
 
@@ -29,9 +29,9 @@ EMPTY_PAUSE_S = 0.05
 SHAPES = {"one": (int(os.environ["PEERS_CONC"]), 1), "b100": (2, 100)}
 
 
-async def work(gatherer: Gatherer, session: int, path: str, want: int, stop: asyncio.Event) -> None:
+async def work(gatherer: Batcher, session: int, path: str, want: int, stop: asyncio.Event) -> None:
     """Execute tasks until told to stop, then report the last."""
-    serving, lease_ids = Serving(path), LeaseIds()
+    serving, lease_ids = Scope(path), LeaseIds()
     reports: tuple[Report, ...] = ()
     while not stop.is_set():
         answer = await gatherer.exchange(Request(session, reports, want, lease_ids()), serving)
@@ -51,7 +51,7 @@ async def work_all(database: Database, sessions: list[int], path: str, want: int
     """Be the clients of this process until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with Gatherer(database) as gatherer:
+    async with Batcher(database) as gatherer:
         await asyncio.gather(*(work(gatherer, one, path, want, stop) for one in sessions))
 
 
@@ -59,7 +59,7 @@ def beat(transport: DirectTransport, opened: list[Welcome], stop: threading.Even
     """Keep the sessions alive."""
     while not stop.wait(opened[0].heartbeat_s):
         for one in opened:
-            transport.beat(Beat(one.session))
+            transport.beat(Heartbeat(one.session))
 
 
 def main(path: str) -> None:

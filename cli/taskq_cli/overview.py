@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq import Campaign, Client
-from taskq.views import Agent, LeftAgent, LeftOver, Refusals, Status
+from taskq.views import AgentView, LeftAgent, LeftOver, Refusals, Status
 from taskq_cli.counts import percent_final
 from taskq_cli.departures import MOST_GROUPED, left_in_words
 from taskq_cli.output import as_record
@@ -34,7 +34,7 @@ class Overview:
     """
 
     status: Status
-    agents: list[Agent]
+    agents: list[AgentView]
     classes: list[tuple[str, int]] | None
     paused_below: list[Status]
     closed_by: list[str]

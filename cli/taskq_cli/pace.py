@@ -8,7 +8,7 @@ from typing import Final
 WINDOW_S: Final = 60.0
 
 
-class Pace:
+class RateMeter:
     """The rate at which a count grew over the last minute, or since the beginning if shorter."""
 
     def __init__(self, window_s: float = WINDOW_S) -> None:

@@ -12,7 +12,7 @@ import click
 
 from taskq.ingest.seeding import SeedCount
 from taskq_cli import render
-from taskq_cli.pace import Pace
+from taskq_cli.pace import RateMeter
 from taskq_cli.seeder import Show
 from taskq_cli.text import counted, duration, rate
 
@@ -34,7 +34,7 @@ def seed_display(path: str) -> Iterator[Show]:
 class _Text:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._pace = Pace(WINDOW_S)
+        self._pace = RateMeter(WINDOW_S)
         self._pace.add(time.monotonic(), 0)
 
     def of(self, count: SeedCount, part: float | None) -> str:

@@ -26,7 +26,7 @@ Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class SeedInput:
     """A source to be opened, which is done twice: what it reads, it opens when it is read."""
 
     open: Callable[[], Source]
@@ -56,7 +56,7 @@ class Seeder:
         self._damaged: list[str] = []
         self._named = 0
 
-    def run(self, inputs: Sequence[Input]) -> SeedCount:
+    def run(self, inputs: Sequence[SeedInput]) -> SeedCount:
         """Seed from all inputs in order; each is opened beforehand, to see that it can be.
 
         Raise what opening and reading raise, `InvalidTask` at a bad line unless those are passed

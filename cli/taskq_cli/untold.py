@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from taskq.views import Agent
+from taskq.views import AgentView
 from taskq_cli.text import counted, one_line
 
 SHOWN: Final = 5
 
-_OF: Final[Mapping[str, Callable[[Agent], str]]] = {
+_OF: Final[Mapping[str, Callable[[AgentView], str]]] = {
     "site": lambda agent: agent.site,
     "name": lambda agent: agent.agent,
     "host": lambda agent: agent.host,
 }
 
 
-def why_none(agents: Sequence[Agent], path: str, wanted: Mapping[str, Sequence[str]]) -> str:
+def why_none(agents: Sequence[AgentView], path: str, wanted: Mapping[str, Sequence[str]]) -> str:
     """Say why none of these agents was told to leave.
 
     agents: those at work that serve the path, below or above it. wanted: `site`, `name` and
@@ -41,7 +41,7 @@ def why_none(agents: Sequence[Agent], path: str, wanted: Mapping[str, Sequence[s
     return f"{counted(len(matching), 'agent')} of these had been told before."
 
 
-def _matches(agent: Agent, wanted: Mapping[str, Sequence[str]]) -> bool:
+def _matches(agent: AgentView, wanted: Mapping[str, Sequence[str]]) -> bool:
     return all(not names or _OF[what](agent) in names for what, names in wanted.items())
 
 

@@ -108,7 +108,7 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """How to connect; `conninfo` may hold a password."""
 
     conninfo: str

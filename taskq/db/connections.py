@@ -17,10 +17,17 @@ import psycopg_pool
 from psycopg import sql
 from typing_extensions import Self
 
-from taskq.db.address import POOL_TIMEOUT_S, Address, Row, described, note_backend, translated
+from taskq.db.address import (
+    POOL_TIMEOUT_S,
+    DatabaseAddress,
+    Row,
+    described,
+    note_backend,
+    translated,
+)
 from taskq.db.queries import statement
 
-__all__ = ["AsyncLine", "Database", "Line", "Row", "Statements"]
+__all__ = ["AsyncConnection", "Connection", "Database", "Row", "Statements"]
 
 #: For how long a server's timeline is believed: a pooler may lead to another one at any moment.
 TIMELINE_FRESH_S: Final = 10.0
@@ -88,14 +95,14 @@ def _look(connection: psycopg.Connection[Row]) -> None:
     note_backend(connection, Statements(connection).value("backend"))
 
 
-class Line:
+class Connection:
     """One connection of one's own, for a caller that uses it all the time. Not for two threads.
 
     Opened when first needed and again after it broke. timeline: of the server that it leads to,
     which rises when a standby takes over; up to date while `connected`.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._server = address.server
         self._connection: psycopg.Connection[Row] | None = None
@@ -133,10 +140,10 @@ class Line:
         self._connection = self._statements = None
 
 
-class AsyncLine:
+class AsyncConnection:
     """The same for asyncio. Not for two tasks at a time. timeline: of who answered last."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._server = address.server
         self._connection: psycopg.AsyncConnection[Row] | None = None
@@ -198,7 +205,7 @@ class Database:
         """
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else described(dsn)
-        self._address = Address.of(dsn, self.server)
+        self._address = DatabaseAddress.of(dsn, self.server)
         self._pool = psycopg_pool.ConnectionPool(
             self._address.conninfo,
             connection_class=psycopg.Connection[Row],
@@ -271,13 +278,13 @@ class Database:
             with self.connection() as statements:
                 statements.define("drop_database", database=name)
 
-    def line(self) -> Line:
+    def line(self) -> Connection:
         """Return a connection outside the pool."""
-        return Line(self._address)
+        return Connection(self._address)
 
-    def async_line(self) -> AsyncLine:
+    def async_line(self) -> AsyncConnection:
         """Return a connection for asyncio."""
-        return AsyncLine(self._address)
+        return AsyncConnection(self._address)
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from taskq.db.connections import AsyncLine, Database
-from taskq.dispatch.campaign_cache import Described
+from taskq.db.connections import AsyncConnection, Database
+from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.closing import Closing
 from taskq.dispatch.exchange import Asked, Exchanges, Verdicts, asked, told_as_transport
-from taskq.dispatch.fair_queue import Batcher
-from taskq.dispatch.fair_share import MOST_GATHERED, Serving
+from taskq.dispatch.fair_queue import FairQueue
+from taskq.dispatch.fair_share import MOST_GATHERED, Scope
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
@@ -71,7 +71,7 @@ class Submitted:
                 log.exception("an answer could not be told")
 
 
-class Gatherer(Closing):
+class Batcher(Closing):
     """Gathers the exchanges of one asyncio loop; use it as an asynchronous context manager.
 
     An exchange is answered after its statement has committed, as in `DirectTransport.exchange`,
@@ -86,7 +86,7 @@ class Gatherer(Closing):
         self._lines = lines
         self._most = most
         self._exchanges = Exchanges()
-        self._batches: Batcher[Submitted] = Batcher()
+        self._batches: FairQueue[Submitted] = FairQueue()
         self._speaking = 0
         # A large exchange is under way; the next one goes then at the earliest.
         self._is_apart = False
@@ -107,7 +107,7 @@ class Gatherer(Closing):
         for line in self._free:
             await line.close()
 
-    async def exchange(self, request: Request, serving: Serving) -> Answer:
+    async def exchange(self, request: Request, serving: Scope) -> Answer:
         """Report and claim.
 
         Raise `SessionLost` if the session has ended, `TransportFailed` if the database does not
@@ -120,12 +120,12 @@ class Gatherer(Closing):
         finally:
             submitted.give_up()
 
-    def forget(self, serving: Serving) -> None:
+    def forget(self, serving: Scope) -> None:
         """Look anew what can be claimed in a serving, at the next claim."""
         self._exchanges.forget(serving)
 
     @property
-    def described(self) -> Described:
+    def described(self) -> CampaignCache:
         """What is known of campaigns."""
         return self._exchanges.described
 
@@ -201,7 +201,7 @@ class Gatherer(Closing):
         self._rounds.add(round_)
         round_.add_done_callback(self._rounds.discard)
 
-    async def _round(self, line: AsyncLine, taken: list[Submitted], *, apart: bool) -> None:
+    async def _round(self, line: AsyncConnection, taken: list[Submitted], *, apart: bool) -> None:
         """Exchange for some on a connection, and go on with what waits."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -225,7 +225,7 @@ class Gatherer(Closing):
 
     async def _answer(
         self,
-        line: AsyncLine,
+        line: AsyncConnection,
         gathered: list[Submitted],
         verdicts: Verdicts,
         timelines: set[int],
@@ -259,7 +259,7 @@ class Gatherer(Closing):
             one.settle(answer)
 
     async def _exchanged(
-        self, line: AsyncLine, exchanges: list[Asked], verdicts: Verdicts, timelines: set[int]
+        self, line: AsyncConnection, exchanges: list[Asked], verdicts: Verdicts, timelines: set[int]
     ) -> list[Answer | SessionLost]:
         steps = self._exchanges.steps(exchanges, verdicts)
         with told_as_transport():

@@ -5,32 +5,32 @@ from __future__ import annotations
 from typing import Final
 
 from taskq.db.connections import Row
-from taskq_agent.protocol import Campaign, Input, Task
+from taskq_agent.protocol import CampaignTerms, Input, Task
 
 #: One that is forgotten costs a statement.
 _MOST_KEPT: Final = 50_000
 
 
-class Described:
+class CampaignCache:
     """The campaigns of which that is known. May be shared by threads."""
 
     def __init__(self) -> None:
-        self._campaigns: dict[int, Campaign] = {}
+        self._campaigns: dict[int, CampaignTerms] = {}
 
     def __contains__(self, campaign: int) -> bool:
         """Tell whether something is known of a campaign, be it of an earlier revision."""
         return campaign in self._campaigns
 
-    def of(self, task: Task) -> Campaign | None:
+    def of(self, task: Task) -> CampaignTerms | None:
         """Return what this task's campaign shares, as of the task's revision or a later one."""
         known = self._campaigns.get(task.campaign)
         return known if known is not None and known.revision >= task.revision else None
 
-    def put(self, row: Row) -> Campaign:
+    def put(self, row: Row) -> CampaignTerms:
         """Take in a row of the statement `campaign_by_id`, which is as of now."""
         if len(self._campaigns) >= _MOST_KEPT:
             self._campaigns.clear()
-        known = self._campaigns[row["campaign_id"]] = Campaign(
+        known = self._campaigns[row["campaign_id"]] = CampaignTerms(
             campaign=row["campaign_id"],
             revision=row["revision"],
             path=row["path"],

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from taskq.db.connections import Row
 from taskq.db.queries import array
 from taskq.dispatch import remaining
-from taskq.dispatch.campaign_cache import Described
-from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, Choice, Serving, Without
+from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, CampaignOrder, Scope, Without
 from taskq.dispatch.remaining import Remaining
 from taskq.dispatch.reports import encoded
 from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
@@ -78,12 +78,12 @@ class Asked(NamedTuple):
     session: int
     want: int
     lease: str
-    serving: Serving
+    serving: Scope
     fences: Sequence[Fence]
     reports: Sequence[str]
 
 
-def asked(request: Request, serving: Serving, *, fenced: bool = False) -> Asked:
+def asked(request: Request, serving: Scope, *, fenced: bool = False) -> Asked:
     """Return an exchange to be done; raise `Refused` if no queue could answer it.
 
     fenced: whether the session may report only on attempts of its own and of sessions that were
@@ -157,7 +157,7 @@ class _Pending:
     """
 
     asked: Asked
-    choice: Choice | None
+    choice: CampaignOrder | None
     tasks: list[protocol.Task] = field(default_factory=list)
     aimed: bool = False
     lost: bool = False
@@ -173,9 +173,9 @@ class Exchanges:
     """The exchanges of one process: which campaigns are tried, and what is known of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.described = Described()
+        self.described = CampaignCache()
         self._clock = clock
-        self._choices: dict[Serving, Choice] = {}
+        self._choices: dict[Scope, CampaignOrder] = {}
         # What is left at and below a path for agents with some tags, and when that was asked.
         self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
         # Where the last claim of a session went: asked again, it must go to the same campaign.
@@ -222,15 +222,15 @@ class Exchanges:
                 answers.append((yield from self._answer(one, verdicts, began)))
         return answers
 
-    def forget(self, serving: Serving) -> None:
+    def forget(self, serving: Scope) -> None:
         """Draw anew what can be claimed: there is something, where there was nothing."""
         self._choices.pop(serving.drawn(), None)
 
     def _chosen(
         self, exchanges: Sequence[Asked]
-    ) -> Generator[Query, list[Row], dict[Serving, Choice]]:
+    ) -> Generator[Query, list[Row], dict[Scope, CampaignOrder]]:
         """Return the choice of each serving that something is claimed in."""
-        choices: dict[Serving, Choice] = {}
+        choices: dict[Scope, CampaignOrder] = {}
         drawn = 0
         for one in exchanges:
             if one.want and one.serving not in choices:
@@ -240,17 +240,17 @@ class Exchanges:
                     drawn += 1
         return choices
 
-    def _kept(self, serving: Serving) -> Choice:
+    def _kept(self, serving: Scope) -> CampaignOrder:
         """Return what is known of the campaigns to claim in, however old it is."""
         serving = serving.drawn()
         choice = self._choices.get(serving)
         if choice is None:
             if len(self._choices) >= _MOST_CHOICES:
                 self._choices.clear()
-            choice = self._choices[serving] = Choice()
+            choice = self._choices[serving] = CampaignOrder()
         return choice
 
-    def _draw(self, serving: Serving, choice: Choice) -> Generator[Query, list[Row], None]:
+    def _draw(self, serving: Scope, choice: CampaignOrder) -> Generator[Query, list[Row], None]:
         """Take in which campaigns there are to claim in now."""
         now = self._clock()
         rows = yield Query(
@@ -317,7 +317,7 @@ class Exchanges:
     def _answer(
         self, one: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
-        campaigns: tuple[protocol.Campaign, ...] = ()
+        campaigns: tuple[protocol.CampaignTerms, ...] = ()
         left = remaining.UNKNOWN
         orders = NO_ORDERS
         if one.tasks:
@@ -332,7 +332,7 @@ class Exchanges:
             acks, tuple(one.tasks), campaigns, left.unfinished, orders, unservable=left.unservable
         )
 
-    def _left_over(self, serving: Serving, began: float) -> Generator[Query, list[Row], Remaining]:
+    def _left_over(self, serving: Scope, began: float) -> Generator[Query, list[Row], Remaining]:
         """Return what is left. That it is nothing is never older than the question.
 
         Those that ask together share one count, and all within a second while something is left.
@@ -352,7 +352,7 @@ class Exchanges:
 
     def _described(
         self, task: protocol.Task
-    ) -> Generator[Query, list[Row], tuple[protocol.Campaign, ...]]:
+    ) -> Generator[Query, list[Row], tuple[protocol.CampaignTerms, ...]]:
         """Return what the tasks of this one's campaign share, asking for it when it has changed."""
         known = self.described.of(task)
         if known is None:

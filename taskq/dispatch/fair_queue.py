@@ -39,14 +39,14 @@ _MOST_APART: Final = 10_000
 _Kind: TypeAlias = "tuple[str, tuple[str, ...]] | None"
 
 
-class Waits(Protocol):
+class Queued(Protocol):
     """What waits: an exchange, until nobody waits for its answer any more (`tell` is None)."""
 
     asked: Asked
     tell: Any
 
 
-One = TypeVar("One", bound=Waits)
+One = TypeVar("One", bound=Queued)
 
 
 def is_large(asked: Asked) -> bool:
@@ -65,7 +65,7 @@ def chars(asked: Asked) -> int:
     return len(reports[0]) if len(reports) == 1 else sum(map(len, reports))  # mostly it is one
 
 
-class Batcher(Generic[One]):
+class FairQueue(Generic[One]):
     """What waits for a statement, or is in one; each session in one place only."""
 
     def __init__(self) -> None:

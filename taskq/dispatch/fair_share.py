@@ -33,7 +33,7 @@ Without: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class Scope:
     """What an agent serves: the campaigns at and below a path that require no more than it offers.
 
     lifetime_s: leave out campaigns whose time limit is longer; None: none. without: campaigns that
@@ -45,7 +45,7 @@ class Serving:
     lifetime_s: float | None = None
     without: Without = ()
 
-    def rounded(self) -> Serving:
+    def rounded(self) -> Scope:
         """Return the same with a lifetime that others have too, never a longer one."""
         if self.lifetime_s is None:
             return self
@@ -56,14 +56,14 @@ class Serving:
         steps = math.floor(octaves * _STEPS_PER_OCTAVE)
         return replace(self, lifetime_s=2.0 ** (steps / _STEPS_PER_OCTAVE))
 
-    def drawn(self) -> Serving:
+    def drawn(self) -> Scope:
         """Return that for which an order of campaigns is drawn: all who leave some out share it."""
         serving = self.rounded()
         return replace(serving, without=()) if serving.without else serving
 
 
 @dataclass(slots=True)
-class Choice:
+class CampaignOrder:
     """One draw: the campaigns to try, in order. Empty ones are struck out as that turns out.
 
     desires: how much each lacks of its share of the running tasks; where many claims are made

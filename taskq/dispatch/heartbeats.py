@@ -21,7 +21,7 @@ from taskq.dispatch.closing import Closing
 from taskq.dispatch.exchange import told_as_transport
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Beat, BeatAnswer, Held, Orders, Trouble
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
 from taskq_agent.text import clean
 
 #: Attempts and claims that one beat may name. An agent has a few for each of its slots.
@@ -33,17 +33,17 @@ _MOST_BIGINT: Final = 2**63 - 1
 _MOST_INTEGER: Final = 2**31 - 1
 
 
-def outcome(row: Row | None, timeline: int) -> BeatAnswer | SessionLost:
+def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
     """Return what a session is told, by a server of this timeline; None: nothing in particular."""
     if row is None:
-        return BeatAnswer(timeline=timeline)
+        return HeartbeatAnswer(timeline=timeline)
     if row["ended"]:
         return SessionLost("the session has ended")
     stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
-    return BeatAnswer(stop, Orders(drain=row["drain"]), timeline, row["suspect"] or "")
+    return HeartbeatAnswer(stop, Orders(drain=row["drain"]), timeline, row["suspect"] or "")
 
 
-def encoded(beat: Beat) -> str:
+def encoded(beat: Heartbeat) -> str:
     """Return a beat as `beat()` takes it; raise `Refused` at what would fail there."""
     numbers = itertools.chain(
         [beat.session, beat.timeline],
@@ -120,9 +120,9 @@ class _Waiting:
     session: int
     text: str
     large: bool
-    answers: list[asyncio.Future[BeatAnswer]]
+    answers: list[asyncio.Future[HeartbeatAnswer]]
 
-    def settle(self, outcome: BeatAnswer | Exception) -> None:
+    def settle(self, outcome: HeartbeatAnswer | Exception) -> None:
         for answer in self.answers:
             if answer.done():
                 continue
@@ -132,7 +132,7 @@ class _Waiting:
                 answer.set_result(outcome)
 
 
-class Beats(Closing):
+class HeartbeatBatcher(Closing):
     """Gathers the beats of one asyncio loop; use it as an asynchronous context manager.
 
     A beat is answered after its statement has committed, and may be repeated as it is.
@@ -179,7 +179,7 @@ class Beats(Closing):
                 await asyncio.wait([self._round])  # which does not cancel it if it is cancelled
         await self._line.close()
 
-    async def beat(self, beat: Beat) -> BeatAnswer:
+    async def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep a session alive, and square what it holds.
 
         Of two beats of a session that wait, the later one is sent, and both get its answer. Raise
@@ -188,7 +188,7 @@ class Beats(Closing):
         """
         text = encoded(beat)
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[BeatAnswer] = loop.create_future()
+        answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
         waiting = self._waiting.get(beat.session)
         large = len(beat.held) > LARGE_NAMED
         if waiting is None:

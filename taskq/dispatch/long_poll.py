@@ -20,8 +20,8 @@ from typing import Final
 
 from taskq.db.connections import Database
 from taskq.dispatch.closing import Closing, cancel
-from taskq.dispatch.fair_share import Serving
-from taskq.dispatch.wait_queues import Parked
+from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.wait_queues import WaitQueues
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
 
 
-class Waker(Closing):
+class LongPoll(Closing):
     """Parks agents of one asyncio loop until there is something for them."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Waker(Closing):
         database: Database,
         poll_s: float = POLL_S,
         *,
-        found: Callable[[Serving], None] = lambda _serving: None,
+        found: Callable[[Scope], None] = lambda _serving: None,
         front: bool = False,
     ) -> None:
         """Open nothing yet; poll_s: seconds between turns, while anybody is parked.
@@ -64,7 +64,7 @@ class Waker(Closing):
         self._poll_s = poll_s
         self._found = found
         self._front = front
-        self._parked = Parked()
+        self._parked = WaitQueues()
         self._woken: deque[asyncio.Future[bool]] = deque()
         self._watch: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
@@ -78,11 +78,11 @@ class Waker(Closing):
         """How many wait."""
         return len(self._parked)
 
-    def has_waiting(self, serving: Serving) -> bool:
+    def has_waiting(self, serving: Scope) -> bool:
         """Tell whether anybody waits in a serving: there was nothing to claim a moment ago."""
         return self._parked.serving(serving) in self._parked
 
-    async def wait(self, serving: Serving, seconds: float, unfinished: int | None = None) -> bool:
+    async def wait(self, serving: Scope, seconds: float, unfinished: int | None = None) -> bool:
         """Park the caller until there may be something for it to claim.
 
         True: ask again, since there may be something, or there is nothing unfinished any more.
@@ -198,7 +198,7 @@ def _settle(woken: asyncio.Future[bool], outcome: bool) -> None:
         woken.set_result(outcome)
 
 
-def _encoded(servings: Sequence[Serving]) -> str:
+def _encoded(servings: Sequence[Scope]) -> str:
     return json.dumps(
         [
             {"path": one.path, "lifetime_s": one.lifetime_s, "offers": one.offers}

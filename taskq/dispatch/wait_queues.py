@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 
 #: Queues of agents that leave campaigns out, which they cannot run.
 MOST_APART: Final = 64
@@ -47,17 +47,17 @@ class _Queue:
 class Place:
     """Where somebody waits, to leave it by."""
 
-    serving: Serving
+    serving: Scope
     queue: _Queue
     number: int
 
 
-class Parked:
+class WaitQueues:
     """Futures that wait, in a queue for each serving. Each step costs as much as it wakes."""
 
     def __init__(self) -> None:
         # In the order in which they are to be asked for.
-        self._queues: OrderedDict[Serving, _Queue] = OrderedDict()
+        self._queues: OrderedDict[Scope, _Queue] = OrderedDict()
         self._numbers = itertools.count()
         # Queues of those who leave campaigns out.
         self._apart = 0
@@ -68,7 +68,7 @@ class Parked:
     def __len__(self) -> int:
         return sum(len(queue.waiting) for queue in self._queues.values())
 
-    def __contains__(self, serving: Serving) -> bool:
+    def __contains__(self, serving: Scope) -> bool:
         queue = self._queues.get(serving)
         return queue is not None and bool(queue.waiting)
 
@@ -77,7 +77,7 @@ class Parked:
         for queue in self._queues.values():
             yield from queue.waiting.values()
 
-    def serving(self, serving: Serving) -> Serving:
+    def serving(self, serving: Scope) -> Scope:
         """Return the serving in whose queue somebody waits.
 
         Who leaves campaigns out has a queue of its own, as long as these are few: one asks for each
@@ -88,7 +88,7 @@ class Parked:
             return serving.drawn()
         return serving
 
-    def join(self, serving: Serving, woken: asyncio.Future[bool], *, hoping: bool) -> Place:
+    def join(self, serving: Scope, woken: asyncio.Future[bool], *, hoping: bool) -> Place:
         """Enter a queue. hoping: to learn if nothing is unfinished, which is not known yet."""
         queue = self._queues.get(serving)
         if queue is None:
@@ -107,7 +107,7 @@ class Parked:
             del self._queues[place.serving]
             self._apart -= bool(place.serving.without)
 
-    def servings(self, most: int) -> list[Serving]:
+    def servings(self, most: int) -> list[Scope]:
         """Return those to ask for next, of which somebody waits; the ones asked last come last.
 
         Where there are more than that, half of them are those in which most wait: whoever waits in
@@ -121,11 +121,11 @@ class Parked:
             self._queues.move_to_end(serving)
         return servings
 
-    def _crowd(self, serving: Serving) -> int:
+    def _crowd(self, serving: Scope) -> int:
         return len(self._queues[serving].waiting)
 
     def take(
-        self, servings: Sequence[Serving], pots: Iterable[Pot], unfinished: Sequence[int]
+        self, servings: Sequence[Scope], pots: Iterable[Pot], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:
         """Take out of the queues who is to be woken.
 

@@ -17,7 +17,7 @@ from taskq.errors import Conflict
 from taskq.front.address import FrontAddress
 from taskq.front.entries import FrontState, Keys
 from taskq.front.lists import Lists
-from taskq.front.redis import FrontDown, Link
+from taskq.front.redis import FrontDown, RedisLink
 
 LOOK_S: Final = 0.1
 #: Nobody's claim waits for it.
@@ -116,15 +116,15 @@ def rebuild(
             "nothing was changed"
         )
 
-    async def work(link: Link) -> tuple[Flushed, Stocked]:
+    async def work(link: RedisLink) -> tuple[Flushed, Stocked]:
         return await _flush(database, link), await _stocked(database, link, within_s)
 
     return _linked(address, work)
 
 
-def _linked(address: FrontAddress, work: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
+def _linked(address: FrontAddress, work: Callable[[RedisLink], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
-        link = Link(address, ANSWER_S)
+        link = RedisLink(address, ANSWER_S)
         try:
             return await work(link)
         finally:
@@ -133,7 +133,7 @@ def _linked(address: FrontAddress, work: Callable[[Link], Coroutine[Any, Any, T]
     return asyncio.run(run())
 
 
-async def _report(database: Database, link: Link | None) -> FrontReport:
+async def _report(database: Database, link: RedisLink | None) -> FrontReport:
     (known,) = database.rows("front_status")
     contents = _Contents(None, {}, {})
     version = trouble = None
@@ -165,7 +165,7 @@ async def _report(database: Database, link: Link | None) -> FrontReport:
     )
 
 
-async def _flush(database: Database, link: Link) -> Flushed:
+async def _flush(database: Database, link: RedisLink) -> Flushed:
     (row,) = database.rows("front")
     old = FrontState.told(row, time.monotonic())
     if old.epoch == 0:
@@ -185,7 +185,7 @@ async def _flush(database: Database, link: Link) -> Flushed:
     return Flushed(new.epoch, withdrawn, returned)
 
 
-async def _stocked(database: Database, link: Link, within_s: float) -> Stocked:
+async def _stocked(database: Database, link: RedisLink, within_s: float) -> Stocked:
     begin = time.monotonic()
     while True:
         told = await _report(database, link)
@@ -196,13 +196,13 @@ async def _stocked(database: Database, link: Link, within_s: float) -> Stocked:
         await asyncio.sleep(LOOK_S)
 
 
-async def _contents(link: Link, keys: Keys) -> _Contents:
+async def _contents(link: RedisLink, keys: Keys) -> _Contents:
     epoch, low_water, _ = await _told(link, keys, [])
     _, _, entries = await _told(link, keys, [*low_water])
     return _Contents(epoch, low_water, entries)
 
 
-async def _told(link: Link, keys: Keys, campaigns: list[int]) -> _Contents:
+async def _told(link: RedisLink, keys: Keys, campaigns: list[int]) -> _Contents:
     answer = await link.run("contents", [keys.state, *map(keys.tasks, campaigns)], ())
     try:
         epoch, marks, lengths = answer

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.campaign_cache import Described
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.entries import POOL_S
 from taskq.front.pool import Pool
@@ -28,17 +28,17 @@ CLAIM_S: Final = 1.0
 END_S: Final = 6.0
 
 
-class Beside:
+class BlockingPool:
     """A pool beside one other thread. Begun by the first claim, and by the first after `close`."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: Described) -> None:
+    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
         """Open nothing yet. described: gets what is learnt of campaigns."""
         self._database = database
         self._address = address
         self._described = described
         self._running: _Running | None = None
 
-    def claim(self, session: int, lease: str, want: int, serving: Serving) -> list[Task]:
+    def claim(self, session: int, lease: str, want: int, serving: Scope) -> list[Task]:
         """Return up to `want` tasks of one campaign within `CLAIM_S`; none: claim in PostgreSQL.
 
         Whatever goes wrong here is logged, and gives none. A session's last claim, if repeated with
@@ -65,14 +65,14 @@ class Beside:
 class _Running:
     """A pool from its start to its end."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: Described) -> None:
+    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
         self._loop = asyncio.new_event_loop()
         self._pool = Pool(database, address, described)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="taskq-front", daemon=True)
         self._thread.start()
 
-    def claim(self, session: int, lease: str, want: int, serving: Serving) -> list[Task]:
+    def claim(self, session: int, lease: str, want: int, serving: Scope) -> list[Task]:
         told: Future[list[Task]] = Future()
         self._loop.call_soon_threadsafe(self._submit, told, session, lease, want, serving)
         wait([told], CLAIM_S)
@@ -85,7 +85,7 @@ class _Running:
         self._thread.join(END_S)
 
     def _submit(
-        self, told: Future[list[Task]], session: int, lease: str, want: int, serving: Serving
+        self, told: Future[list[Task]], session: int, lease: str, want: int, serving: Scope
     ) -> None:
         tell = partial(_settle, told)
         if not self._pool.submit(session, lease, want, serving, tell):

@@ -32,7 +32,7 @@ _LEARN_S: Final = 0.1
 Open: TypeAlias = Callable[[bytes, int, float], "Entry | None"]
 
 
-class Hand:
+class Buffer:
     """The entries of one campaign, in the order in which they are to be handed out."""
 
     __slots__ = (
@@ -112,13 +112,13 @@ class Claim:
         self.tells = [tell]
 
 
-class Served:
+class CampaignBuffer:
     """One campaign. claims: in the order in which they came."""
 
     __slots__ = ("claims", "hand")
 
     def __init__(self, campaign: int, now: float) -> None:
-        self.hand = Hand(campaign, now)
+        self.hand = Buffer(campaign, now)
         self.claims: deque[Claim] = deque()
 
     def missing(self) -> int:

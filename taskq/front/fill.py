@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Final
 
 from taskq.db.queries import array
-from taskq.front.lease_returns import Returning, Rows
-from taskq.front.levels import Stocks
+from taskq.front.lease_returns import LeaseReturns, Rows
+from taskq.front.levels import Levels
 from taskq.front.lists import Lists, parts
 from taskq.front.redis import FrontDown
 
@@ -27,7 +27,7 @@ class FrontDoubtful(Exception):
     """What is in Redis cannot be what was put there; a new epoch has to begin."""
 
 
-class Filling:
+class Filler:
     """Keeps lists as long as they should be.
 
     Order matters: tasks are leased and that is committed, then their entries are pushed; entries
@@ -35,7 +35,7 @@ class Filling:
     deadline.
     """
 
-    def __init__(self, rows: Rows, lists: Lists, stocks: Stocks, returning: Returning) -> None:
+    def __init__(self, rows: Rows, lists: Lists, stocks: Levels, returning: LeaseReturns) -> None:
         self.lists = lists
         self.stocks = stocks
         self._returning = returning

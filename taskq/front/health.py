@@ -17,12 +17,12 @@ from taskq.front.breaker import Breaker
 from taskq.front.depths import Depths
 from taskq.front.entries import FrontState
 from taskq.front.lists import Popped, pop
-from taskq.front.redis import FrontDown, Link
-from taskq.front.state import Outlook
+from taskq.front.redis import FrontDown, RedisLink
+from taskq.front.state import StateCache
 
 
 @dataclass(slots=True)
-class Tally:
+class FrontCounters:
     """Numbers that only grow.
 
     hits, misses: claims that got tasks, and that got none. popped: entries; of these stale: too old
@@ -42,7 +42,7 @@ class Tally:
 log = logging.getLogger(__name__)
 
 
-class Watch:
+class Health:
     """What is known of Redis, from every pop and from looks of its own.
 
     breaker: whether to use it. depths: what its lists hold, as far as that is known.
@@ -50,10 +50,10 @@ class Watch:
 
     def __init__(
         self,
-        outlook: Outlook,
-        scout: Link,
-        idle: Sequence[Link],
-        tally: Tally,
+        outlook: StateCache,
+        scout: RedisLink,
+        idle: Sequence[RedisLink],
+        tally: FrontCounters,
         *,
         failed: Callable[[], None],
     ) -> None:
@@ -78,7 +78,7 @@ class Watch:
         return False
 
     async def pop(
-        self, link: Link, state: FrontState, counts: Sequence[tuple[int, int]]
+        self, link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
     ) -> list[Popped]:
         """Take entries as `pop` does, and note how many are left; nothing in another epoch."""
         popped = await pop(link, state, counts)

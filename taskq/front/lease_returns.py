@@ -20,7 +20,7 @@ _AT_ONCE: Final = 20_000
 _MOST_KEPT: Final = 100_000
 
 
-class Returning:
+class LeaseReturns:
     """What is to be given back, until PostgreSQL has done it; nobody else may know of it."""
 
     def __init__(self, rows: Rows) -> None:

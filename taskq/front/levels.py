@@ -41,7 +41,7 @@ class _Batch:
     pushed_at: float
 
 
-class Stock:
+class Level:
     """The list of one campaign.
 
     servable: its tasks may be leased, and there were some the last time. overtaken: some that wait
@@ -126,15 +126,15 @@ class Stock:
         return min(self.demand.target(now), int(_LIST_BYTES / self._entry_bytes))
 
 
-class Stocks:
+class Levels:
     """The lists of all campaigns. fresh_s: for how long an entry may lie in a list."""
 
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
-        self._stocks: dict[int, Stock] = {}
+        self._stocks: dict[int, Level] = {}
         self._asked_for: set[int] = set()
 
-    def __getitem__(self, campaign: int) -> Stock:
+    def __getitem__(self, campaign: int) -> Level:
         """Return the list of a campaign that has one."""
         return self._stocks[campaign]
 
@@ -147,7 +147,7 @@ class Stocks:
 
     def inherit(self, campaign: int, length: int, now: float) -> None:
         """Take over a list as it is; how old its entries are is unknown."""
-        stock = self._stocks.setdefault(campaign, Stock(self._fresh_s, now))
+        stock = self._stocks.setdefault(campaign, Level(self._fresh_s, now))
         stock.servable = True
         stock.demand.wanted(now)
         if length:
@@ -171,14 +171,14 @@ class Stocks:
         """Take in which of the doubtful ones may be leased from."""
         for campaign in self._asked_for.intersection(campaigns):
             if campaign not in self._stocks:
-                self._stocks[campaign] = Stock(self._fresh_s, now)
+                self._stocks[campaign] = Level(self._fresh_s, now)
                 self._stocks[campaign].demand.wanted(now)
             self._stocks[campaign].servable = True
         self._asked_for.clear()
 
     def next(self, now: float) -> Lease | None:
         """Return what to lease next: for the list that would be empty first."""
-        urgent: tuple[float, int, Stock, int] | None = None
+        urgent: tuple[float, int, Level, int] | None = None
         for campaign, stock in self._stocks.items():
             missing = stock.missing(now)
             if missing:

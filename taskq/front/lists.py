@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from taskq.dispatch.exchange import Fence
 from taskq.front.entries import FrontState, Keys, open_entry
-from taskq.front.redis import Argument, FrontDown, Link
+from taskq.front.redis import Argument, FrontDown, RedisLink
 
 #: Bytes of entries in one push, so that it is answered in time.
 PUSH_BYTES: Final = 1 << 20
@@ -29,7 +29,7 @@ class Lists:
     Where it is said that None or False tells of another epoch, nothing was changed.
     """
 
-    def __init__(self, link: Link, state: FrontState) -> None:
+    def __init__(self, link: RedisLink, state: FrontState) -> None:
         self.state = state
         self._link = link
         self._keys: Keys = state.keys
@@ -145,7 +145,7 @@ class Popped(NamedTuple):
 
 
 async def pop(
-    link: Link, state: FrontState, counts: Sequence[tuple[int, int]]
+    link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
 ) -> list[Popped] | None:
     """Take so many entries from the list of each campaign; 0 only looks how many there are.
 

@@ -15,18 +15,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.campaign_cache import Described
+from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.closing import cancel
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
-from taskq.front.buffer import KEEP_S, Claim, Served, Tell
+from taskq.front.buffer import KEEP_S, CampaignBuffer, Claim, Tell
 from taskq.front.entries import POOL_S, Entry
-from taskq.front.health import Tally, Watch
-from taskq.front.popper import Rounds, Sieve
-from taskq.front.redis import Link
-from taskq.front.replay import Repeats
-from taskq.front.state import Outlook
+from taskq.front.health import FrontCounters, Health
+from taskq.front.popper import EntryCheck, Popper
+from taskq.front.redis import RedisLink
+from taskq.front.replay import Replay
+from taskq.front.state import StateCache
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
@@ -38,20 +38,20 @@ LINES: Final = 2
 class Pool:
     """Claims of one asyncio loop from the front of one queue."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: Described) -> None:
+    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
         """Open nothing yet.
 
         described: gets what the tasks of a campaign share, before the first of them is popped.
         """
-        self.tally = Tally()
-        free = [Link(address) for _ in range(LINES)]
-        scout = Link(address)
+        self.tally = FrontCounters()
+        free = [RedisLink(address) for _ in range(LINES)]
+        scout = RedisLink(address)
         self._links = (*free, scout)
-        self._outlook = Outlook(database, self._renewed, described)
-        self._watch = Watch(self._outlook, scout, free, self.tally, failed=self._failed)
-        self._sieve = Sieve(self._outlook, self._watch, self.tally)
+        self._outlook = StateCache(database, self._renewed, described)
+        self._watch = Health(self._outlook, scout, free, self.tally, failed=self._failed)
+        self._sieve = EntryCheck(self._outlook, self._watch, self.tally)
         self._opened = self._sieve.opened
-        self._rounds = Rounds(
+        self._rounds = Popper(
             self._outlook,
             self._watch,
             free,
@@ -60,7 +60,7 @@ class Pool:
             settle=self._settle,
         )
         self._served = self._rounds.served
-        self._repeats = Repeats()
+        self._repeats = Replay()
         self._pending: dict[int, Claim] = {}
         self._keepers: list[asyncio.Task[None]] = []
 
@@ -94,7 +94,7 @@ class Pool:
             await link.close()
         await self._outlook.close()
 
-    def stocked(self, serving: Serving) -> bool:
+    def stocked(self, serving: Scope) -> bool:
         """Say whether there seem to be entries for a serving; if not, they are wanted."""
         now = time.monotonic()
         choice = self._outlook.choice(serving, now)
@@ -108,7 +108,7 @@ class Pool:
                 return True
         return bool(campaigns) and self._watch.offers(campaigns[0], now)
 
-    def submit(self, session: int, lease: str, want: int, serving: Serving, tell: Tell) -> bool:
+    def submit(self, session: int, lease: str, want: int, serving: Scope, tell: Tell) -> bool:
         """Claim, or return False if there seems to be nothing: then claim in PostgreSQL.
 
         `tell` gets up to `want` tasks of one campaign, at once or later; none of them: claim in
@@ -132,7 +132,7 @@ class Pool:
             return False
         served = self._served.get(campaign)
         if served is None:
-            served = self._served[campaign] = Served(campaign, now)
+            served = self._served[campaign] = CampaignBuffer(campaign, now)
         hand = served.hand
         share = hand.claim(want, now, self._opened) if hand and not served.claims else None
         if share:

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from taskq.front.buffer import Claim, Open, Served
+from taskq.front.buffer import CampaignBuffer, Claim, Open
 from taskq.front.entries import Entry, FrontState, open_entry
-from taskq.front.health import Tally, Watch
-from taskq.front.redis import FrontDown, Link
-from taskq.front.state import Outlook
+from taskq.front.health import FrontCounters, Health
+from taskq.front.redis import FrontDown, RedisLink
+from taskq.front.state import StateCache
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
@@ -24,21 +24,21 @@ MOST_LISTS: Final = 64
 Settle: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
 
 
-class Rounds:
+class Popper:
     """Pops for those who wait, and into the hands; as many under way as there are connections."""
 
     def __init__(
         self,
-        outlook: Outlook,
-        watch: Watch,
-        free: list[Link],
-        tally: Tally,
+        outlook: StateCache,
+        watch: Health,
+        free: list[RedisLink],
+        tally: FrontCounters,
         *,
         opened: Open,
         settle: Settle,
     ) -> None:
         """free: the connections that no pop is under way on; taken out and put back here."""
-        self.served: dict[int, Served] = {}
+        self.served: dict[int, CampaignBuffer] = {}
         self.closing = False
         self._outlook = outlook
         self._watch = watch
@@ -97,7 +97,7 @@ class Rounds:
                 self._settle(served.claims.popleft(), ())
 
     async def _round(
-        self, link: Link, state: FrontState, counts: Sequence[tuple[int, int]]
+        self, link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
     ) -> None:
         """Pop on a connection, and go on with what is missing then."""
         began = time.monotonic()
@@ -118,7 +118,7 @@ class Rounds:
             self._free.append(link)
             self.soon()  # after those who have just been told have said what they want next
 
-    def _answer(self, served: Served, waiting: int) -> None:
+    def _answer(self, served: CampaignBuffer, waiting: int) -> None:
         """Settle the claims for which a pop was made, with what it has brought into the hand."""
         now = time.monotonic()
         served.hand.popping = False
@@ -131,10 +131,10 @@ class Rounds:
 MOST_FORGED: Final = 16
 
 
-class Sieve:
+class EntryCheck:
     """Tells genuine entries from others, by the secret of the epoch."""
 
-    def __init__(self, outlook: Outlook, watch: Watch, tally: Tally) -> None:
+    def __init__(self, outlook: StateCache, watch: Health, tally: FrontCounters) -> None:
         self._outlook = outlook
         self._watch = watch
         self._tally = tally

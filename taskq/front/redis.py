@@ -41,7 +41,7 @@ ANSWER_S: Final = 0.25
 Argument = bytes | str | int
 
 
-class ServerInfo(NamedTuple):
+class RedisFacts(NamedTuple):
     """The server behind a key; run_id: drawn anew whenever it starts."""
 
     run_id: str
@@ -121,7 +121,7 @@ def _abort(writer: Any) -> None:
         writer.transport.abort()
 
 
-class Link:
+class RedisLink:
     """One connection, for one asyncio task at a time.
 
     Opened when first needed, and again after it broke. All methods but `close` raise `FrontDown`.
@@ -156,14 +156,14 @@ class Link:
         element = wire.send("BLPOP", key, f"{seconds:.3f}")
         return await self._bounded(wire, seconds + self._answer_s, element) is not None
 
-    async def info(self, key: bytes) -> ServerInfo:
+    async def info(self, key: bytes) -> RedisFacts:
         """Tell of the server that holds a key, whether or not there is such a key."""
         text = await self.run("info", [key], ())
         if not isinstance(text, bytes):
             raise FrontDown(f"{self._address.told} does not say what it is")
         found = dict(_INFO.findall(text))
         version = found.get(b"valkey_version") or found.get(b"redis_version", b"")
-        return ServerInfo(found.get(b"run_id", b"").decode(), version.decode())
+        return RedisFacts(found.get(b"run_id", b"").decode(), version.decode())
 
     async def close(self) -> None:
         """Close the connection."""

@@ -19,11 +19,11 @@ from taskq.db.connections import Database, Row
 from taskq.errors import TaskqError, Unavailable
 from taskq.front.address import FrontAddress
 from taskq.front.entries import POOL_S, FrontState
-from taskq.front.fill import Filling, FrontDoubtful
-from taskq.front.lease_returns import Returning
-from taskq.front.levels import Stocks
+from taskq.front.fill import Filler, FrontDoubtful
+from taskq.front.lease_returns import LeaseReturns
+from taskq.front.levels import Levels
 from taskq.front.lists import Lists
-from taskq.front.redis import FrontDown, Link
+from taskq.front.redis import FrontDown, RedisLink
 
 TERM_S: Final = 5.0
 #: How often PostgreSQL is told and asked: while there is something in the lists, and while not.
@@ -55,14 +55,14 @@ class Refiller:
     def __init__(self, database: Database, address: FrontAddress, pool_s: float = POOL_S) -> None:
         """Open nothing yet; pool_s: for a front that nobody has begun before."""
         self._line = database.async_line()
-        self._link = Link(address, _PUSH_S)
+        self._link = RedisLink(address, _PUSH_S)
         self._told = address.told
         self._pool_s = pool_s
         self._holder = str(uuid.uuid4())
         self._ending = asyncio.Event()
         self._acting = False
-        self._filling: Filling | None = None
-        self._returning = Returning(self._rows)
+        self._filling: Filler | None = None
+        self._returning = LeaseReturns(self._rows)
         self._run_id: str | None = None
         self._restarted = False
         self._patient_until = float("-inf")
@@ -139,7 +139,7 @@ class Refiller:
             log.info("refilling %s" if self._acting else "another refills %s", self._told)
         return kept
 
-    async def _current(self, epoch: int) -> Filling:
+    async def _current(self, epoch: int) -> Filler:
         """Return the filling of an epoch; raise `FrontDoubtful` if the front has to be begun."""
         old = self._filling
         if old is not None and old.lists.state.epoch == epoch:
@@ -149,7 +149,7 @@ class Refiller:
         state = FrontState.told(await self._row("front"), time.monotonic())
         if state.epoch == 0:
             raise FrontDoubtful("nobody has begun it yet")
-        stocks = Stocks(state.pool_s * _FRESH_PART)
+        stocks = Levels(state.pool_s * _FRESH_PART)
         if old is not None:
             self._patient_until = time.monotonic() + _PATIENCE_S
             stocks = old.stocks  # what is asked for is the same
@@ -174,7 +174,7 @@ class Refiller:
         else:
             await self._back_off()
 
-    async def _is_over(self, filling: Filling) -> bool:
+    async def _is_over(self, filling: Filler) -> bool:
         """Say whether another epoch than this filling's has begun in PostgreSQL."""
         row = await self._row("front")
         return bool(row["epoch"] != filling.lists.state.epoch)
@@ -187,7 +187,7 @@ class Refiller:
         pool_s = old.lists.state.pool_s if old else self._pool_s
         row = await self._row("begin_front", pool_s=pool_s)
         state = FrontState.told(row, time.monotonic())
-        stocks = old.stocks if old else Stocks(state.pool_s * _FRESH_PART)
+        stocks = old.stocks if old else Levels(state.pool_s * _FRESH_PART)
         stocks.clear()
         self._filling = self._filling_of(state, stocks)
         await self._filling.lists.begin()
@@ -221,8 +221,8 @@ class Refiller:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ending.wait(), seconds)
 
-    def _filling_of(self, state: FrontState, stocks: Stocks) -> Filling:
-        return Filling(self._rows, Lists(self._link, state), stocks, self._returning)
+    def _filling_of(self, state: FrontState, stocks: Levels) -> Filler:
+        return Filler(self._rows, Lists(self._link, state), stocks, self._returning)
 
     async def _row(self, name: str, **values: object) -> Row:
         (row,) = await self._rows(name, **values)

@@ -11,7 +11,7 @@ MOST_SESSIONS: Final = 50_000
 MOST_BYTES: Final = 64 << 20
 
 
-class Repeats:
+class Replay:
     """The last claim of each of the last sessions, as far as memory allows.
 
     Entries are kept as they were popped: bytes, which the collector of garbage does not look at.

@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import Final
 
 from taskq.db.connections import Database, Row
-from taskq.dispatch.campaign_cache import Described
-from taskq.dispatch.fair_share import MOST_CAMPAIGNS, Choice, Serving
+from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.fair_share import MOST_CAMPAIGNS, CampaignOrder, Scope
 from taskq.errors import NotFound, TaskqError
 from taskq.front.entries import FrontState
-from taskq.front.lease_returns import Returning
+from taskq.front.lease_returns import LeaseReturns
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
@@ -46,15 +46,15 @@ class _Known:
     __slots__ = ("choice", "used_at")
 
     def __init__(self, now: float) -> None:
-        self.choice = Choice()
+        self.choice = CampaignOrder()
         self.used_at = now
 
 
-class Outlook:
+class StateCache:
     """The state of the front, and the order of campaigns for each serving in use."""
 
     def __init__(
-        self, database: Database, renewed: Callable[[], None], described: Described
+        self, database: Database, renewed: Callable[[], None], described: CampaignCache
     ) -> None:
         """Open nothing yet.
 
@@ -65,14 +65,14 @@ class Outlook:
         self._line = database.async_line()
         self._renewed = renewed
         self._described = described
-        self._known: dict[Serving, _Known] = {}
+        self._known: dict[Scope, _Known] = {}
         self._due = asyncio.Event()
         self._asked_at = float("-inf")
         self._doubted = False
         self._failing = False
-        self._returning = Returning(self._rows)
+        self._returning = LeaseReturns(self._rows)
 
-    def choice(self, serving: Serving, now: float) -> Choice | None:
+    def choice(self, serving: Scope, now: float) -> CampaignOrder | None:
         """Return the campaigns to try, as they were a moment ago; None if that is not known yet."""
         serving = serving.drawn()
         known = self._known.get(serving)
@@ -149,7 +149,7 @@ class Outlook:
             self._renewed()
         self.state = state
 
-    async def _draw(self, serving: Serving, choice: Choice) -> None:
+    async def _draw(self, serving: Scope, choice: CampaignOrder) -> None:
         try:
             rows = await self._rows(
                 "servable",

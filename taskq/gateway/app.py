@@ -21,8 +21,8 @@ from taskq import agent_file
 from taskq.blobs.store import check_digest
 from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
-from taskq.gateway.auth import Agent, Identity, Manager
-from taskq.gateway.errors import Busy, Failure, TooLarge, failure
+from taskq.gateway.auth import AgentSession, Identity, Manager
+from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge, failure
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.openapi import document
@@ -100,7 +100,7 @@ class App:
         """GET /v1/blobs/{digest}."""
         identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
-        if isinstance(identity, Agent):
+        if isinstance(identity, AgentSession):
             await self._service.check_input(identity, digest)
         size = await asyncio.to_thread(self._management.blobs.size, digest)
         wanted = _RANGE.fullmatch(request.headers.get("range", ""))
@@ -205,7 +205,7 @@ class App:
 
         return told
 
-    def _answer(self, known: Failure, error: Exception) -> Response:
+    def _answer(self, known: ErrorAnswer, error: Exception) -> Response:
         self._service.metrics.failures[known.code] += 1
         if known.code == "defect":
             log.exception("a request failed", exc_info=error)
@@ -219,7 +219,7 @@ class App:
         headers = error.headers if isinstance(error, HTTPException) else None
         code, text = _ROUTING.get(status, ("malformed", "this cannot be read"))
         self._service.metrics.failures[code] += 1
-        return Response(Failure(status, code, text).body(), status, headers, media_type=JSON)
+        return Response(ErrorAnswer(status, code, text).body(), status, headers, media_type=JSON)
 
 
 _ROUTING: Final = {

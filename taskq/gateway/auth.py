@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from taskq.dispatch.fair_share import Serving, Without
+from taskq.dispatch.fair_share import Scope, Without
 from taskq.errors import Unauthorized
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
 from taskq.tokens import hashed
 from taskq_agent.errors import SessionLost
@@ -30,18 +30,18 @@ _MOST_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentSession:
     """An agent's session, and what it serves."""
 
     session: int
-    whole: Serving
+    whole: Scope
 
     @property
     def path(self) -> str:
         """The campaign that it serves, with all below it."""
         return self.whole.path
 
-    def serving(self, lifetime_s: float | None, without: Without = ()) -> Serving:
+    def serving(self, lifetime_s: float | None, without: Without = ()) -> Scope:
         """Return what it serves in the time it has left; None: as long as it likes.
 
         without: but for these campaigns.
@@ -63,16 +63,16 @@ class Manager:
         return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.paths)
 
 
-Identity: TypeAlias = Agent | Manager
+Identity: TypeAlias = AgentSession | Manager
 
 
-class Identities:
+class TokenCache:
     """The tokens that this gateway has seen. Keyed by the whole token, never by a part of it.
 
     timeline: returns the highest of the servers that have answered; see `Line`.
     """
 
-    def __init__(self, lines: Lines, timeline: Callable[[], int]) -> None:
+    def __init__(self, lines: StatementPool, timeline: Callable[[], int]) -> None:
         self._lines = lines
         self._timeline = timeline
         self._known_on = 0
@@ -80,10 +80,10 @@ class Identities:
         self._asked: dict[str, asyncio.Future[Identity]] = {}
         self._asking: asyncio.Task[None] | None = None
 
-    def agent(self, token: str) -> Agent | None:
+    def agent(self, token: str) -> AgentSession | None:
         """Return the agent that a token is remembered for."""
         known = self._remembered(token)
-        return known if isinstance(known, Agent) else None
+        return known if isinstance(known, AgentSession) else None
 
     def _remembered(self, token: str) -> Identity | None:
         if self._known_on != self._timeline():
@@ -155,5 +155,7 @@ class Identities:
             elif row["ended"]:
                 found[token] = SessionLost("the session has ended")
             else:
-                found[token] = Agent(row["session_id"], Serving(row["path"], tuple(row["offers"])))
+                found[token] = AgentSession(
+                    row["session_id"], Scope(row["path"], tuple(row["offers"]))
+                )
         return found

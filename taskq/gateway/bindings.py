@@ -20,7 +20,7 @@ from typing import Final
 from taskq.db.queries import array
 from taskq.dispatch.exchange import Fence, fence_arrays
 from taskq.errors import TaskqError
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
 from taskq_agent.protocol import Task
 
@@ -38,10 +38,10 @@ _MOST_AT_ONCE: Final = 250
 _APART_S: Final = 0.02
 
 
-class HandedOut:
+class Bindings:
     """Tasks handed out from the front, by one gateway; for one asyncio loop."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: StatementPool) -> None:
         self._lines = lines
         self._claimants: set[int] = set()
         self._ended: set[int] = set()

@@ -21,7 +21,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from taskq.gateway.errors import Failure, TooSlow, failure
+from taskq.gateway.errors import ErrorAnswer, TooSlow, failure
 from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
@@ -56,7 +56,7 @@ class Cycle(RequestResponseCycle):
         await super().send(message)
 
 
-class Connection(HttpToolsProtocol):
+class ClientConnection(HttpToolsProtocol):
     """One connection. `deadline`: when to give the client up; inf while it waits for us.
 
     To its cycles it is the transport, since it knows how to end.
@@ -75,9 +75,9 @@ class Connection(HttpToolsProtocol):
         self.in_head = False
         # What is being answered; others that have come wait in `pipeline`, `cycle` is the last one.
         self.running: Any = None
-        self._unfit: Failure | None = None
+        self._unfit: ErrorAnswer | None = None
         # Said when all that came before is answered; nothing that comes after it is looked at.
-        self._last_words: Failure | None = None
+        self._last_words: ErrorAnswer | None = None
         # How much more is read, and thrown away, for the client to find its answer; None: all.
         self._left: int | None = None
         self._amid = False  # in a request that is not here in full
@@ -126,7 +126,7 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.refuse(self._unfit or Failure(400, "malformed", "this is no HTTP request"))
+            self.refuse(self._unfit or ErrorAnswer(400, "malformed", "this is no HTTP request"))
             return
         if self._amid and self._begun + was_amid == 1:
             self._count_frame(len(data), body_bytes)
@@ -139,12 +139,14 @@ class Connection(HttpToolsProtocol):
         if self.in_head:
             self._head_bytes += size
             if self._head_bytes > MAX_HEAD_BYTES:
-                self.refuse(Failure(431, "malformed", _TOO_LONG))
+                self.refuse(ErrorAnswer(431, "malformed", _TOO_LONG))
             return
         if not self._begun:
             self._frame_bytes += size - (self._body_bytes - body_before)
             if self._frame_bytes > MAX_HEAD_BYTES + 8 * self._body_bytes:
-                self.refuse(Failure(431, "malformed", "chunks with more around them than in them"))
+                self.refuse(
+                    ErrorAnswer(431, "malformed", "chunks with more around them than in them")
+                )
 
     def on_message_begin(self) -> None:
         """Begin to read a request; of most of them uvicorn need never know."""
@@ -189,7 +191,7 @@ class Connection(HttpToolsProtocol):
             self._break_off(400, "no other protocol is spoken here; leave Upgrade out")
         if len(self.pipeline) >= MOST_AHEAD:
             text = f"more than {MOST_AHEAD} requests ahead of their answers; ask again"
-            self._unfit = Failure(429, "busy", text)
+            self._unfit = ErrorAnswer(429, "busy", text)
             raise ValueError(text)
         cycle = self._cycle()
         self.cycle = cycle
@@ -261,12 +263,12 @@ class Connection(HttpToolsProtocol):
 
     def _break_off(self, status: int, text: str) -> NoReturn:
         """Parse no further, and refuse."""
-        self._unfit = Failure(status, "malformed", text)
+        self._unfit = ErrorAnswer(status, "malformed", text)
         raise ValueError(text)
 
     # What becomes of the connection
 
-    def refuse(self, known: Failure) -> None:
+    def refuse(self, known: ErrorAnswer) -> None:
         """Refuse the request that is arriving, and all that come after it.
 
         What was asked before is answered before that is said; then the connection ends.

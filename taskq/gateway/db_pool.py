@@ -15,7 +15,7 @@ from taskq.gateway.pace import Pace
 MOST_WAITING: Final = 4_096
 
 
-class Lines:
+class StatementPool:
     """Runs statements, so many at a time; the others wait for their turn, up to a limit."""
 
     def __init__(

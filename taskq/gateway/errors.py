@@ -40,7 +40,7 @@ class TooSlow(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorAnswer:
     """An answer that is an error.
 
     retry: whether the same request may succeed later. after_s: after which time, where that is
@@ -58,7 +58,7 @@ class Failure:
         return encode({"error": {"code": self.code, "message": self.message}})
 
 
-def failure(error: Exception) -> Failure:
+def failure(error: Exception) -> ErrorAnswer:
     """Return what is told of an error; one that nobody has foreseen is told without its text."""
     for kind, status, code in _KNOWN:
         if isinstance(error, kind):
@@ -68,8 +68,8 @@ def failure(error: Exception) -> Failure:
             elif kind is errors.ValueRefused:  # in the words of the database
                 text = "a value of this request cannot be stored"
             after_s = error.after_s if isinstance(error, Busy) else None
-            return Failure(status, code, text, status == _NOT_NOW, after_s)
-    return Failure(500, "defect", "the gateway has failed; its log says why")
+            return ErrorAnswer(status, code, text, status == _NOT_NOW, after_s)
+    return ErrorAnswer(500, "defect", "the gateway has failed; its log says why")
 
 
 def retry_after_s(connections: int) -> float:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from taskq.dispatch.batching import Submitted
 from taskq.gateway.app import bearer
-from taskq.gateway.auth import Agent
-from taskq.gateway.connection import IDLE_S, Connection
+from taskq.gateway.auth import AgentSession
+from taskq.gateway.connection import IDLE_S, ClientConnection
 from taskq.gateway.errors import TooLarge, failure
 from taskq.gateway.log import log
 from taskq.gateway.messages import MAX_EXCHANGE_BYTES, Exchange, encode, read_exchange
@@ -68,7 +68,7 @@ class _Call:
         return read_exchange(body)
 
 
-class AgentConnection(Connection):
+class AgentConnection(ClientConnection):
     """A connection with the shortcut."""
 
     _arriving: _Call | None = None
@@ -76,7 +76,7 @@ class AgentConnection(Connection):
     # What the last request has shown; of one that was served, whose it is, and its last lease id.
     _shown = b""
     _credential = b""
-    _agent: Agent | None = None
+    _agent: AgentSession | None = None
     _timeline = 0
     _lease = ""
 
@@ -163,7 +163,7 @@ class AgentConnection(Connection):
             self._fail(call, error)
 
     def _answered(
-        self, call: _Call, agent: Agent, message: Exchange, outcome: Answer | Exception
+        self, call: _Call, agent: AgentSession, message: Exchange, outcome: Answer | Exception
     ) -> None:
         if isinstance(outcome, Exception):
             self._fail(call, outcome)
@@ -190,7 +190,9 @@ class AgentConnection(Connection):
         answer = await self.service.exchanged(agent, message)
         await self._confirm(call, message, answer)
 
-    async def _wait(self, call: _Call, agent: Agent, message: Exchange, found: Answer) -> None:
+    async def _wait(
+        self, call: _Call, agent: AgentSession, message: Exchange, found: Answer
+    ) -> None:
         self._succeed(call, message, await self.service.waited(agent, message, found), waited=True)
 
     def _spawn(self, call: _Call, steps: Coroutine[Any, Any, None]) -> None:

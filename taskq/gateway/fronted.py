@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from taskq.dispatch.batching import Gatherer, Submitted
+from taskq.dispatch.batching import Batcher, Submitted
 from taskq.dispatch.closing import cancel
 from taskq.dispatch.exchange import Asked
 from taskq.errors import TaskqError
 from taskq.front.pool import Pool
-from taskq.gateway.bindings import HandedOut
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.bindings import Bindings
+from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
 from taskq_agent.errors import TransportFailed
-from taskq_agent.protocol import Answer, Campaign, Task
+from taskq_agent.protocol import Answer, CampaignTerms, Task
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ class _Whole(Submitted):
 class Fronted:
     """Exchanges of one asyncio loop, by a gatherer, which is the caller's to close, and a pool."""
 
-    def __init__(self, gatherer: Gatherer, pool: Pool, lines: Lines) -> None:
+    def __init__(self, gatherer: Batcher, pool: Pool, lines: StatementPool) -> None:
         self._gatherer = gatherer
         self.pool = pool
         self._lines = lines
-        self._handed_out = HandedOut(lines)
+        self._handed_out = Bindings(lines)
         # Who waits to learn what the tasks of a campaign share.
         self._asking: dict[int, list[tuple[Submitted, Reported, list[Task]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -155,7 +155,7 @@ class Fronted:
             self._spawn(self._describe(number))
 
     def _answer(
-        self, submitted: Submitted, reported: Reported, tasks: list[Task], campaign: Campaign
+        self, submitted: Submitted, reported: Reported, tasks: list[Task], campaign: CampaignTerms
     ) -> None:
         if submitted.tell is None:  # its client has gone; it gets the same if it asks again soon
             return

@@ -48,7 +48,7 @@ class BadRequest(ValueError):
     """A body is not what it has to be."""
 
 
-class Hello(Struct):
+class HelloMessage(Struct):
     """An agent presents itself; see `taskq_agent.protocol.Hello`."""
 
     key: Lease
@@ -66,7 +66,7 @@ class Hello(Struct):
         return protocol.Hello(**msgspec.structs.asdict(self))
 
 
-class Report(Struct, omit_defaults=True):
+class ReportMessage(Struct, omit_defaults=True):
     """How an attempt ended; see `taskq_agent.protocol.Report`.
 
     It is written as it was read, without what goes without saying, and with the session.
@@ -91,7 +91,7 @@ class Report(Struct, omit_defaults=True):
 class Exchange(Struct):
     """One round trip; see `taskq_agent.protocol.Request`."""
 
-    reports: Annotated[tuple[Report, ...], Meta(max_length=protocol.MAX_CLAIM)] = ()
+    reports: Annotated[tuple[ReportMessage, ...], Meta(max_length=protocol.MAX_CLAIM)] = ()
     want: Annotated[int, Meta(ge=0, le=protocol.MAX_CLAIM)] = 0
     lease: MaybeLease = ""
     lifetime_s: Annotated[float, Meta(ge=-1e9, le=1e9)] | None = None
@@ -101,7 +101,7 @@ class Exchange(Struct):
     without: Annotated[tuple[tuple[Id, Id], ...], Meta(max_length=protocol.MAX_WITHOUT)] = ()
 
 
-class Held(Struct):
+class HeldMessage(Struct):
     """The fence of an attempt."""
 
     campaign: Id
@@ -109,7 +109,7 @@ class Held(Struct):
     lease: Lease
 
 
-class Trouble(Struct):
+class TroubleMessage(Struct):
     """Why an agent is slowed; see `taskq_agent.protocol.Trouble`."""
 
     failures: Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -129,14 +129,14 @@ class Outcomes(Struct):
     failed: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
-class Beat(Struct):
+class HeartbeatMessage(Struct):
     """A session lives and holds these; see `taskq_agent.protocol.Beat`."""
 
-    held: Annotated[tuple[Held, ...], Meta(max_length=_MAX_HELD)] = ()
+    held: Annotated[tuple[HeldMessage, ...], Meta(max_length=_MAX_HELD)] = ()
     pending: Annotated[tuple[Lease, ...], Meta(max_length=100)] = ()
     drawn: MaybeLease = ""
     timeline: Id = 0
-    trouble: Trouble | None = None
+    trouble: TroubleMessage | None = None
     tally: Annotated[tuple[Outcomes, ...], Meta(max_length=_MAX_TALLY)] = ()
 
     def told_tally(self) -> tuple[protocol.Outcomes, ...]:
@@ -151,7 +151,7 @@ class Farewell(Struct):
     exit_code: Small | None = None
 
 
-class State(Struct):
+class StateChange(Struct):
     """A campaign is to be opened, paused or cancelled."""
 
     path: Path
@@ -197,18 +197,18 @@ class Reader(Generic[Message]):
         return message
 
 
-read_hello: Final = Reader(Hello).read
+read_hello: Final = Reader(HelloMessage).read
 # A thousand reports would look deep, and be gone through in Python.
 read_exchange: Final = Reader(Exchange, flat=True).read
-read_beat: Final = Reader(Beat).read
+read_beat: Final = Reader(HeartbeatMessage).read
 read_farewell: Final = Reader(Farewell).read
-read_state: Final = Reader(State).read
+read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
 
 encode: Final = msgspec.json.Encoder().encode
 
 
-def report_text(report: Report, session: int) -> str:
+def report_text(report: ReportMessage, session: int) -> str:
     """Return a report as the server-side functions take it; raise `BadRequest`."""
     if report.result is not UNSET:
         _check_result(report)
@@ -221,7 +221,7 @@ def report_text(report: Report, session: int) -> str:
         raise BadRequest(f"a result is not valid Unicode: {error}") from None
 
 
-def _check_result(report: Report) -> None:
+def _check_result(report: ReportMessage) -> None:
     raw = bytes(report.result)  # type: ignore[arg-type]  # a buffer, which its stub does not say
     if raw == b"null":
         report.result = UNSET  # not the JSON value null, which would be a result

@@ -55,15 +55,15 @@ class Failed(Struct):
 
 
 _TYPES: Final = (
-    messages.Hello,
+    messages.HelloMessage,
     messages.Exchange,
-    messages.Beat,
+    messages.HeartbeatMessage,
     messages.Farewell,
-    messages.State,
+    messages.StateChange,
     messages.NewTasks,
     protocol.Welcome,
     protocol.Answer,
-    protocol.BeatAnswer,
+    protocol.HeartbeatAnswer,
     CampaignList,
     Changed,
     Added,
@@ -141,7 +141,7 @@ def document() -> dict[str, Any]:
                 "post": operation(
                     "Open an agent's session.",
                     needs="site",
-                    takes=messages.Hello,
+                    takes=messages.HelloMessage,
                     gives=protocol.Welcome,
                 )
             },
@@ -166,8 +166,8 @@ def document() -> dict[str, Any]:
                 "post": operation(
                     "Keep the session alive, and say what it holds.",
                     needs="session",
-                    takes=messages.Beat,
-                    gives=protocol.BeatAnswer,
+                    takes=messages.HeartbeatMessage,
+                    gives=protocol.HeartbeatAnswer,
                 )
             },
             "/v1/blobs/{digest}": {
@@ -195,7 +195,7 @@ def document() -> dict[str, Any]:
                 "post": operation(
                     "Open, pause or cancel a campaign.",
                     needs="manager",
-                    takes=messages.State,
+                    takes=messages.StateChange,
                     gives=Changed,
                 )
             },

@@ -30,7 +30,7 @@ from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.service import Service, Settings
-from taskq.gateway.tls import Certificate
+from taskq.gateway.tls import ServerCertificate
 from taskq.keeper import keeping
 
 BACKLOG: Final = 4_096
@@ -53,7 +53,7 @@ class Listening:
     host: str = "127.0.0.1"
     port: int = 8443
     shared: bool = False
-    certificate: Certificate | None = None
+    certificate: ServerCertificate | None = None
     proxies: tuple[str, ...] = ()
 
     def bind(self) -> socket.socket:
@@ -175,7 +175,7 @@ class _Server(uvicorn.Server):
 
     service: Service
 
-    def __init__(self, certificate: Certificate | None, duties: Duties) -> None:
+    def __init__(self, certificate: ServerCertificate | None, duties: Duties) -> None:
         self._certificate = certificate
         self._stamp = certificate.stamp() if certificate else None
         self._duties = duties

@@ -15,22 +15,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Gatherer, Submitted, settle
+from taskq.dispatch.batching import Batcher, Submitted, settle
 from taskq.dispatch.exchange import Asked, Fence
 from taskq.dispatch.fair_queue import is_large
-from taskq.dispatch.heartbeats import GATHER_S, Beats
-from taskq.dispatch.long_poll import Waker
+from taskq.dispatch.heartbeats import GATHER_S, HeartbeatBatcher
+from taskq.dispatch.long_poll import LongPoll
 from taskq.dispatch.sessions import presented
 from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.front.address import FrontAddress
 from taskq.gateway import messages, metrics
-from taskq.gateway.auth import Agent, Identities
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.auth import AgentSession, TokenCache
+from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy, Draining, retry_after_s
 from taskq.gateway.pace import Pace
 from taskq.tokens import hashed, session_token
 from taskq_agent.errors import Refused, SessionLost
-from taskq_agent.protocol import Answer, Beat, BeatAnswer, Held, Hello, Orders, Welcome
+from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Held, Hello, Orders, Welcome
 from taskq_agent.text import clean
 
 if TYPE_CHECKING:
@@ -83,19 +83,19 @@ class Service:
     ) -> None:
         self.settings = settings
         self.metrics = metrics.Metrics()
-        self.lines = Lines(database, OTHER_LINES, connections)
-        self._enrolments = Lines(database, ENROLMENT_LINES, connections)
-        self.identities = Identities(self.lines, self.timeline)
+        self.lines = StatementPool(database, OTHER_LINES, connections)
+        self._enrolments = StatementPool(database, ENROLMENT_LINES, connections)
+        self.identities = TokenCache(self.lines, self.timeline)
         self.draining = False
         #: Large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._connections = connections
         self._pace = Pace(time.monotonic)
-        self._gatherer = Gatherer(database, lines=settings.lines)
+        self._gatherer = Batcher(database, lines=settings.lines)
         # Well within a lease: an agent beats four times in it, and waits for the answer.
-        self._beats = Beats(database, min(GATHER_S, settings.lease_s / 8))
+        self._beats = HeartbeatBatcher(database, min(GATHER_S, settings.lease_s / 8))
         front = settings.front is not None
-        self._waker = Waker(database, found=self._gatherer.forget, front=front)
+        self._waker = LongPoll(database, found=self._gatherer.forget, front=front)
         self._front: Fronted | None = None
         if settings.front is not None:
             from taskq.front.pool import Pool  # noqa: PLC0415  # the extra may be missing
@@ -172,14 +172,14 @@ class Service:
         self.metrics.troubled(agent.session, None)
         self.identities.forget(token)
 
-    async def agent(self, token: str) -> Agent:
+    async def agent(self, token: str) -> AgentSession:
         """Return the agent of a session's token; raise `Unauthorized` or `SessionLost`."""
         identity = self.identities.agent(token) or await self.identities.identify(token)
-        if not isinstance(identity, Agent):
+        if not isinstance(identity, AgentSession):
             raise Unauthorized("this needs the token of a session")
         return identity
 
-    async def exchange(self, agent: Agent, message: messages.Exchange) -> Answer:
+    async def exchange(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim, once."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         submitted = self.submit(agent, message, partial(settle, answer))
@@ -189,7 +189,10 @@ class Service:
             submitted.give_up()
 
     def submit(
-        self, agent: Agent, message: messages.Exchange, tell: Callable[[Answer | Exception], None]
+        self,
+        agent: AgentSession,
+        message: messages.Exchange,
+        tell: Callable[[Answer | Exception], None],
     ) -> Submitted:
         """Report and claim, once; see `Gatherer.submit`.
 
@@ -227,7 +230,7 @@ class Service:
         waiting = self._gatherer.waiting
         return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
-    def _has_tasks_for(self, agent: Agent, message: messages.Exchange) -> bool:
+    def _has_tasks_for(self, agent: AgentSession, message: messages.Exchange) -> bool:
         """Tell whether a claim can be served from the front, however busy the database is."""
         return (
             self._front is not None
@@ -236,7 +239,7 @@ class Service:
             and self._front.pool.stocked(agent.serving(message.lifetime_s, message.without))
         )
 
-    async def exchanged(self, agent: Agent, message: messages.Exchange) -> Answer:
+    async def exchanged(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim; if there is nothing to claim, wait for as long as the agent would."""
         answer = await self.exchange(agent, message)
         if self.may_wait(message, answer):
@@ -250,7 +253,7 @@ class Service:
         """
         return not (answer.tasks or answer.acks or message.wait_s > 0)
 
-    def would_wait(self, agent: Agent, message: messages.Exchange) -> bool:
+    def would_wait(self, agent: AgentSession, message: messages.Exchange) -> bool:
         """Tell whether a new claim need not even be tried: others wait for the same already."""
         return (
             message.wait_s > 0
@@ -271,7 +274,9 @@ class Service:
             and not self.draining
         )
 
-    async def waited(self, agent: Agent, message: messages.Exchange, answer: Answer) -> Answer:
+    async def waited(
+        self, agent: AgentSession, message: messages.Exchange, answer: Answer
+    ) -> Answer:
         """Return the answer to a claim that found nothing, as soon as there is something.
 
         Or, when the agent would wait no longer, or would leave since nothing is left to be done,
@@ -282,7 +287,7 @@ class Service:
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
-        beat = asyncio.create_task(self._beats.beat(Beat(agent.session)))
+        beat = asyncio.create_task(self._beats.beat(Heartbeat(agent.session)))
         turns = asyncio.create_task(self._turns(agent, message, answer))
         self.metrics.waiting += 1
         try:
@@ -302,7 +307,9 @@ class Service:
         orders = replace(answer.orders, gateways=self.settings.gateways)
         return replace(answer, acks=acks, orders=orders, timeline=timeline)
 
-    async def _turns(self, agent: Agent, message: messages.Exchange, answer: Answer) -> Answer:
+    async def _turns(
+        self, agent: AgentSession, message: messages.Exchange, answer: Answer
+    ) -> Answer:
         """Claim whenever there may be something, until there is or the time is up."""
         # Never so long that a session could expire before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
@@ -326,7 +333,7 @@ class Service:
             return answer
         return replace(answer, orders=orders)
 
-    async def check_input(self, agent: Agent, digest: str) -> None:
+    async def check_input(self, agent: AgentSession, digest: str) -> None:
         """Raise `Forbidden` unless a campaign that the agent serves has this input."""
         (row,) = await self.lines.rows("is_input", path=agent.path, digest=digest)
         if not row["is_input"]:
@@ -360,7 +367,9 @@ class Service:
             troubles=troubles,
         )
 
-    async def beat(self, agent: Agent, message: messages.Beat) -> BeatAnswer:
+    async def beat(
+        self, agent: AgentSession, message: messages.HeartbeatMessage
+    ) -> HeartbeatAnswer:
         """Keep a session alive; answered together with others that beat within some seconds."""
         if self._beats.waiting >= MOST_BEATS:
             raise Busy
@@ -368,7 +377,7 @@ class Service:
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
         trouble = None if message.trouble is None else message.trouble.told()
         self.metrics.troubled(agent.session, time.monotonic() if trouble else None)
-        beat = Beat(
+        beat = Heartbeat(
             agent.session,
             held,
             message.pending,
@@ -386,13 +395,13 @@ class Service:
         return answer
 
 
-def _timeline_of(beat: asyncio.Task[BeatAnswer]) -> int:
+def _timeline_of(beat: asyncio.Task[HeartbeatAnswer]) -> int:
     """Return the timeline of the server that has answered a beat, 0 if none has yet."""
     answered = beat.done() and not beat.cancelled() and beat.exception() is None
     return beat.result().timeline if answered else 0
 
 
-def _is_told_to_go(beat: asyncio.Task[BeatAnswer]) -> bool:
+def _is_told_to_go(beat: asyncio.Task[HeartbeatAnswer]) -> bool:
     """Tell whether a beat has found that its agent should not wait: its session has ended, say."""
     error = beat.exception()
     if error is None:

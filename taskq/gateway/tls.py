@@ -10,7 +10,7 @@ from taskq.errors import NotFound, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class ServerCertificate:
     """The files of a certificate, with what leads to its issuer, and of its key."""
 
     chain: Path

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
-from taskq.dispatch.batching import Gatherer
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.batching import Batcher
+from taskq.dispatch.fair_share import Scope
 from taskq.errors import Conflict
-from taskq.planning.company import Company, in_company
+from taskq.planning.company import ProcessGroup, in_company
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 READY_S: Final = 60.0
@@ -77,7 +77,7 @@ class _Ends:
     troubles: SimpleQueue[str]
 
 
-class Crew(Company):
+class Clients(ProcessGroup):
     """Clients; the block begins when each has its first tasks in hand."""
 
     who = "clients"
@@ -119,7 +119,7 @@ class Crew(Company):
 
 def rate(database: Database, load: Load, seconds: float) -> float:
     """Return the tasks completed a second, by all clients together."""
-    with Crew(database, load) as crew:
+    with Clients(database, load) as crew:
         return crew.rate(seconds)
 
 
@@ -148,14 +148,14 @@ def _process(dsn: str, load: Load, number: int, ends: _Ends) -> None:
 async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
     """Be the clients of one process."""
     database = Database(dsn)
-    serving = Serving(load.path)
+    serving = Scope(load.path)
     async with AsyncExitStack() as opened:
         transport = DirectTransport(database, lease_s=LEASE_S)
-        gatherer = await opened.enter_async_context(Gatherer(database))
+        gatherer = await opened.enter_async_context(Batcher(database))
         clients = []
         for place in range(first, first + load.clients):
             if not load.gathered:
-                gatherer = await opened.enter_async_context(Gatherer(database, lines=1))
+                gatherer = await opened.enter_async_context(Batcher(database, lines=1))
             mine = transport.open(_hello(load.path)).session
             clients.append(_Client(gatherer, serving, mine, load, place))
         transport.close(0)  # the connections; the sessions live on
@@ -168,8 +168,8 @@ async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
 class _Client:
     """One client: never holds more than it wants, and claims with what it reports."""
 
-    gatherer: Gatherer
-    serving: Serving
+    gatherer: Batcher
+    serving: Scope
     session: int
     load: Load
     place: int

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from taskq.errors import Unavailable
 
 
-class Company(ABC):
+class ProcessGroup(ABC):
     """Processes at work from the start of a `with` block to its end.
 
     Each runs `in_company`, and meets the one that has started it at a barrier once it is ready.

@@ -14,7 +14,7 @@ from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
 from taskq.errors import Conflict, Unavailable
 from taskq.planning import clients
-from taskq.planning.clients import Crew, Load
+from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN
 from tests.backstage import Backstage, value
 
@@ -57,7 +57,7 @@ def test_interrupted_measurement_leaves_no_process_and_no_database(
         with bench.stage() as stage:
             stage.seed(1_000)
             names.append(stage.database.rows("benchmarks.sql/server")[0]["database"])
-            with Crew(stage.database, LOAD):
+            with Clients(stage.database, LOAD):
                 raise KeyboardInterrupt
 
     with closing(Database(server_dsn).open()) as server, pytest.raises(KeyboardInterrupt):

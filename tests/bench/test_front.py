@@ -14,8 +14,8 @@ from benchmarks import cases
 from benchmarks.gateways import running_gateways, running_keeper
 from benchmarks.latencies import share_within
 from benchmarks.load import sessions
-from benchmarks.load.herd import Herd
-from benchmarks.load.work import Address, Work
+from benchmarks.load.herd import AgentLoad
+from benchmarks.load.work import LoadTarget, LoadWork
 from benchmarks.redis import Redis, running_redis
 from benchmarks.stage import Stage
 from benchmarks.unrest import unrest
@@ -28,8 +28,8 @@ from tests.http_gateway import TOKEN, HttpGateway, Reply, gateway_of
 from tests.memory_queue import MemoryQueue
 
 AGENTS = 4
-DUE = Work(AGENTS, processes=2, rate=200.0, random=True, spooled=True)
-ALONE = Work(1, enrol=TOKEN, rate=100.0, random=True, spooled=True)
+DUE = LoadWork(AGENTS, processes=2, rate=200.0, random=True, spooled=True)
+ALONE = LoadWork(1, enrol=TOKEN, rate=100.0, random=True, spooled=True)
 SOON_S = 20.0
 STALL_S = 0.5
 
@@ -70,7 +70,7 @@ def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: H
     def stall() -> None:
         time.sleep(STALL_S)
 
-    with Herd(ALONE, [Address("127.0.0.1", gateway.port)]) as herd:
+    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.warm(0)
         gateway.misfortune = once(stall, after=0)
         seen = herd.watch(2 * STALL_S)
@@ -85,7 +85,7 @@ def test_what_was_only_claimed_is_reported_when_told_to(stage: Stage, tmp_path: 
     credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
     with (
         running_gateways(stage.database.dsn, 1, tmp_path) as gateways,
-        Herd(DUE, gateways.addresses, credentials) as herd,
+        AgentLoad(DUE, gateways.addresses, credentials) as herd,
     ):
         herd.wait(lambda tally: tally.claimed >= 10 * AGENTS, SOON_S)
         assert stage.done() == herd.tally().reported == 0
@@ -100,7 +100,7 @@ def test_agents_in_a_closed_loop_deliver_what_they_hold(stage: Stage, tmp_path: 
     credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
     with (
         running_gateways(stage.database.dsn, 1, tmp_path) as gateways,
-        Herd(Work(AGENTS), gateways.addresses, credentials) as herd,
+        AgentLoad(LoadWork(AGENTS), gateways.addresses, credentials) as herd,
     ):
         herd.warm(0)
         tally = herd.deliver()
@@ -113,7 +113,7 @@ def test_a_report_without_a_verdict_is_delivered_again(gateway: HttpGateway) -> 
     without = Reply(200, b'{"acks": [], "tasks": []}')
     gateway.misfortune = once(lambda: without, after=3)
     work = replace(ALONE, spooled=False, rate=None, random=False)
-    with Herd(work, [Address("127.0.0.1", gateway.port)]) as herd:
+    with AgentLoad(work, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.empty == 1 and tally.claimed >= 10, SOON_S)
         tally = herd.deliver()
     assert tally.claimed == tally.reported

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gateways import Gateways, running_gateways
+from benchmarks.gateways import RunningGateways, running_gateways
 from benchmarks.load import runs, sessions
-from benchmarks.load.herd import Herd
-from benchmarks.load.work import Credentials, Work
+from benchmarks.load.herd import AgentLoad
+from benchmarks.load.work import Credentials, LoadWork
 from benchmarks.stage import Stage
 from taskq.db.connections import Database
 from taskq.errors import Conflict
@@ -22,7 +22,7 @@ from taskq.planning.trial import CAMPAIGN
 from tests.backstage import Backstage, value
 
 AGENTS = 6
-WORK = Work(AGENTS, processes=2)
+WORK = LoadWork(AGENTS, processes=2)
 SOON_S = 20.0
 
 
@@ -32,7 +32,7 @@ def stage(database: Database) -> Stage:
 
 
 @pytest.fixture
-def gateways(stage: Stage, tmp_path: Path) -> Iterator[Gateways]:
+def gateways(stage: Stage, tmp_path: Path) -> Iterator[RunningGateways]:
     with running_gateways(stage.database.dsn, 1, tmp_path) as started:
         yield started
 
@@ -41,10 +41,12 @@ def opened(stage: Stage) -> tuple[Credentials, ...]:
     return sessions.opened(stage.database, CAMPAIGN, AGENTS)
 
 
-def test_tasks_told_as_reported_are_done_in_the_database(stage: Stage, gateways: Gateways) -> None:
+def test_tasks_told_as_reported_are_done_in_the_database(
+    stage: Stage, gateways: RunningGateways
+) -> None:
     """What is counted has happened, and each agent has its own session."""
     stage.seed(5_000)
-    with Herd(WORK, gateways.addresses, opened(stage)) as herd:
+    with AgentLoad(WORK, gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
         herd.wait(lambda tally: tally.reported >= 100, SOON_S)
         tally = herd.tally()
@@ -53,11 +55,11 @@ def test_tasks_told_as_reported_are_done_in_the_database(stage: Stage, gateways:
 
 
 def test_every_agent_of_a_herd_holds_what_it_wants(
-    stage: Stage, gateways: Gateways, backstage: Backstage
+    stage: Stage, gateways: RunningGateways, backstage: Backstage
 ) -> None:
     """In a session of its own, and never more."""
     stage.seed(2_000)
-    with Herd(replace(WORK, rate=20.0, want=2), gateways.addresses, opened(stage)) as herd:
+    with AgentLoad(replace(WORK, rate=20.0, want=2), gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
         herd.wait(lambda tally: tally.reported > 0, SOON_S)
     rows = backstage.execute(
@@ -67,13 +69,13 @@ def test_every_agent_of_a_herd_holds_what_it_wants(
 
 
 def test_agents_that_enroll_are_served_each_once(
-    stage: Stage, gateways: Gateways, backstage: Backstage
+    stage: Stage, gateways: RunningGateways, backstage: Backstage
 ) -> None:
     """Each opens one session and is content with one task."""
     stage.seed(100)
     token = sessions.enrolment_token(stage.database, CAMPAIGN)
     work = replace(WORK, enrol=token, campaign=CAMPAIGN, content=True, spread_s=0.1)
-    with Herd(work, gateways.addresses) as herd:
+    with AgentLoad(work, gateways.addresses) as herd:
         herd.wait(lambda tally: tally.served == AGENTS, SOON_S)
         tally = herd.tally()
     assert (tally.claimed, tally.errors) == (AGENTS, {})
@@ -81,26 +83,28 @@ def test_agents_that_enroll_are_served_each_once(
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
 
-def test_agents_beat_while_they_wait(stage: Stage, gateways: Gateways) -> None:
+def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) -> None:
     """Idle agents cost what idle agents cost."""
     stage.seed(1)  # with none the campaign would be finished
     work = replace(WORK, wait_s=30.0, beat_s=1.0, content=True)
-    with Herd(work, gateways.addresses, opened(stage)) as herd:
+    with AgentLoad(work, gateways.addresses, opened(stage)) as herd:
         herd.wait(lambda tally: tally.beats >= 2 * AGENTS, SOON_S)
         assert herd.tally().errors == {}
 
 
-def test_agents_that_are_not_known_are_told_as_refused(stage: Stage, gateways: Gateways) -> None:
+def test_agents_that_are_not_known_are_told_as_refused(
+    stage: Stage, gateways: RunningGateways
+) -> None:
     """Nobody takes their silence for idleness."""
     strangers = [Credentials(one.session, f"{one.token[:-1]}_") for one in opened(stage)]
-    with Herd(WORK, gateways.addresses, strangers) as herd:
+    with AgentLoad(WORK, gateways.addresses, strangers) as herd:
         herd.wait(lambda tally: tally.refused == AGENTS, SOON_S)
 
 
-def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: Gateways) -> None:
+def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGateways) -> None:
     """A rate that was measured meanwhile is no figure."""
     stage.seed(20_000)
-    with Herd(WORK, gateways.addresses, opened(stage)) as herd:
+    with AgentLoad(WORK, gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
         os.kill(gateways.pids[0], signal.SIGKILL)
         herd.wait(lambda tally: tally.broken >= AGENTS, SOON_S)
@@ -108,16 +112,20 @@ def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: Gateways) ->
             runs.check(replace(herd.watch(0.0), tally=herd.tally()))
 
 
-def test_agents_that_run_out_of_tasks_give_no_figure(stage: Stage, gateways: Gateways) -> None:
+def test_agents_that_run_out_of_tasks_give_no_figure(
+    stage: Stage, gateways: RunningGateways
+) -> None:
     """A rate measured while nothing is waiting would be too low."""
     stage.seed(2 * AGENTS)
     with pytest.raises(Conflict, match="ran out of tasks"):
         runs.run(stage.database, gateways, WORK, opened(stage), 0.2)
 
 
-def test_a_herd_that_is_interrupted_leaves_no_process(stage: Stage, gateways: Gateways) -> None:
+def test_a_herd_that_is_interrupted_leaves_no_process(
+    stage: Stage, gateways: RunningGateways
+) -> None:
     """Ctrl-C ends the agents."""
     stage.seed(1_000)
-    with pytest.raises(KeyboardInterrupt), Herd(WORK, gateways.addresses, opened(stage)):
+    with pytest.raises(KeyboardInterrupt), AgentLoad(WORK, gateways.addresses, opened(stage)):
         raise KeyboardInterrupt
     assert multiprocessing.active_children() == []

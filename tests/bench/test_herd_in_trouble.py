@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.load.herd import Herd
-from benchmarks.load.work import Address, Work
+from benchmarks.load.herd import AgentLoad
+from benchmarks.load.work import LoadTarget, LoadWork
 from tests.http_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
 from tests.memory_queue import MemoryQueue
 
-WORK = Work(3, enrol=TOKEN, content=True)
+WORK = LoadWork(3, enrol=TOKEN, content=True)
 ALONE = replace(WORK, agents=1)
 SOON_S = 20.0
 RETRY_S = 0.3
@@ -52,7 +52,7 @@ def first(gateway: HttpGateway, count: int, reply: Reply) -> None:
 def test_agents_ask_again_after_trouble(gateway: HttpGateway, reply: Reply, kind: str) -> None:
     """Each is served in the end, and the trouble is told."""
     first(gateway, WORK.agents, reply)
-    with Herd(WORK, [Address("127.0.0.1", gateway.port)]) as herd:
+    with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.served == WORK.agents, SOON_S)
         assert herd.tally().errors == {kind: WORK.agents}
 
@@ -60,7 +60,7 @@ def test_agents_ask_again_after_trouble(gateway: HttpGateway, reply: Reply, kind
 def test_a_kept_connection_that_was_closed_is_opened_again(gateway: HttpGateway) -> None:
     """Gateways close what was idle for long, and that is no error."""
     first(gateway, 1, Reply(hang_up=True))
-    with Herd(ALONE, [Address("127.0.0.1", gateway.port)]) as herd:
+    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.served == 1, SOON_S)
         assert (herd.tally().reopened, herd.tally().errors) == (1, {})
 
@@ -68,7 +68,7 @@ def test_a_kept_connection_that_was_closed_is_opened_again(gateway: HttpGateway)
 def test_agents_that_are_refused_ask_no_more(gateway: HttpGateway) -> None:
     """There is no point in it."""
     first(gateway, 1, error(403, "forbidden"))
-    with Herd(WORK, [Address("127.0.0.1", gateway.port)]) as herd:
+    with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.served + tally.refused == WORK.agents, SOON_S)
         assert herd.tally().errors == {"refused": 1}
     exchanges = [one for one in gateway.seen if one.path == "/v1/exchange"]
@@ -86,7 +86,7 @@ def test_an_agent_stays_away_for_as_long_as_it_is_told(gateway: HttpGateway) -> 
         return error(503, "busy", Retry_After=str(RETRY_S)) if len(came_at) == 1 else None
 
     gateway.misfortune = busy_at_first
-    with Herd(ALONE, [Address("127.0.0.1", gateway.port)]) as herd:
+    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.served == 1, SOON_S)
     first_at, again_at = came_at
     assert again_at - first_at >= RETRY_S
@@ -96,9 +96,9 @@ def test_an_attempt_that_is_given_away_twice_is_noticed(gateway: HttpGateway) ->
     """That must never be, so a measurement in which it was is worth nothing."""
     with gateway_of(MemoryQueue([{"n": 0}])) as other:
         other.tokens = gateway.tokens
-        with Herd(
-            Work(2, enrol=TOKEN, content=True),
-            [Address("127.0.0.1", gateway.port), Address("127.0.0.1", other.port)],
+        with AgentLoad(
+            LoadWork(2, enrol=TOKEN, content=True),
+            [LoadTarget("127.0.0.1", gateway.port), LoadTarget("127.0.0.1", other.port)],
         ) as herd:
             herd.wait(lambda tally: tally.claimed == 2, SOON_S)
             assert herd.tally().errors == {"twice": 1}

@@ -9,9 +9,9 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler
 from taskq.db.connections import Database
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.gateway import messages, service
-from taskq.gateway.auth import Agent
+from taskq.gateway.auth import AgentSession
 from taskq.gateway.errors import Busy, failure, retry_after_s
 from taskq.gateway.service import Service, Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
@@ -47,11 +47,11 @@ def play(database: Database, scene: Scene) -> None:
 
 def begun(served: Service, double: AgentDouble, message: messages.Exchange) -> asyncio.Task[Answer]:
     """Begin an exchange, together with all that are begun before anybody waits."""
-    agent = Agent(double.session, Serving("/c"))
+    agent = AgentSession(double.session, Scope("/c"))
     return asyncio.create_task(served.exchange(agent, message))
 
 
-def claim(*reports: messages.Report) -> messages.Exchange:
+def claim(*reports: messages.ReportMessage) -> messages.Exchange:
     return messages.Exchange(reports=reports, want=1, lease=LEASES())
 
 
@@ -60,7 +60,7 @@ def test_claims_wait_outside_while_reports_come_in(
 ) -> None:
     """Beyond the first limit a claim is refused, and that of who reports is put off."""
     (task,) = agents[9].claim()
-    report = messages.Report(task.campaign, task.task, task.lease, "done")
+    report = messages.ReportMessage(task.campaign, task.task, task.lease, "done")
 
     async def scene(served: Service) -> None:
         taken = [begun(served, one, claim()) for one in agents[:3]]
@@ -85,7 +85,7 @@ def test_claims_wait_outside_while_reports_come_in(
 def test_reports_have_a_limit_of_their_own(agents: list[AgentDouble], database: Database) -> None:
     """Memory is finite: an agent keeps what it cannot hand in."""
     tasks = [one.claim()[0] for one in agents[:7]]
-    reports = [messages.Report(one.campaign, one.task, one.lease, "done") for one in tasks]
+    reports = [messages.ReportMessage(one.campaign, one.task, one.lease, "done") for one in tasks]
 
     async def scene(served: Service) -> None:
         taken = [

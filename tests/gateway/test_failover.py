@@ -18,7 +18,7 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.protocol import Beat, Hello, Request, new_lease
+from taskq_agent.protocol import Heartbeat, Hello, Request, new_lease
 from tests.backstage import assert_counts_are_true
 from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway, opened
@@ -220,7 +220,7 @@ def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
         assert lost.beat().status == 401
         claim = Request(welcome.session, (), 1, new_lease())
         wait_until(lambda: is_lost(lambda: transport.exchange(claim)))
-        wait_until(lambda: is_lost(lambda: transport.beat(Beat(welcome.session))))
+        wait_until(lambda: is_lost(lambda: transport.beat(Heartbeat(welcome.session))))
         transport.close(welcome.session)
         assert all(len(one.claim(1)) == 1 for one in others)
         again = transport.open(protocol_hello(place.path, "again"))

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from taskq.errors import UsageError
-from taskq.gateway.tls import Certificate
+from taskq.gateway.tls import ServerCertificate
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.gateway.peers import Peer
 from tests.support import wait_until
@@ -108,7 +108,7 @@ def test_files_in_the_wrong_order_are_refused_with_a_reason(authority: Authority
         (Path(__file__), Path(__file__)),
     ):
         with pytest.raises(UsageError) as refused:
-            Certificate(chain, key).context()
+            ServerCertificate(chain, key).context()
         assert str(refused.value).startswith(f"{chain} and {key} are no certificate and its key")
         assert "None" not in str(refused.value)
 

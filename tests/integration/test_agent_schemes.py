@@ -9,7 +9,7 @@ import pytest
 
 from taskq_agent.errors import TransportFailed
 from taskq_agent.http.dial import Dialer
-from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from tests.certificates import Certificates
 from tests.http_gateway import TOKEN, Reply, gateway_of
@@ -71,6 +71,6 @@ def test_a_gateway_that_sends_on_is_told() -> None:
     with gateway_of(queue_of(1)) as gateway:
         place = ("Location", "https://queue.example.org/v1/sessions")
         gateway.misfortune = lambda _: Reply(301, headers=(place,))
-        transport = HttpTransport(Gateways([gateway.url]), TOKEN, Dialer())
+        transport = HttpTransport(GatewayList([gateway.url]), TOKEN, Dialer())
         with pytest.raises(TransportFailed, match=r"301: it sends on to https://queue\.example"):
             open_and_beat(transport)

@@ -12,9 +12,9 @@ import pytest
 
 from taskq_agent.errors import TransportFailed
 from taskq_agent.http.dial import Dialer, tls_context
-from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
-from taskq_agent.protocol import Beat, Hello, Request
+from taskq_agent.protocol import Heartbeat, Hello, Request
 from tests.agent_shop import queue_of
 from tests.certificates import NAME, Certificates
 from tests.http_gateway import TOKEN, HttpGateway, gateway_of
@@ -44,12 +44,12 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def transport_of(url: str, tls: ssl.SSLContext | None = None, **options: bool) -> HttpTransport:
-    return HttpTransport(Gateways([url], **options), TOKEN, Dialer(tls))
+    return HttpTransport(GatewayList([url], **options), TOKEN, Dialer(tls))
 
 
 def open_and_beat(transport: HttpTransport) -> None:
     with transport:
-        transport.beat(Beat(transport.open(HELLO).session))
+        transport.beat(Heartbeat(transport.open(HELLO).session))
 
 
 # Certificates
@@ -110,7 +110,7 @@ def test_waiting_exchange_is_broken_off_under_tls(
         transport.break_off(request)
         with pytest.raises(TransportFailed, match="broken off"):
             claim.result(10)
-        transport.beat(Beat(session))
+        transport.beat(Heartbeat(session))
 
 
 # Proxies

@@ -18,7 +18,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
 from taskq_agent.errors import Refused
-from taskq_agent.protocol import Beat, Outcomes
+from taskq_agent.protocol import Heartbeat, Outcomes
 from tests.agent_double import AgentDouble
 from tests.backstage import Backstage, value
 from tests.command_line import CommandLine
@@ -32,7 +32,7 @@ Told = tuple[int, int]
 
 def tell(backstage: Backstage, agent: AgentDouble, *tallies: Outcomes) -> str | None:
     """Beat with a tally; return what is said of the agent's host."""
-    beat = f"[{encoded(Beat(agent.session, tally=tallies))}]"
+    beat = f"[{encoded(Heartbeat(agent.session, tally=tallies))}]"
     row = backstage.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()
     return None if row is None else row["suspect"]
 
@@ -143,7 +143,7 @@ def test_tally_of_another_form_is_refused(tally: object, hire: Hire, backstage: 
         backstage.execute("select * from taskq.beat(%s)", [said])
     assert refused.value.sqlstate == "TQ400"
     with pytest.raises(Refused, match="number of attempts"):
-        encoded(Beat(1, tally=(Outcomes(1, 2, -1),)))
+        encoded(Heartbeat(1, tally=(Outcomes(1, 2, -1),)))
 
 
 @pytest.mark.parametrize(

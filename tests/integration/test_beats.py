@@ -12,10 +12,10 @@ import pytest
 
 from taskq import Campaign, Seed
 from taskq.db.connections import Database
-from taskq.dispatch.heartbeats import Beats
+from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Beat, BeatAnswer, Held, new_lease
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
 from tests.agent_double import AgentDouble, Claimed
 from tests.backstage import Backstage, statuses, value
 from tests.fixtures.queues import Hire
@@ -37,39 +37,44 @@ def held(*tasks: Claimed) -> tuple[Held, ...]:
     return tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
 
 
-def beat_of(agent: AgentDouble, *tasks: Claimed, **words: Any) -> Beat:
+def beat_of(agent: AgentDouble, *tasks: Claimed, **words: Any) -> Heartbeat:
     """Return the beat of an agent that knows of all its leases and holds these tasks."""
-    return Beat(agent.session, held(*tasks), **{"drawn": agent.drawn or "", **words})
+    return Heartbeat(agent.session, held(*tasks), **{"drawn": agent.drawn or "", **words})
 
 
 def play(
-    database: Database, scene: Callable[[Beats], Coroutine[Any, Any, None]], *, most: int = 100
+    database: Database,
+    scene: Callable[[HeartbeatBatcher], Coroutine[Any, Any, None]],
+    *,
+    most: int = 100,
 ) -> None:
-    """Run a coroutine with `Beats` in a loop of its own."""
+    """Run a coroutine with `HeartbeatBatcher` in a loop of its own."""
 
     async def run() -> None:
-        async with Beats(database, GATHER_S, most=most, answer_s=0.5) as beats:
+        async with HeartbeatBatcher(database, GATHER_S, most=most, answer_s=0.5) as beats:
             await scene(beats)
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def answered(database: Database, said: Sequence[Beat]) -> list[BeatAnswer | BaseException]:
+def answered(
+    database: Database, said: Sequence[Heartbeat]
+) -> list[HeartbeatAnswer | BaseException]:
     """Send beats at the same time; return the answers."""
-    answers: list[BeatAnswer | BaseException] = []
+    answers: list[HeartbeatAnswer | BaseException] = []
 
-    async def scene(beats: Beats) -> None:
+    async def scene(beats: HeartbeatBatcher) -> None:
         answers.extend(await asyncio.gather(*map(beats.beat, said), return_exceptions=True))
 
     play(database, scene)
     return answers
 
 
-def statements(database: Database, said: list[Beat], *, most: int = 100) -> list[int]:
+def statements(database: Database, said: list[Heartbeat], *, most: int = 100) -> list[int]:
     """Send beats at the same time; return how many were in each statement."""
     sizes: list[int] = []
 
-    async def scene(beats: Beats) -> None:
+    async def scene(beats: HeartbeatBatcher) -> None:
         line = beats._line  # noqa: SLF001 - to see what goes over it
         rows = line.rows
 
@@ -123,8 +128,8 @@ def test_each_of_a_batch_is_answered_for_itself(
         ],
     )
     first, second, third, fourth = answers
-    assert first == fourth == BeatAnswer()
-    assert isinstance(second, BeatAnswer)
+    assert first == fourth == HeartbeatAnswer()
+    assert isinstance(second, HeartbeatAnswer)
     assert (second.stop, second.orders.drain) == (held(*cancelled), True)
     assert isinstance(third, SessionLost)
     assert statuses(backstage)[lost.key] == "waiting"
@@ -153,7 +158,12 @@ def test_nobody_is_asked_about_the_claims_of_others(
             beat_of(hasty, drawn=old),
         ],
     )
-    assert [one.stop for one in answers if isinstance(one, BeatAnswer)] == [(), held(*mine), (), ()]
+    assert [one.stop for one in answers if isinstance(one, HeartbeatAnswer)] == [
+        (),
+        held(*mine),
+        (),
+        (),
+    ]
     assert careless.done(mine[0]) == "superseded"
     assert patient.done(pending[0]) == "accepted"
     assert hasty.done(younger[0]) == "accepted"
@@ -175,10 +185,10 @@ def test_bad_beat_is_refused_alone(
     words: dict[str, Any], agents: list[AgentDouble], database: Database
 ) -> None:
     """Those that came with it are answered."""
-    bad = Beat(**{"session": agents[0].session, **words})
+    bad = Heartbeat(**{"session": agents[0].session, **words})
     first, second, third = answered(database, [beat_of(agents[1]), bad, beat_of(agents[2])])
     assert isinstance(second, Refused)
-    assert first == third == BeatAnswer()
+    assert first == third == HeartbeatAnswer()
 
 
 def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
@@ -186,7 +196,7 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
 ) -> None:
     """Should this side have overlooked something, it harms nobody else."""
 
-    async def scene(beats: Beats) -> None:
+    async def scene(beats: HeartbeatBatcher) -> None:
         said = [asyncio.ensure_future(beats.beat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
         beats._waiting[agents[2].session].text = '{"session": null}'  # noqa: SLF001 - overlooked
@@ -194,7 +204,7 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
         refused = answers.pop(2)
         assert isinstance(refused, Refused)
         assert isinstance(refused.__cause__, UsageError)
-        assert answers == [BeatAnswer()] * 3
+        assert answers == [HeartbeatAnswer()] * 3
 
     play(database, scene)
 
@@ -207,7 +217,7 @@ def test_the_newest_of_two_beats_of_a_session_counts(
     first = agent.claim(1)
     older = beat_of(agent, *first)
     second = agent.claim(1)
-    assert answered(database, [older, beat_of(agent, *second)]) == [BeatAnswer()] * 2
+    assert answered(database, [older, beat_of(agent, *second)]) == [HeartbeatAnswer()] * 2
     now = statuses(backstage)
     assert (now[first[0].key], now[second[0].key]) == ("waiting", "working")
 
@@ -219,7 +229,7 @@ def test_beat_that_nobody_waits_for_is_not_said(
     gone, here = agents[:2]
     before = last_beats(backstage)
 
-    async def scene(beats: Beats) -> None:
+    async def scene(beats: HeartbeatBatcher) -> None:
         given_up = asyncio.ensure_future(beats.beat(beat_of(gone)))
         await asyncio.sleep(0)
         given_up.cancel()
@@ -251,10 +261,10 @@ def test_beat_that_names_much_goes_after_all_others(
     """By itself, so that what a client makes up costs the others nothing; all are answered."""
     monkeypatch.setattr("taskq.dispatch.heartbeats.LARGE_NAMED", 20)
     made_up = tuple(Held(10**12 + n, n, new_lease()) for n in range(21))
-    said = [Beat(agents[0].session, made_up), *map(beat_of, agents[1:])]
+    said = [Heartbeat(agents[0].session, made_up), *map(beat_of, agents[1:])]
     assert statements(database, said) == [3, 1]
     answers = answered(database, said)
-    assert isinstance(answers[0], BeatAnswer)
+    assert isinstance(answers[0], HeartbeatAnswer)
     assert len(answers[0].stop) == 21
 
 
@@ -263,7 +273,7 @@ def test_database_that_does_not_answer_is_told_to_all(
 ) -> None:
     """And the next beat finds it again."""
 
-    async def scene(beats: Beats) -> None:
+    async def scene(beats: HeartbeatBatcher) -> None:
         with psycopg.connect(dsn) as other:
             other.execute("lock table taskq.session in access exclusive mode")
             answers = await asyncio.gather(
@@ -271,7 +281,7 @@ def test_database_that_does_not_answer_is_told_to_all(
             )
             assert {type(one) for one in answers} == {TransportFailed}
             other.rollback()
-        assert await beats.beat(beat_of(agents[0])) == BeatAnswer()
+        assert await beats.beat(beat_of(agents[0])) == HeartbeatAnswer()
 
     play(database, scene)
 
@@ -281,14 +291,14 @@ def test_lost_connection_is_made_anew_unnoticed(
 ) -> None:
     """A beat may be repeated, so nobody need hear that its connection was cut."""
 
-    async def scene(beats: Beats) -> None:
+    async def scene(beats: HeartbeatBatcher) -> None:
         await beats.beat(beat_of(agents[0]))
         backstage.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
         answers = await asyncio.gather(*(beats.beat(beat_of(agent)) for agent in agents))
-        assert answers == [BeatAnswer()] * len(agents)
+        assert answers == [HeartbeatAnswer()] * len(agents)
 
     play(database, scene)
 
@@ -300,11 +310,11 @@ def test_closing_sends_what_waits(
     before = last_beats(backstage)
 
     async def run() -> None:
-        beats = Beats(database, 3_600)
+        beats = HeartbeatBatcher(database, 3_600)
         said = [asyncio.ensure_future(beats.beat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
         await beats.close()
-        assert await asyncio.gather(*said) == [BeatAnswer()] * 4
+        assert await asyncio.gather(*said) == [HeartbeatAnswer()] * 4
 
     asyncio.run(asyncio.wait_for(run(), 30))
     after = last_beats(backstage)

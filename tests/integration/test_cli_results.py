@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.views import Agent, Attempt, Failure, FailureCause, Result, TaskView
+from taskq.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
 from tests.backstage import Backstage
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
@@ -258,7 +258,7 @@ def test_agents_are_listed(taskq: CommandLine, campaign: Campaign, hire: Hire) -
     campaign.seed([{"n": 1}])
     hire().claim()
     (agent,) = taskq.json("agents", "/c")
-    assert {"campaign", *agent} == names(Agent)
+    assert {"campaign", *agent} == names(AgentView)
     assert (agent["host"], agent["working"]) == ("node1", 1)
     assert "node1" in taskq.out("agents")
     hire()

@@ -12,11 +12,11 @@ from taskq import Campaign, CampaignSpec, Client, Handler, Seed
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
-from taskq.front.fill import Filling
-from taskq.front.lease_returns import Returning
-from taskq.front.levels import Stocks
+from taskq.front.fill import Filler
+from taskq.front.lease_returns import LeaseReturns
+from taskq.front.levels import Levels
 from taskq.front.lists import PUSH_BYTES, Lists
-from taskq.front.redis import FrontDown, Link
+from taskq.front.redis import FrontDown, RedisLink
 from tests.backstage import Backstage, assert_counts_are_true
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.redis_servers import RedisServer
@@ -28,7 +28,7 @@ TASKS = 400
 #: Far longer than a test takes: nothing comes back by the pool's deadline.
 POOL_S = 3_600.0
 
-Fill = Callable[[Callable[[Filling], Awaitable[None]], Callable[[str], object]], None]
+Fill = Callable[[Callable[[Filler], Awaitable[None]], Callable[[str], object]], None]
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def fill(database: Database, redis_server: RedisServer) -> Fill:
     It calls what it is given besides after each statement, with its name.
     """
 
-    def run(do: Callable[[Filling], Awaitable[None]], after: Callable[[str], object]) -> None:
+    def run(do: Callable[[Filler], Awaitable[None]], after: Callable[[str], object]) -> None:
         async def whole() -> None:
-            line, link = database.async_line(), Link(FrontAddress.parsed(redis_server.url))
+            line, link = database.async_line(), RedisLink(FrontAddress.parsed(redis_server.url))
 
             async def rows(name: str, **values: object) -> list[Row]:
                 answer = await line.rows(name, **values)
@@ -95,7 +95,7 @@ def fill(database: Database, redis_server: RedisServer) -> Fill:
 
             lists = Lists(link, Popper(database, redis_server).state)
             try:
-                await do(Filling(rows, lists, Stocks(POOL_S), Returning(rows)))
+                await do(Filler(rows, lists, Levels(POOL_S), LeaseReturns(rows)))
             finally:
                 await link.close()
                 await line.close()
@@ -113,7 +113,7 @@ def test_leases_go_back_though_the_next_list_cannot_be_emptied(
     other = queue.create_campaign("/other").campaign_id
     front.server.admin.set(front.keys.tasks(other), "no list")
 
-    async def withdraw(filling: Filling) -> None:
+    async def withdraw(filling: Filler) -> None:
         for campaign in (front.campaign, other):
             filling.stocks.inherit(campaign, 300, 0.0)
         with pytest.raises(FrontDown):
@@ -131,7 +131,7 @@ def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_the
     text = "x" * 60_000
     campaign.seed(Seed({"text": text, "n": n}, priority=1) for n in range(LEAST))
 
-    async def work(filling: Filling) -> None:
+    async def work(filling: Filler) -> None:
         filling.stocks.inherit(front.campaign, 0, asyncio.get_running_loop().time())
         with pytest.raises(FrontDown):
             await filling.work(60.0, asyncio.Event())

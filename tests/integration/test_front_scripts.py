@@ -11,7 +11,7 @@ import pytest
 
 from taskq.front.address import FrontAddress
 from taskq.front.entries import MAX_ENTRY_BYTES, Keys
-from taskq.front.redis import ANSWER_S, CONNECT_S, FrontDown, Link
+from taskq.front.redis import ANSWER_S, CONNECT_S, FrontDown, RedisLink
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 
 KEYS = Keys("0123456789abcdef")
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 def linked(
-    server: RedisServer, scene: Callable[[Link], Awaitable[T]], answer_s: float = PATIENCE_S
+    server: RedisServer, scene: Callable[[RedisLink], Awaitable[T]], answer_s: float = PATIENCE_S
 ) -> T:
     """Run a coroutine with a link in a loop of its own."""
 
     async def run() -> T:
-        link = Link(FrontAddress.parsed(server.url), answer_s)
+        link = RedisLink(FrontAddress.parsed(server.url), answer_s)
         try:
             return await scene(link)
         finally:
@@ -218,7 +218,7 @@ def test_key_of_the_wrong_kind_is_an_error_of_the_front(server: RedisServer, key
     server.admin.delete(key)
     server.admin.sadd(key, "x")
 
-    async def scene(link: Link) -> None:
+    async def scene(link: RedisLink) -> None:
         keys = [KEYS.state, KEYS.wanted, KEYS.wake, KEYS.tasks(7)]
         with pytest.raises(FrontDown, match="WRONGTYPE"):
             await link.run("pop", keys, [EPOCH, 7, 1])
@@ -243,7 +243,7 @@ def test_link_says_which_server_it_is(server: RedisServer) -> None:
 def test_waiting_ends_with_a_signal_or_with_the_time(redis_server: RedisServer) -> None:
     """The refiller sleeps until it is needed."""
 
-    async def scene(link: Link) -> None:
+    async def scene(link: RedisLink) -> None:
         began = time.monotonic()
         assert not await link.wait(KEYS.wake, 0.05)
         assert time.monotonic() - began >= 0.05
@@ -267,7 +267,7 @@ def test_server_that_is_gone_or_hangs_is_told_in_time(redis_server: RedisServer)
     """Nobody waits for a front for longer than it takes to ask PostgreSQL."""
     begin(redis_server)
 
-    async def scene(link: Link) -> None:
+    async def scene(link: RedisLink) -> None:
         async def failing() -> float:
             began = time.monotonic()
             with pytest.raises(FrontDown):
@@ -294,7 +294,7 @@ def test_cancelled_call_leaves_no_answer_for_the_next_one(redis_server: RedisSer
     begin(redis_server)
     push(redis_server, b"a")
 
-    async def scene(link: Link) -> None:
+    async def scene(link: RedisLink) -> None:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(link.wait(KEYS.wake, 20.0), 0.05)
         keys = [KEYS.state, KEYS.wanted, KEYS.wake, KEYS.tasks(7)]

@@ -18,12 +18,12 @@ import redis
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
-from taskq.dispatch.campaign_cache import Described
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.entries import Keys
 from taskq.front.pool import Pool
-from taskq.front.redis import FrontDown, Link
+from taskq.front.redis import FrontDown, RedisLink
 from taskq.front.refiller import Refiller
 from taskq_agent.protocol import Task
 from tests.backstage import Backstage, assert_counts_are_true
@@ -34,7 +34,7 @@ from tests.relay import TlsRelay
 from tests.support import free_port, wait_until
 
 MANUAL = Path(__file__, "../../../docs/redis.md").resolve().read_text(encoding="utf-8")
-SERVING = Serving("/c")
+SERVING = Scope("/c")
 TASKS = 200
 PATIENCE_S = 60.0
 
@@ -61,7 +61,7 @@ async def front(database: Database, url: str) -> AsyncIterator[Pool]:
     """Run a refiller meanwhile; give a gateway's pool, once the front has been begun."""
     address = FrontAddress.parsed(url)
     refilling = asyncio.create_task(Refiller(database, address).run())
-    pool = Pool(database, address, Described())
+    pool = Pool(database, address, CampaignCache())
     deadline = time.monotonic() + PATIENCE_S
     while not (database.row("front") or {})["epoch"]:
         assert time.monotonic() < deadline, "nobody has begun the front"
@@ -208,7 +208,7 @@ def test_server_whose_certificate_is_not_right_is_not_spoken_with(
 
 async def told_version(url: str) -> str:
     """Return the version that a server names."""
-    link = Link(FrontAddress.parsed(url))
+    link = RedisLink(FrontAddress.parsed(url))
     try:
         return (await link.info(b"key")).version
     finally:

@@ -13,8 +13,8 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
-from taskq.dispatch.batching import Gatherer
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.batching import Batcher
+from taskq.dispatch.fair_share import Scope
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import (
     ACCEPTED,
@@ -28,10 +28,10 @@ from taskq_agent.protocol import (
 from tests.backstage import Backstage, assert_counts_are_true, statuses, value
 from tests.members import Members, done
 
-Scene = Callable[[Gatherer], Coroutine[Any, Any, None]]
+Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
 Run = Callable[[Scene], None]
 
-SERVING = Serving("/c")
+SERVING = Scope("/c")
 
 
 NEVER_RUN = Handler("command", argv=("true",))
@@ -46,12 +46,12 @@ def campaign(queue: Client) -> Campaign:
 @pytest.fixture
 def gathered(
     database: Database,
-) -> Callable[[Callable[[Gatherer], Coroutine[Any, Any, None]]], None]:
+) -> Callable[[Callable[[Batcher], Coroutine[Any, Any, None]]], None]:
     """Give a function that runs a coroutine with a gatherer in a loop of its own."""
 
     def run(scene: Scene) -> None:
         async def play() -> None:
-            async with Gatherer(database) as gatherer:
+            async with Batcher(database) as gatherer:
                 await scene(gatherer)
 
         asyncio.run(asyncio.wait_for(play(), 60))
@@ -67,7 +67,7 @@ def test_each_task_of_many_agents_is_done_once(
     members = Members(database, 100)
     executed: Counter[int] = Counter()
 
-    async def work(gatherer: Gatherer, number: int) -> None:
+    async def work(gatherer: Batcher, number: int) -> None:
         answer = await gatherer.exchange(members.claim(number), SERVING)
         while answer.tasks:
             (task,) = answer.tasks
@@ -81,7 +81,7 @@ def test_each_task_of_many_agents_is_done_once(
             answer = await gatherer.exchange(request, SERVING)
             assert [ack.verdict for ack in answer.acks] == [ACCEPTED]
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         await asyncio.gather(*(work(gatherer, number) for number in range(100)))
 
     gathered(scene)
@@ -99,7 +99,7 @@ def test_every_agent_gets_what_it_wants(
     campaign.seed({"n": n} for n in range(100))
     members = Members(database, 5)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         answers = await asyncio.gather(
             *(gatherer.exchange(members.claim(n, n + 1), SERVING) for n in range(5))
         )
@@ -117,7 +117,7 @@ def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
     campaign.seed({"n": n} for n in range(2))
     members = Members(database, 4)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         answers = await asyncio.gather(
             *(gatherer.exchange(members.claim(n), SERVING) for n in range(4))
         )
@@ -133,7 +133,7 @@ def test_nobody_is_sent_home_by_an_old_count(
     """What was seeded before the question is not finished, also if it cannot be claimed yet."""
     members = Members(database, 2)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         assert (await gatherer.exchange(members.claim(0), SERVING)).unfinished == 0
         campaign.seed([{"n": 1}])
         answer = await gatherer.exchange(members.claim(1), SERVING)
@@ -151,7 +151,7 @@ def test_session_that_has_ended_is_told_alone(
     transport = DirectTransport(database)
     transport.close(members.sessions[1])
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         answers = await asyncio.gather(
             *(gatherer.exchange(members.claim(n), SERVING) for n in range(3)),
             return_exceptions=True,
@@ -168,7 +168,7 @@ def test_request_that_is_wrong_fails_alone(
     campaign.seed({"n": n} for n in range(10))
     members = Members(database, 3)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         claimed = await asyncio.gather(
             *(gatherer.exchange(members.claim(n), SERVING) for n in range(3))
         )
@@ -194,7 +194,7 @@ def test_exchange_repeated_gets_the_same_answer(
     campaign.seed({"n": n} for n in range(10))
     members = Members(database, 1)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         request = members.claim(0, 2)
         first, second = await asyncio.gather(
             gatherer.exchange(request, SERVING), gatherer.exchange(request, SERVING)
@@ -220,7 +220,7 @@ def test_lost_connection_is_made_anew_unnoticed(
     campaign.seed({"n": n} for n in range(10))
     members = Members(database, 4)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)
         backstage.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -244,7 +244,7 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
     campaign.seed({"n": n} for n in range(10))
     members = Members(database, 8)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)
         with psycopg.connect(dsn) as other:
             # Claims of all connections wait for this, so that what comes later waits in line.
@@ -273,10 +273,10 @@ def test_gatherer_serves_one_agent_as_its_own_transport_does(
     other.seed([{"n": 2}])
     members = Members(database, 1)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         tasks = []
         for path in ("/c", "/other"):
-            answer = await gatherer.exchange(members.claim(0), Serving(path))
+            answer = await gatherer.exchange(members.claim(0), Scope(path))
             tasks += answer.tasks
         reports = tuple(done(task) for task in reversed(tasks))
         answer = await gatherer.exchange(Request(members.sessions[0], reports=reports), SERVING)
@@ -295,7 +295,7 @@ def test_result_that_is_no_json_is_refused_alone(
     campaign.seed({"n": n} for n in range(4))
     members = Members(database, 2)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         claimed = await asyncio.gather(
             *(gatherer.exchange(members.claim(n), SERVING) for n in range(2))
         )
@@ -317,7 +317,7 @@ def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) 
     members = Members(database, 5)
 
     async def play() -> None:
-        gatherer = Gatherer(database, lines=1)
+        gatherer = Batcher(database, lines=1)
         asked = [
             asyncio.ensure_future(gatherer.exchange(members.claim(number), SERVING))
             for number in range(5)

@@ -9,8 +9,8 @@ import pytest
 
 from taskq.db.connections import Database
 from taskq.dispatch.closing import cancel
-from taskq.gateway.bindings import HandedOut
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.bindings import Bindings
+from taskq.gateway.db_pool import StatementPool
 from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
 from tests.front_desk import until
@@ -27,8 +27,8 @@ def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up
     ended.leave()
 
     async def scene() -> None:
-        lines = Lines(database, 1)
-        handed_out = HandedOut(lines)
+        lines = StatementPool(database, 1)
+        handed_out = Bindings(lines)
         keeping = asyncio.create_task(handed_out.keep())
         with psycopg.connect(dsn) as other:
             other.execute("lock table taskq.session")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.db.connections import AsyncLine, Database, Row
-from taskq.dispatch.batching import Gatherer
-from taskq.dispatch.fair_share import Serving
+from taskq.db.connections import AsyncConnection, Database, Row
+from taskq.dispatch.batching import Batcher
+from taskq.dispatch.fair_share import Scope
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import (
     ACCEPTED,
@@ -32,9 +32,9 @@ from taskq_agent.protocol import (
 from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.members import Members, done
 
-Scene = Callable[[Gatherer], Coroutine[Any, Any, None]]
+Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
 NEVER_RUN = Handler("command", argv=("true",))
-SERVING = Serving("/c")
+SERVING = Scope("/c")
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def campaign(queue: Client) -> Campaign:
 def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the statements that are sent on connections of asyncio, by name."""
     counted: Counter[str] = Counter()
-    rows = AsyncLine.rows
+    rows = AsyncConnection.rows
 
-    async def counting(line: AsyncLine, name: str, **values: object) -> list[Row]:
+    async def counting(line: AsyncConnection, name: str, **values: object) -> list[Row]:
         counted[name] += 1
         return await rows(line, name, **values)
 
-    monkeypatch.setattr(AsyncLine, "rows", counting)
+    monkeypatch.setattr(AsyncConnection, "rows", counting)
     return counted
 
 
@@ -61,20 +61,18 @@ def play(database: Database, scene: Scene) -> None:
     """Run a scene with a gatherer in a loop of its own."""
 
     async def played() -> None:
-        async with Gatherer(database) as gatherer:
+        async with Batcher(database) as gatherer:
             await scene(gatherer)
 
     asyncio.run(asyncio.wait_for(played(), 60))
 
 
-async def together(
-    gatherer: Gatherer, *requests: Request, serving: Serving = SERVING
-) -> list[Answer]:
+async def together(gatherer: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
     """Return the answers to requests that arrive together."""
     return await asyncio.gather(*(gatherer.exchange(one, serving) for one in requests))
 
 
-async def claimed(gatherer: Gatherer, members: Members, count: int) -> list[Task]:
+async def claimed(gatherer: Batcher, members: Members, count: int) -> list[Task]:
     """Let so many members claim a task each."""
     answers = await together(gatherer, *(members.claim(number) for number in range(count)))
     return [task for answer in answers for task in answer.tasks]
@@ -102,7 +100,7 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
     campaign.seed({"n": n} for n in range(8))
     members = Members(database, 4)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         lease = members.lease_ids()
         hostile = [Request(members.sessions[number], want=1, lease=lease) for number in (0, 1)]
         answers = await together(gatherer, *hostile, members.claim(2))
@@ -126,7 +124,7 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
     assert owners == 4
 
 
-async def handed_back(gatherer: Gatherer, members: Members, want: int) -> Request:
+async def handed_back(gatherer: Batcher, members: Members, want: int) -> Request:
     """Let the first member claim tasks and hand them back; return its claim."""
     claim = members.claim(0, want)
     tasks = (await gatherer.exchange(claim, SERVING)).tasks
@@ -143,7 +141,7 @@ def test_spent_lease_id_strikes_no_campaign_off(
     campaign.seed([{"n": 1}])
     members = Members(database, 2)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         claim = await handed_back(gatherer, members, 1)
         statements.clear()
         spent = await gatherer.exchange(claim, SERVING)
@@ -163,7 +161,7 @@ def test_spent_lease_id_keeps_no_task_from_those_beside_it(
     campaign.seed({"n": n} for n in range(3))
     members = Members(database, 3)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         claim = await handed_back(gatherer, members, 3)
         answers = await together(
             gatherer, replace(claim, want=1), members.claim(1), members.claim(2)
@@ -180,7 +178,7 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
     campaign.seed({"n": n} for n in range(4))
     members = Members(database, 4)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         tasks = await claimed(gatherer, members, 4)
         reports = [
             report
@@ -219,7 +217,7 @@ def test_reports_on_campaigns_that_are_none_cost_one_statement(
     campaign.seed({"n": n} for n in range(8))
     members = Members(database, 2)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(1), SERVING)
         statements.clear()
         hostile = Request(
@@ -247,10 +245,10 @@ def test_reports_on_many_campaigns_are_one_statement(
         queue.create_campaign(CampaignSpec(path, handler=NEVER_RUN)).seed([{"n": 1}, {"n": 2}])
     members = Members(database, 2)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         tasks = []
         for path in paths:
-            answer = await gatherer.exchange(members.claim(0), Serving(path))
+            answer = await gatherer.exchange(members.claim(0), Scope(path))
             tasks += answer.tasks
         statements.clear()
         reports = [said(task, DONE, result={"n": 1}) for task in tasks[:5]]
@@ -274,7 +272,7 @@ def test_exchange_that_makes_statements_fail_does_so_for_others_once(
     campaign.seed({"n": n} for n in range(100))
     members = Members(database, 9)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         (task,) = (await gatherer.exchange(members.claim(0), SERVING)).tasks
         wrong = Report(task.campaign, task.task, "no uuid", DONE)
         sent = []
@@ -301,7 +299,7 @@ def test_large_exchanges_take_turns_and_keep_nobody_waiting(
     campaign.seed({"n": n} for n in range(1_000))
     members = Members(database, 8)
 
-    async def scene(gatherer: Gatherer) -> None:
+    async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)
         statements.clear()
         large = [members.claim(number, 300) for number in range(3)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from taskq import Client
-from taskq.gateway.auth import Identities, Manager
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.auth import Manager, TokenCache
+from taskq.gateway.db_pool import StatementPool
 
 
 def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:
@@ -16,8 +16,8 @@ def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue
 
     async def asked() -> list[Manager]:
         nonlocal timeline
-        lines = Lines(queue.database, 1)
-        identities = Identities(lines, lambda: timeline)
+        lines = StatementPool(queue.database, 1)
+        identities = TokenCache(lines, lambda: timeline)
 
         async def known() -> Manager:
             found = await identities.identify(token)

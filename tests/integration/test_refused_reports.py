@@ -16,7 +16,7 @@ from taskq_agent.errors import Refused
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import run_agent
 from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
-from taskq_agent.protocol import Campaign as Shared
+from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 

@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.db.connections import AsyncLine, Database, Line
+from taskq.db.connections import AsyncConnection, Connection, Database
 from taskq.errors import Unavailable
 from taskq.keeper import Keeper
 from tests.backstage import Backstage, expire, silence, statuses, value
@@ -136,9 +136,9 @@ def test_hosts_that_are_dead_are_passed_by(dsn: str, dead_port: int) -> None:
         assert database.row("installation")
 
 
-async def told(line: Line | AsyncLine) -> int:
+async def told(line: Connection | AsyncConnection) -> int:
     """Return the timeline that a connection knows after a statement."""
-    if isinstance(line, AsyncLine):
+    if isinstance(line, AsyncConnection):
         await line.rows("installation")
     else:
         with line.connected() as statements:
@@ -170,9 +170,9 @@ def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
     asyncio.run(both())
 
 
-async def closed(line: Line | AsyncLine) -> None:
+async def closed(line: Connection | AsyncConnection) -> None:
     """Close a connection, which opens again when it is needed."""
-    if isinstance(line, AsyncLine):
+    if isinstance(line, AsyncConnection):
         await line.close()
     else:
         line.close()

@@ -12,7 +12,7 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.exchange import Exchanges, asked, run
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
 from tests.agent_double import AgentDouble, Claimed, report_of
@@ -150,7 +150,7 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     (task,) = agent.claim()
     report = Report(task.campaign, task.task, task.lease, DONE, {"x": 1})
     words = [
-        asked(Request(one.session, (report,)), Serving("/c"), fenced=True)
+        asked(Request(one.session, (report,)), Scope("/c"), fenced=True)
         for one in (stranger, agent)
     ]
     with database.connection() as statements:
@@ -164,8 +164,8 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
 def test_only_a_fenced_exchange_is_limited_to_what_is_its_own() -> None:
     """Beside the database there is nobody to keep apart; it only says who it was."""
     request = Request(7, (Report(1, 2, "lease", DONE),))
-    (fenced,) = asked(request, Serving("/c"), fenced=True).reports
-    (free,) = asked(request, Serving("/c")).reports
+    (fenced,) = asked(request, Scope("/c"), fenced=True).reports
+    (free,) = asked(request, Scope("/c")).reports
     said, said_freely = json.loads(fenced), json.loads(free)
     assert said.pop("session") == said_freely.pop("by") == 7
     assert said == said_freely

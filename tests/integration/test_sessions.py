@@ -12,7 +12,7 @@ from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.errors import NotFound, SessionEnded, UsageError
 from taskq_agent.errors import SessionLost
-from taskq_agent.protocol import Beat, Held, Hello, Request, new_lease
+from taskq_agent.protocol import Heartbeat, Held, Hello, Request, new_lease
 from tests.agent_double import AgentDouble
 from tests.backstage import (
     Backstage,
@@ -327,10 +327,10 @@ def test_transport_beside_the_database_keeps_these_promises(
     assert transport.exchange(request) == answer
     held = tuple(Held(task.campaign, task.task, task.lease) for task in answer.tasks)
     campaign.cancel(["a"])
-    assert transport.beat(Beat(welcome.session, held, drawn=request.lease)).stop == held[:1]
+    assert transport.beat(Heartbeat(welcome.session, held, drawn=request.lease)).stop == held[:1]
     backstage.execute("select taskq.end_session(%s)", [welcome.session])
     with pytest.raises(SessionLost):
-        transport.beat(Beat(welcome.session, held))
+        transport.beat(Heartbeat(welcome.session, held))
     with pytest.raises(SessionLost):
         transport.exchange(Request(welcome.session, want=1, lease=new_lease()))
     transport.close(welcome.session)
@@ -346,6 +346,6 @@ def test_late_beat_of_a_session_that_was_replaced_ends_no_other(
         for _ in range(2)
     ]
     replaced, newest = [transport.open(hello).session for hello in hellos]
-    transport.beat(Beat(replaced))
-    transport.beat(Beat(newest))
+    transport.beat(Heartbeat(replaced))
+    transport.beat(Heartbeat(newest))
     transport.close(newest)

@@ -19,7 +19,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
 from taskq_agent.core.throttle import FAILURES
-from taskq_agent.protocol import Beat, Trouble
+from taskq_agent.protocol import Heartbeat, Trouble
 from tests.backstage import Backstage, value
 from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
@@ -114,17 +114,17 @@ def test_trouble_is_as_the_last_beat_tells(
     agents = [hire(), hire()]
     (one, other) = (agent.session for agent in agents)
 
-    def beat(*beats: Beat) -> list[dict[str, Any] | None]:
+    def beat(*beats: Heartbeat) -> list[dict[str, Any] | None]:
         text = f"[{','.join(map(encoded, beats))}]"
         backstage.execute("select * from taskq.beat(%s)", [text])
         shown = {agent.session_id: agent.trouble for agent in queue.agents()}
         return [shown[one], shown[other]]
 
     told = {"failures": 9, "error_class": "no-scratch", "try_in_s": 12.5}
-    slowed = Beat(one, trouble=Trouble(9, "no-scratch", 12.5))
-    assert beat(slowed, Beat(other)) == [told, None]
-    assert beat(Beat(other)) == [told, None]
-    assert beat(Beat(one), Beat(other)) == [None, None]
+    slowed = Heartbeat(one, trouble=Trouble(9, "no-scratch", 12.5))
+    assert beat(slowed, Heartbeat(other)) == [told, None]
+    assert beat(Heartbeat(other)) == [told, None]
+    assert beat(Heartbeat(one), Heartbeat(other)) == [None, None]
     assert campaign.status().total == 0
     assert value(backstage, "select count(*) from taskq.session where trouble is not null") == 0
 
@@ -134,7 +134,7 @@ def test_strange_class_of_error_can_be_kept(
 ) -> None:
     """It is cut, and shown as it can be printed."""
     strange = Trouble(9, "\x00\x1b[31mred" + "x" * 5_000, 1.0)
-    beat = Beat(hire().session, trouble=strange)
+    beat = Heartbeat(hire().session, trouble=strange)
     backstage.execute("select * from taskq.beat(%s)", [f"[{encoded(beat)}]"])
     (agent,) = queue.agents(campaign.path)
     assert agent.trouble is not None

@@ -13,17 +13,17 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
-from taskq.dispatch.fair_share import Serving
-from taskq.dispatch.long_poll import Waker
+from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.long_poll import LongPoll
 from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
 from tests.plans import watched
 
 POLL_S = 0.05
 NEVER_RUN = Handler("command", argv=("true",))
-ALL, ONE, OTHER = Serving("/"), Serving("/c"), Serving("/other")
+ALL, ONE, OTHER = Scope("/"), Scope("/c"), Scope("/other")
 
-Scene = Callable[[Waker], Coroutine[Any, Any, None]]
+Scene = Callable[[LongPoll], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def _working(campaign: Campaign, hire: Hire) -> None:
 
 
 def play(database: Database, scene: Scene, poll_s: float = POLL_S) -> None:
-    """Run a coroutine with a `Waker` in a loop of its own."""
+    """Run a coroutine with a `LongPoll` in a loop of its own."""
 
     async def run() -> None:
-        async with Waker(database, poll_s) as waker:
+        async with LongPoll(database, poll_s) as waker:
             await scene(waker)
         assert waker.parked == 0
 
@@ -52,7 +52,11 @@ def play(database: Database, scene: Scene, poll_s: float = POLL_S) -> None:
 
 
 def park(
-    waker: Waker, serving: Serving, count: int, seconds: float = 20.0, unfinished: int | None = None
+    waker: LongPoll,
+    serving: Scope,
+    count: int,
+    seconds: float = 20.0,
+    unfinished: int | None = None,
 ) -> list[asyncio.Future[bool]]:
     """Let so many wait."""
     return [asyncio.ensure_future(waker.wait(serving, seconds, unfinished)) for _ in range(count)]
@@ -72,7 +76,7 @@ async def turns(statements: list[int], count: int) -> None:
     await until(lambda: len(statements) >= before + count)
 
 
-def counted(waker: Waker) -> list[int]:
+def counted(waker: LongPoll) -> list[int]:
     """Return a list that grows by the servings that each statement asks for."""
     sizes: list[int] = []
     line = waker._line  # noqa: SLF001 - to see what goes over it
@@ -89,7 +93,7 @@ def counted(waker: Waker) -> list[int]:
 def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Database) -> None:
     """Those who came first; the others go on waiting, whatever they serve."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         first = park(waker, ONE, 3)
         second = park(waker, ALL, 3)
@@ -111,10 +115,10 @@ def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database:
     spec = CampaignSpec("/gpu", handler=NEVER_RUN, requires=("gpu",), time_limit_s=1_000)
     gpu = queue.create_campaign(spec)
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
-        fitting = Serving("/gpu", ("gpu", "mem=8"), 2_000.0)
-        others = [ONE, ALL, Serving("/gpu"), Serving("/", ("gpu",), 500.0)]
+        fitting = Scope("/gpu", ("gpu", "mem=8"), 2_000.0)
+        others = [ONE, ALL, Scope("/gpu"), Scope("/", ("gpu",), 500.0)]
         # Who stays whatever is left: the others learn that it is in vain.
         parked = [park(waker, serving, 2, unfinished=0) for serving in [*others, fitting]]
         gpu.seed([{"n": 1}])
@@ -128,10 +132,10 @@ def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database:
 def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> None:
     """It names each serving once; those with nearly the same lifetime are one."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         for number in range(500):
-            park(waker, Serving("/c", (), 3_600.0 + number / 10), 1)
+            park(waker, Scope("/c", (), 3_600.0 + number / 10), 1)
         park(waker, ALL, 500)
         await turns(statements, 3)
         assert set(statements) == {2}
@@ -142,7 +146,7 @@ def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> 
 def test_nobody_asks_for_nobody(database: Database) -> None:
     """Once the last one has gone there are no more statements, until somebody comes."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         for one in park(waker, ONE, 3, seconds=3 * POLL_S):
             assert await one is False
@@ -158,7 +162,7 @@ def test_nobody_asks_for_nobody(database: Database) -> None:
 def test_time_is_up_when_it_is_up(database: Database) -> None:
     """Each has its own; nobody waits for a turn of the clock."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         long, short = park(waker, ONE, 1), park(waker, ONE, 1, seconds=0.1)
@@ -173,7 +177,7 @@ def test_time_is_up_when_it_is_up(database: Database) -> None:
 def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Database) -> None:
     """Nor is a task lost on them: who stays is woken."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         gone, stays = park(waker, ONE, 100), park(waker, ONE, 1)
         await asyncio.sleep(0)
         assert waker.parked == 101
@@ -195,7 +199,7 @@ def test_all_are_woken_when_nothing_is_unfinished(
     queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN)).seed([{"n": 1}])
     queue.campaign("/other").pause()
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         told, elsewhere, above = (
             park(waker, ONE, 5, unfinished=1),
@@ -216,8 +220,8 @@ def test_all_are_woken_when_nothing_is_unfinished(
 def test_removed_campaign_wakes_who_waits_for_it(campaign: Campaign, database: Database) -> None:
     """The next claim tells them; nobody else is disturbed by it."""
 
-    async def scene(waker: Waker) -> None:
-        nowhere, here = park(waker, Serving("/removed"), 2), park(waker, ONE, 1)
+    async def scene(waker: LongPoll) -> None:
+        nowhere, here = park(waker, Scope("/removed"), 2), park(waker, ONE, 1)
         assert await asyncio.gather(*nowhere) == [True] * 2
         assert not here[0].done()
         campaign.seed([{"n": 1}])
@@ -229,7 +233,7 @@ def test_removed_campaign_wakes_who_waits_for_it(campaign: Campaign, database: D
 def test_draining_lets_everybody_go_at_once(database: Database) -> None:
     """Without a statement, and those too who come later."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         parked = park(waker, ONE, 1_000)
         await asyncio.sleep(0)
         waker.drain()
@@ -242,7 +246,7 @@ def test_draining_lets_everybody_go_at_once(database: Database) -> None:
 def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Database) -> None:
     """Many of them at once are one statement."""
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         (one,) = park(waker, ONE, 1)
         await asyncio.sleep(0)
@@ -265,7 +269,7 @@ def test_database_that_goes_away_is_asked_on(
     """It is told once in the log, and who waits is woken when the database is back."""
     caplog.set_level(logging.WARNING, "taskq.dispatch.long_poll")
 
-    async def scene(waker: Waker) -> None:
+    async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         (one,) = park(waker, ONE, 1)
         await turns(statements, 2)
@@ -284,15 +288,15 @@ def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
     campaign: Campaign, database: Database
 ) -> None:
     """Before anybody is woken who would be sent away again because of it."""
-    found: list[Serving] = []
+    found: list[Scope] = []
 
     async def run() -> None:
-        async with Waker(database, POLL_S, found=found.append) as waker:
-            parked = park(waker, ONE, 1) + park(waker, Serving("/c", (), 5_000.0), 1)
+        async with LongPoll(database, POLL_S, found=found.append) as waker:
+            parked = park(waker, ONE, 1) + park(waker, Scope("/c", (), 5_000.0), 1)
             other = park(waker, OTHER, 1, unfinished=0)
             campaign.seed([{"n": 1}, {"n": 2}])
             assert await asyncio.gather(*parked) == [True, True]
-            assert set(found) == {ONE, Serving("/c", (), 5_000.0).rounded()}
+            assert set(found) == {ONE, Scope("/c", (), 5_000.0).rounded()}
             assert not other[0].done()
 
     asyncio.run(asyncio.wait_for(run(), 30))

@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
-from taskq.front.buffer import Hand
+from taskq.front.buffer import Buffer
 from taskq.front.entries import Entry, FrontState, open_entry
 from taskq.front.lists import pop
-from taskq.front.redis import Argument, FrontDown, Link
+from taskq.front.redis import Argument, FrontDown, RedisLink
 from taskq.front.refiller import Refiller
-from taskq.front.replay import Repeats
+from taskq.front.replay import Replay
 from taskq_agent.protocol import Task
 
 #: The lists are looked at in each turn.
@@ -37,7 +37,7 @@ class Stage(asyncio.SelectorEventLoop):
         return self.run_until_complete(scene)
 
 
-class UnsureLink(Link):
+class UnsureLink(RedisLink):
     """A link that loses an answer if it is told to, and on which waiting takes no time."""
 
     def __init__(self, address: FrontAddress, stage: Stage) -> None:
@@ -175,8 +175,8 @@ class GatewayDouble:
 
     def crash(self) -> None:
         """Forget all that was in hand."""
-        self._hands: dict[int, Hand] = {}
-        self._repeats = Repeats()
+        self._hands: dict[int, Buffer] = {}
+        self._repeats = Replay()
 
     async def claim(
         self, session: int, lease: str, want: int, campaign: int, *, late_s: float = 0.0
@@ -187,7 +187,7 @@ class GatewayDouble:
         if known is not None:
             again = [open_entry(raw, self.state) for raw in known]
             return [one.task for one in again if one is not None]
-        hand = self._hands.setdefault(campaign, Hand(campaign, now))
+        hand = self._hands.setdefault(campaign, Buffer(campaign, now))
         if not hand:
             hand.put(await self._popped(campaign, want + 1))
         share = hand.claim(want, now, self._opened)

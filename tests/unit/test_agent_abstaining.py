@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.campaign_backoff import Abstaining
+from taskq_agent.core.campaign_backoff import CampaignBackoff
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import FAILED, MAX_WITHOUT, RELEASED, Unservable
 from tests.agent_world import World, queue_of, world_of
@@ -143,7 +143,7 @@ def test_only_what_cannot_be_run_is_left() -> None:
 
 def test_claim_names_a_bounded_number_of_campaigns() -> None:
     """Those that are left out longest; the others' tasks go back when they come."""
-    abstaining = Abstaining(10.0, lambda: 0.5)
+    abstaining = CampaignBackoff(10.0, lambda: 0.5)
     for campaign in range(MAX_WITHOUT + 5):
         abstaining.refused(campaign, 1, 0.0, float(campaign))
     named = abstaining.without((), 9.0)

@@ -285,7 +285,7 @@ def test_lost_session_is_replaced_and_work_goes_on(found_by: str) -> None:
     running = world.held()
     world.queue.expire(1)
     if found_by == "beat":
-        world.feed(ev.BeatFailed(1, SessionLost("expired")))
+        world.feed(ev.HeartbeatFailed(1, SessionLost("expired")))
     else:
         world.end(0)
         world.deliver()
@@ -305,7 +305,7 @@ def test_claim_of_a_lost_session_is_not_repeated() -> None:
     """What a beat has found out does not need to be found out again."""
     world = world_of(5, slots=1, ahead_s=0)
     world.end(0)
-    world.feed(ev.BeatFailed(1, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(1, SessionLost("expired")))
     assert world.air is not None, "it may still be answered"
     world.fail(TransportFailed("timeout"))
     world.tick(60)
@@ -315,7 +315,7 @@ def test_claim_of_a_lost_session_is_not_repeated() -> None:
 def test_word_of_an_older_session_is_not_taken_for_this_one() -> None:
     """A late beat of a session that was replaced does not cost the new one."""
     world = world_of(5, slots=1)
-    world.feed(ev.BeatFailed(0, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(0, SessionLost("expired")))
     assert world.core.beat() is not None
 
 
@@ -333,7 +333,7 @@ def test_beats_start_with_the_session() -> None:
     """The rhythm is the queue's."""
     world = World(queue_of(1), slots=1)
     actions = world.core.handle(ev.Opened(Welcome(5, 7.0, 28.0)), world.now)
-    assert ev.StartBeats(Welcome(5, 7.0, 28.0)) in actions
+    assert ev.StartHeartbeats(Welcome(5, 7.0, 28.0)) in actions
 
 
 def test_log_is_quiet_about_short_tasks_and_names_long_ones() -> None:

@@ -197,7 +197,7 @@ def test_lost_session_breaks_the_wait_off() -> None:
     world = idle_world()
     session = world.request().session
     world.queue.expire(session)
-    world.feed(ev.BeatFailed(session, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(session, SessionLost("expired")))
     assert len(world.broken_off) == 1
     world.fail(TransportFailed("broken off"))
     world.tick(2)
@@ -305,7 +305,7 @@ def test_what_has_not_begun_goes_back_unheard() -> None:
     world.run_briskly(0.01, 2)
     waiting = len(world.beat().held) - 1
     assert waiting >= 1, "it has claimed ahead"
-    world.feed(ev.BeatFailed(world.beat().session, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(world.beat().session, SessionLost("expired")))
     unbegun = [report for report in world.reported if not report.started]
     assert len(unbegun) == waiting
 
@@ -313,5 +313,5 @@ def test_what_has_not_begun_goes_back_unheard() -> None:
 def test_lost_session_stops_what_is_not_to_run_without() -> None:
     """The queue itself says that somebody else may have the task."""
     world = unheard_world(slots=1)
-    world.feed(ev.BeatFailed(world.beat().session, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(world.beat().session, SessionLost("expired")))
     assert world.told_to_stop == [0]

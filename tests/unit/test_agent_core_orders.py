@@ -20,7 +20,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.reports import fence
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import CONTINUE, DONE, FAILED, RELEASED, STOP, Beat, Held, Orders
+from taskq_agent.protocol import CONTINUE, DONE, FAILED, RELEASED, STOP, Heartbeat, Held, Orders
 from tests.agent_world import World, queue_of
 from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
 
@@ -67,7 +67,7 @@ class AnyOrder(RuleBasedStateMachine):
         on_disconnect: str,
     ) -> None:
         self.max_tasks = max_tasks
-        self.beats: list[Beat] = []
+        self.beats: list[Heartbeat] = []
         self.orders: list[Held] = []
         self.void: set[Held] = set()
         self.ended: list[Held] = []
@@ -154,7 +154,7 @@ class AnyOrder(RuleBasedStateMachine):
         try:
             self.orders += queue.beat(beat).stop
         except SessionLost as error:
-            self.world.feed(ev.BeatFailed(beat.session, error))
+            self.world.feed(ev.HeartbeatFailed(beat.session, error))
         current = self.world.core.beat()
         if current is not None and current.session == beat.session:
             for held in queue.given_away[before:]:

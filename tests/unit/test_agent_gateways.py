@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from taskq_agent.http.gateways import Address, Gateways, parsed
+from taskq_agent.http.gateways import GatewayAddress, GatewayList, parsed
 
 THREE = ("https://a", "https://b", "https://c:8443/queue/")
 
@@ -20,23 +20,23 @@ class Clock:
         return self.now
 
 
-def gateways_of(*urls: str, clock: Clock | None = None) -> Gateways:
+def gateways_of(*urls: str, clock: Clock | None = None) -> GatewayList:
     """Return gateways that this agent likes in the order in which they are given."""
     places = itertools.count(1)
-    return Gateways(urls, uniform=lambda: next(places) / 100, clock=clock or Clock())
+    return GatewayList(urls, uniform=lambda: next(places) / 100, clock=clock or Clock())
 
 
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("https://a", Address("https", "a", 443)),
-        ("https://a:8443/queue/", Address("https", "a", 8443, "/queue")),
-        ("https://[::1]:1", Address("https", "::1", 1)),
-        ("http://localhost:80", Address("http", "localhost", 80)),
-        ("http://127.0.0.8:80", Address("http", "127.0.0.8", 80)),
+        ("https://a", GatewayAddress("https", "a", 443)),
+        ("https://a:8443/queue/", GatewayAddress("https", "a", 8443, "/queue")),
+        ("https://[::1]:1", GatewayAddress("https", "::1", 1)),
+        ("http://localhost:80", GatewayAddress("http", "localhost", 80)),
+        ("http://127.0.0.8:80", GatewayAddress("http", "127.0.0.8", 80)),
     ],
 )
-def test_addresses_are_understood(url: str, address: Address) -> None:
+def test_addresses_are_understood(url: str, address: GatewayAddress) -> None:
     assert parsed(url) == address
     assert parsed(str(address)) == address
 
@@ -82,7 +82,7 @@ def test_failing_gateway_is_avoided_for_a_while() -> None:
 def test_gateway_that_stays_away_is_avoided_for_longer() -> None:
     """A dead gateway is tried less and less; one failure after an answer is a first one."""
     clock = Clock()
-    gateways = Gateways(["https://a"], uniform=lambda: 1.0, clock=clock)
+    gateways = GatewayList(["https://a"], uniform=lambda: 1.0, clock=clock)
     other = "https://b"
     gateways.learn(["https://a", other])
     (dead,) = [one for one in gateways.all() if one.host == "a"]
@@ -108,7 +108,7 @@ def test_when_all_have_failed_the_first_to_be_back_is_asked() -> None:
 
 def test_agents_have_orders_of_their_own() -> None:
     """A herd of agents with one list spreads over all gateways."""
-    assert {Gateways(THREE).first().host for _ in range(100)} == {"a", "b", "c"}
+    assert {GatewayList(THREE).first().host for _ in range(100)} == {"a", "b", "c"}
 
 
 def test_gateways_that_are_told_come_first() -> None:
@@ -124,7 +124,7 @@ def test_gateways_that_are_told_come_first() -> None:
 
 def test_order_stays_when_it_is_told_again() -> None:
     """An agent does not wander about with each answer."""
-    gateways = Gateways(["https://a"])
+    gateways = GatewayList(["https://a"])
     told = [f"https://{name}" for name in "uvwxyz"]
     gateways.learn(told)
     before = gateways.all()

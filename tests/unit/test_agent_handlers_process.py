@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskq_agent.handlers.channel import MAX_LINE_BYTES, Channel
-from taskq_agent.handlers.watch import Watch
+from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.slot_world import SlotWorld, slot_in, talker, wait_for_exit
 from tests.support import wait_until
@@ -136,7 +136,7 @@ def test_time_limit_ends_the_process_but_lets_it_clear_up(slot: SlotWorld, tmp_p
 
 def test_flood_while_waiting_for_the_end_takes_no_memory(tmp_path: Path) -> None:
     """A program that ignores SIGTERM may write without end during the grace."""
-    watch = Watch()
+    watch = ChildWatch()
     script = "while True: print('x' * 65_536, end='')"
     channel = Channel([sys.executable, "-c", script], cwd=str(tmp_path), env={}, watch=watch)
     received = channel._received  # noqa: SLF001 - memory is the point

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from taskq_agent.http.dial import Dialer
-from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.gateways import GatewayList
 from taskq_agent.self_test import CHECKS, Node, Unfit
 from tests.slot_world import SlotWorld, command, slot_in
 
@@ -90,7 +90,7 @@ def test_a_program_of_another_system_is_told(slot: SlotWorld, tmp_path: Path) ->
 def test_the_test_of_a_site_is_explained_alike(tmp_path: Path) -> None:
     """`--self-test` with such a script says what is the matter with it."""
     program = script(tmp_path, b"#!/no/python\n")
-    gateways = Gateways(["https://localhost:1"])
+    gateways = GatewayList(["https://localhost:1"])
     node = Node(tmp_path, gateways, Dialer(), [str(program)])
     with pytest.raises(Unfit, match="is there, but its interpreter, '/no/python'"):
         dict(CHECKS)["the site's own test"](node)

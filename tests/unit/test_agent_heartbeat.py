@@ -5,8 +5,8 @@ from queue import SimpleQueue
 
 from taskq_agent.core import events as ev
 from taskq_agent.errors import TransportFailed
-from taskq_agent.heartbeat import Heartbeat
-from taskq_agent.protocol import Beat, BeatAnswer, Held, Orders, Welcome
+from taskq_agent.heartbeat import HeartbeatThread
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Welcome
 from taskq_agent.watchdog import Watchdog
 from tests.agent_shop import MemoryTransport, queue_of
 from tests.support import wait_until
@@ -23,19 +23,19 @@ class Busy(MemoryTransport):
         self._busy = busy
         self._retry_after_s = retry_after_s
 
-    def beat(self, _: Beat) -> BeatAnswer:
+    def beat(self, _: Heartbeat) -> HeartbeatAnswer:
         """Answer, or say when to come back."""
         self.came.append(time.monotonic())
         if len(self.came) <= self._busy:
             raise TransportFailed("busy", self._retry_after_s)
-        return BeatAnswer((HELD,), Orders(drain=True))
+        return HeartbeatAnswer((HELD,), Orders(drain=True))
 
 
 def beats_to(transport: Busy, heartbeat_s: float) -> list[ev.Event]:
     """Beat until the transport has answered; return the events."""
     events: SimpleQueue[ev.Event] = SimpleQueue()
-    beats = Heartbeat(
-        transport, lambda: Beat(7), events.put, lambda: None, watchdog=Watchdog(300.0)
+    beats = HeartbeatThread(
+        transport, lambda: Heartbeat(7), events.put, lambda: None, watchdog=Watchdog(300.0)
     )
     beats.keep(Welcome(7, heartbeat_s, 4 * heartbeat_s))
     wait_until(lambda: events.qsize() >= 2)

@@ -24,8 +24,8 @@ from taskq_agent.protocol import (
     DONE,
     Ack,
     Answer,
-    BeatAnswer,
-    Campaign,
+    CampaignTerms,
+    HeartbeatAnswer,
     Held,
     Input,
     Orders,
@@ -43,12 +43,12 @@ ANSWERS = [
     Answer(
         (Ack(1, 2, "lease", "accepted"),),
         (Task(1, 2, 3, "key", 4, "lease", {"ligand": "CC"}),),
-        (Campaign(1, 2, "/a", {"kind": "command"}, {}, 1.5, {"r": Input("ab", 3)}, "stop"),),
+        (CampaignTerms(1, 2, "/a", {"kind": "command"}, {}, 1.5, {"r": Input("ab", 3)}, "stop"),),
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
         unservable=Unservable(2, ("/a has no handler",)),
     ),
-    BeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
+    HeartbeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
 OPTIONAL = ("claim_after_s", "time_limit_s", "unfinished", "unservable")
 CHUNKS = st.lists(

@@ -153,7 +153,7 @@ def test_refused_agent_leaves_without_another_word(by: str) -> None:
         world.fail(Refused("no right to /test"))
     else:
         world.deliver()
-        world.feed(ev.BeatFailed(1, Refused("no right to /test")))
+        world.feed(ev.HeartbeatFailed(1, Refused("no right to /test")))
     world.end(0)
     assert world.air is None
     assert world.exit == ev.Exit(77, "the queue refuses to serve it: no right to /test")

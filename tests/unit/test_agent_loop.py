@@ -17,8 +17,8 @@ from taskq_agent.protocol import (
     FAILED,
     RELEASED,
     Answer,
-    Beat,
-    BeatAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
     Request,
     Task,
 )
@@ -119,7 +119,7 @@ def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
     all_done = threading.Event()
 
     class Slow(MemoryTransport):
-        def beat(self, beat: Beat) -> BeatAnswer:
+        def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
             assert all_done.wait(20)
             return super().beat(beat)
 
@@ -248,7 +248,7 @@ def test_dead_beat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> No
     queue = queue_of(1)
 
     class Faulty(MemoryTransport):
-        def beat(self, _: Beat) -> BeatAnswer:
+        def beat(self, _: Heartbeat) -> HeartbeatAnswer:
             raise RuntimeError("a fault of the transport")
 
     summary = Shop(queue, until_stopped, transport=Faulty(queue), slots=1).work()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq_agent.protocol import DONE, Beat, Held, LeaseIds, Report, Request, dumps
+from taskq_agent.protocol import DONE, Heartbeat, Held, LeaseIds, Report, Request, dumps
 
 
 @given(st.lists(st.integers(0, 2**60), min_size=2, max_size=20))
@@ -35,7 +35,7 @@ def test_message_is_written_with_what_it_holds() -> None:
     written = json.loads(dumps(request))
     assert written["want"] == 4
     assert written["reports"][0]["result"] == {"é": [1.5, None]}
-    assert json.loads(dumps(Beat(1, (Held(2, 3, "lease"),))))["held"] == [
+    assert json.loads(dumps(Heartbeat(1, (Held(2, 3, "lease"),))))["held"] == [
         {"campaign": 2, "task": 3, "lease": "lease"}
     ]
 

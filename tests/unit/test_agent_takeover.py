@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.failover_replay import KEPT_S, MOST_BYTES, MOST_REPORTS, Recent
+from taskq_agent.core.failover_replay import KEPT_S, MOST_BYTES, MOST_REPORTS, FailoverReplay
 from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, NO_ORDERS, Report
@@ -133,7 +133,7 @@ def report(task: int) -> Report:
 @pytest.mark.parametrize("size", [1, MOST_BYTES // 10])
 def test_what_is_kept_is_bounded(size: int) -> None:
     """In number and in bytes; the newest are kept."""
-    recent = Recent()
+    recent = FailoverReplay()
     for task in range(2 * MOST_REPORTS):
         recent.keep(report(task), size, 1, 0.0)
     again = recent.heard(2, 0.0)

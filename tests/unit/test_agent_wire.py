@@ -9,9 +9,9 @@ from taskq_agent.http.wire import MAX_DEPTH, decoded
 from taskq_agent.protocol import (
     Ack,
     Answer,
-    Beat,
-    BeatAnswer,
-    Campaign,
+    CampaignTerms,
+    Heartbeat,
+    HeartbeatAnswer,
     Held,
     Hello,
     Input,
@@ -24,7 +24,7 @@ from taskq_agent.protocol import (
     dumps,
 )
 
-CAMPAIGN = Campaign(
+CAMPAIGN = CampaignTerms(
     1, 2, "/a", {"kind": "command"}, {"x": [1]}, None, {"receptor": Input("ab", 3)}, "stop"
 )
 TASK = Task(1, 2, 3, "key", 4, "lease", {"ligand": "CC", "n": 1.5})
@@ -39,8 +39,8 @@ MESSAGES = [
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
     ),
-    Beat(1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(Outcomes(1, 30, 2),)),
-    BeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
+    Heartbeat(1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(Outcomes(1, 30, 2),)),
+    HeartbeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
 WELCOME = {"session": 1, "heartbeat_s": 1.0, "lease_s": 4.0}
 

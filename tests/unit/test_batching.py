@@ -15,9 +15,9 @@ from taskq.dispatch.fair_queue import (
     MOST_CHARS,
     MOST_KINDS,
     MOST_TASKS,
-    Batcher,
+    FairQueue,
 )
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 
 NOW = 100.0
 
@@ -42,13 +42,13 @@ def one(
     """Return an exchange. campaigns: on how many of them it reports."""
     campaigns = itertools.cycle(range(options.pop("campaigns", 1)))
     fences = [Fence(next(campaigns), number, "lease") for number in range(reports)]
-    serving = Serving(path, **options)
+    serving = Scope(path, **options)
     return One(Asked(session, want, "lease", serving, fences, ["r" * chars] * reports))
 
 
-def batcher(*some: One) -> Batcher[One]:
+def batcher(*some: One) -> FairQueue[One]:
     """Return a batcher with these."""
-    made: Batcher[One] = Batcher()
+    made: FairQueue[One] = FairQueue()
     for each in some:
         made.put(each, NOW)
     return made

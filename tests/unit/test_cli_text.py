@@ -16,7 +16,7 @@ from taskq.export.ranking import dotted
 from taskq.views import Status
 from taskq_cli import render
 from taskq_cli.counts import percent_final
-from taskq_cli.pace import Pace
+from taskq_cli.pace import RateMeter
 from taskq_cli.text import duration, one_line, printable, rate, safe_json
 
 NOTHING = Status(1, "/c", "open", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -101,7 +101,7 @@ def test_a_hundred_percent_is_said_only_when_all_is_final() -> None:
 
 def test_the_rate_is_that_of_the_window() -> None:
     """What happened before the window does not count, what went back begins anew."""
-    pace = Pace(window_s=10)
+    pace = RateMeter(window_s=10)
     assert pace.per_s() is None
     pace.add(0, 0)
     assert (pace.per_s(), pace.eta_s(5)) == (None, None)

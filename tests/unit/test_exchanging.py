@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Asked, Exchanges, Query, run
-from taskq.dispatch.fair_share import GROUP, Choice, Serving
+from taskq.dispatch.fair_share import GROUP, CampaignOrder, Scope
 from taskq_agent.protocol import Answer
 
-SERVING = Serving("/c")
+SERVING = Scope("/c")
 
 
 class Clock:
@@ -60,7 +60,7 @@ class Queue:
         return [one for one in self.asked if one.name == name]
 
 
-def claims(*leases: str, serving: Serving = SERVING) -> list[Asked]:
+def claims(*leases: str, serving: Scope = SERVING) -> list[Asked]:
     """Return claims for one task each, of sessions numbered from 1."""
     return [Asked(number, 1, lease, serving, (), ()) for number, lease in enumerate(leases, 1)]
 
@@ -136,10 +136,10 @@ def test_a_zero_is_never_older_than_the_question() -> None:
 def test_rounded_lifetime_is_never_longer_and_never_much_shorter() -> None:
     """An agent gets no task that it cannot finish, and few are kept from it."""
     for lifetime_s in (0.3, 1.0, 59.9, 3_600.0, 1e6):
-        rounded = Serving("/c", (), lifetime_s).rounded().lifetime_s
+        rounded = Scope("/c", (), lifetime_s).rounded().lifetime_s
         assert rounded is not None
         assert 0.8 * lifetime_s < rounded <= lifetime_s
-    assert Serving("/c", (), -1.0).rounded().lifetime_s == 0
+    assert Scope("/c", (), -1.0).rounded().lifetime_s == 0
     assert SERVING.rounded() == SERVING
 
 
@@ -152,7 +152,7 @@ def servable(desires: dict[int, float]) -> list[dict[str, Any]]:
 
 def test_many_claims_of_one_draw_are_divided_by_what_campaigns_lack() -> None:
     """However many go together, a campaign that has its share gets next to none of them."""
-    choice = Choice()
+    choice = CampaignOrder()
     choice.draw(servable({4: 90.0, 5: 10.0, 6: 0.01}), 0.0)
     counts = Counter(campaign for _ in range(50) for campaign in choice.spread(32 * GROUP))
     total = counts.total()
@@ -166,10 +166,10 @@ def test_claim_that_leaves_a_campaign_out_costs_no_statement_of_its_own() -> Non
     queue = Queue({1: 100, 2: 100})
     exchanges = Exchanges(Clock())
     for number, (without, expected) in enumerate([(((1, 1),), 2), (((1, 0),), 1), ((), 1)]):
-        serving = Serving("/c", (), None, without)
+        serving = Scope("/c", (), None, without)
         run(exchanges.steps(claims(f"l{number}", serving=serving)), queue)
         assert queue.named("exchange")[-1].values["campaign"] == expected
-    both = Serving("/c", (), None, ((1, 1), (2, 1)))
+    both = Scope("/c", (), None, ((1, 1), (2, 1)))
     (answer,) = run(exchanges.steps(claims("l", serving=both)), queue)
     assert isinstance(answer, Answer)
     assert answer.tasks == ()
@@ -179,7 +179,7 @@ def test_claim_that_leaves_a_campaign_out_costs_no_statement_of_its_own() -> Non
 
 def test_next_campaign_of_a_draw_is_none_that_is_left_out() -> None:
     """Nor does leaving some out take anything from those who do not."""
-    choice = Choice()
+    choice = CampaignOrder()
     choice.draw(servable({4: 1.0, 5: 1.0}), 0.0)
     assert {choice.next(((4, 1),)) for _ in range(50)} == {5}
     assert choice.next(((4, 1), (5, 1))) is None
@@ -188,7 +188,7 @@ def test_next_campaign_of_a_draw_is_none_that_is_left_out() -> None:
 
 def test_spread_uses_no_more_campaigns_than_there_are() -> None:
     """And none if none is left."""
-    choice = Choice()
+    choice = CampaignOrder()
     choice.draw(servable({4: 1.0, 5: 1.0}), 0.0)
     assert choice.spread(1) == [4]
     assert set(choice.spread(100 * GROUP)) == {4, 5}
@@ -202,7 +202,7 @@ def test_few_choices_are_drawn_before_gathered_claims_get_on() -> None:
     """The others serve on as they are; none is used for long."""
     clock, queue = Clock(), Queue({7: 10_000})
     exchanges = Exchanges(clock)
-    kinds = [Serving("/c", (f"tag{number}",)) for number in range(4 * MOST_DRAWS)]
+    kinds = [Scope("/c", (f"tag{number}",)) for number in range(4 * MOST_DRAWS)]
     some = [Asked(number, 1, f"l{number}", kind, (), ()) for number, kind in enumerate(kinds, 1)]
     assert all(answer.tasks for answer in map(_answer, run(exchanges.steps(some), queue)))
     drawn = len(queue.named("servable"))
@@ -219,7 +219,7 @@ def test_few_choices_are_drawn_before_gathered_claims_get_on() -> None:
 def test_lifetimes_that_a_client_makes_up_are_few_choices() -> None:
     """However long or short they are."""
     lifetimes = [2.0 ** (exponent / 7) for exponent in range(-7_000, 7_000)]
-    assert len({Serving("/c", (), lifetime_s).rounded() for lifetime_s in lifetimes}) < 130
+    assert len({Scope("/c", (), lifetime_s).rounded() for lifetime_s in lifetimes}) < 130
 
 
 def _answer(answer: object) -> Answer:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from taskq.front.demand import AHEAD_S, LEAST, MOST, Demand
-from taskq.front.levels import MOST_LISTS, Lease, Stock, Stocks
+from taskq.front.levels import MOST_LISTS, Lease, Level, Levels
 
 FRESH_S = 30.0
 STEP_S = 0.25
@@ -78,9 +78,9 @@ def test_rare_demand_keeps_few_entries() -> None:
     assert 1 <= demand.target(now) < LEAST
 
 
-def stocked(*, length: int, rank: int = 0) -> Stock:
+def stocked(*, length: int, rank: int = 0) -> Level:
     """Return a list of a campaign that is asked for."""
-    stock = Stock(FRESH_S, 0.0)
+    stock = Level(FRESH_S, 0.0)
     stock.servable = True
     stock.demand.wanted(0.0)
     if length:
@@ -137,7 +137,7 @@ def test_overtakers_are_bounded_by_the_target() -> None:
 
 def test_campaign_gets_a_list_once_it_is_asked_for_and_has_tasks() -> None:
     """What turns out to have none is asked about again only if it is asked for again."""
-    stocks = Stocks(FRESH_S)
+    stocks = Levels(FRESH_S)
     stocks.wanted([1, 2], 0.0)
     assert sorted(stocks.doubtful()) == [1, 2]
     stocks.servable([2], 0.0)
@@ -148,7 +148,7 @@ def test_campaign_gets_a_list_once_it_is_asked_for_and_has_tasks() -> None:
 
 def test_list_that_ends_first_is_filled_first() -> None:
     """In chunks, so that the others do not wait for long."""
-    stocks = Stocks(FRESH_S)
+    stocks = Levels(FRESH_S)
     stocks.wanted([1, 2], 0.0)
     stocks.servable([1, 2], 0.0)
     now = popped_at(5_000, 5.0, stocks[1].demand)
@@ -164,7 +164,7 @@ def test_list_that_ends_first_is_filled_first() -> None:
 
 def test_campaign_that_turned_out_empty_is_doubtful_when_it_is_asked_for_again() -> None:
     """Not before; and if nobody asks, it is forgotten."""
-    stocks = Stocks(FRESH_S)
+    stocks = Levels(FRESH_S)
     stocks.wanted([1], 0.0)
     stocks.servable([1], 0.0)
     stocks[1].servable = False
@@ -192,7 +192,7 @@ def test_large_entries_make_lists_and_chunks_short() -> None:
 
 def test_list_with_entries_that_are_too_old_is_named() -> None:
     """Those of another refiller, whose age is unknown, sooner."""
-    stocks = Stocks(FRESH_S)
+    stocks = Levels(FRESH_S)
     stocks.inherit(1, 10, 0.0)
     stocks.inherit(2, 0, 0.0)
     stocks[2].put(5, 0, 0.0)
@@ -206,6 +206,6 @@ def test_list_with_entries_that_are_too_old_is_named() -> None:
 
 def test_numbers_of_campaigns_made_up_by_others_are_bounded() -> None:
     """Whoever can write into Redis can name any."""
-    stocks = Stocks(FRESH_S)
+    stocks = Levels(FRESH_S)
     stocks.wanted(range(100 * MOST_LISTS), 0.0)
     assert len(stocks.doubtful()) == MOST_LISTS

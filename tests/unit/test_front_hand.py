@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskq.front.buffer import AHEAD_S, KEEP_S, MOST, Hand
+from taskq.front.buffer import AHEAD_S, KEEP_S, MOST, Buffer
 from taskq.front.entries import Entry
 from taskq_agent.protocol import Task
 
@@ -20,9 +20,9 @@ def opened(raw: bytes, campaign: int, _now: float) -> Entry | None:
     return Entry(task, raw, float("inf")) if number >= 0 else None
 
 
-def claimed_at_rate(per_s: int, seconds: float = 2.0) -> Hand:
+def claimed_at_rate(per_s: int, seconds: float = 2.0) -> Buffer:
     """Return a hand from which so many tasks were claimed each second, one at a time."""
-    hand = Hand(CAMPAIGN, 0.0)
+    hand = Buffer(CAMPAIGN, 0.0)
     for number in range(int(per_s * seconds)):
         now = number / per_s
         hand.put(entries(number))
@@ -33,7 +33,7 @@ def claimed_at_rate(per_s: int, seconds: float = 2.0) -> Hand:
 
 def test_entries_are_handed_out_in_order_and_once() -> None:
     """A claim gets as many as there are, up to what it wants."""
-    hand = Hand(CAMPAIGN, 0.0)
+    hand = Buffer(CAMPAIGN, 0.0)
     hand.put(entries(0, 1, 2, 3, 4))
     shares = [hand.claim(2, 0.0, opened) for _ in range(4)]
     assert [[one.task.task for one in share] for share in shares] == [[0, 1], [2, 3], [4], []]
@@ -42,14 +42,14 @@ def test_entries_are_handed_out_in_order_and_once() -> None:
 
 def test_entry_that_is_not_good_is_not_handed_out_and_counts_as_none() -> None:
     """It may be forged, or its lease be somebody else's before the agent's first beat."""
-    hand = Hand(CAMPAIGN, 0.0)
+    hand = Buffer(CAMPAIGN, 0.0)
     hand.put(entries(-1, 5, -1, -1, 6, 7))
     assert [one.task.task for one in hand.claim(2, 0.0, opened)] == [5, 6]
 
 
 def test_time_of_a_claim_is_the_time_at_which_its_entries_are_judged() -> None:
     """What was young when it was popped may be too old by then."""
-    hand = Hand(CAMPAIGN, 0.0)
+    hand = Buffer(CAMPAIGN, 0.0)
     hand.put(entries(1))
     judged: list[float] = []
     assert hand.claim(1, 10.0, lambda _raw, _campaign, now: judged.append(now)) == []
@@ -58,7 +58,7 @@ def test_time_of_a_claim_is_the_time_at_which_its_entries_are_judged() -> None:
 
 def test_nothing_is_taken_ahead_of_the_first_claims() -> None:
     """A gateway that claims now and then leaves the lists to the others."""
-    hand = Hand(CAMPAIGN, 0.0)
+    hand = Buffer(CAMPAIGN, 0.0)
     assert hand.target == 0
     assert not hand.is_low()
 
@@ -92,7 +92,7 @@ def test_rate_is_forgotten_when_claims_stop() -> None:
 
 def test_what_is_left_can_be_given_back() -> None:
     """All of it, and it is not handed out any more."""
-    hand = Hand(CAMPAIGN, 0.0)
+    hand = Buffer(CAMPAIGN, 0.0)
     hand.put(entries(0, 1, 2))
     hand.claim(1, 1.0, opened)
     assert hand.claimed_at == 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskq.front.depths import LONGEST_PROBE_S, MOST_PROBED, PROBE_S, WANTED_S, Depths
 from taskq.front.entries import Entry
-from taskq.front.replay import Repeats
+from taskq.front.replay import Replay
 from taskq_agent.protocol import Task
 
 ANY_TASK = Task(1, 1, 1, "k", 1, "lease", {})
@@ -17,7 +17,7 @@ def share(*raws: bytes, until: float = 100.0) -> list[Entry]:
 
 def test_repeated_claim_gets_what_it_got_before() -> None:
     """An answer may get lost; the lease id of the claim finds it again."""
-    repeats = Repeats()
+    repeats = Replay()
     repeats.put(1, "a", share(b"one", b"other"))
     assert repeats.get(1, "a", 99.0) == [b"one", b"other"]
     assert repeats.get(1, "b", 99.0) is None
@@ -26,7 +26,7 @@ def test_repeated_claim_gets_what_it_got_before() -> None:
 
 def test_repeated_claim_gets_nothing_that_is_too_old() -> None:
     """Somebody else may have a task by then; but it is not taken for a new claim either."""
-    repeats = Repeats()
+    repeats = Replay()
     repeats.put(1, "a", share(b"old") + share(b"young", until=200.0))
     assert not repeats.get(1, "a", 100.0)
     assert repeats.get(1, "a", 100.0) is not None
@@ -34,7 +34,7 @@ def test_repeated_claim_gets_nothing_that_is_too_old() -> None:
 
 def test_only_the_last_claim_of_a_session_is_kept() -> None:
     """An agent that claims anew has got the answer before."""
-    repeats = Repeats()
+    repeats = Replay()
     repeats.put(1, "a", share(b"entry"))
     repeats.put(1, "b", share(b"another"))
     assert repeats.get(1, "a", 0.0) is None
@@ -43,7 +43,7 @@ def test_only_the_last_claim_of_a_session_is_kept() -> None:
 
 def test_the_sessions_that_claimed_longest_ago_are_forgotten_first() -> None:
     """Who claims every second is not crowded out by those who came after it once."""
-    repeats = Repeats(most_sessions=2)
+    repeats = Replay(most_sessions=2)
     for session in (1, 2, 1, 3):
         repeats.put(session, "a", share(b"entry"))
     assert [session for session in (1, 2, 3) if repeats.get(session, "a", 0.0)] == [1, 3]
@@ -51,7 +51,7 @@ def test_the_sessions_that_claimed_longest_ago_are_forgotten_first() -> None:
 
 def test_large_entries_do_not_fill_the_memory() -> None:
     """Fifty thousand payloads of 64 KiB would be 3 GiB."""
-    repeats = Repeats(most_bytes=1_000)
+    repeats = Replay(most_bytes=1_000)
     for session in range(10):
         repeats.put(session, "a", share(b"x" * 300))
         repeats.put(session, "b", share(b"x" * 200, b"x" * 100))
@@ -60,7 +60,7 @@ def test_large_entries_do_not_fill_the_memory() -> None:
 
 def test_claim_larger_than_all_that_is_kept_is_not_kept() -> None:
     """Its answer may get lost, as any whose session is forgotten."""
-    repeats = Repeats(most_bytes=1_000)
+    repeats = Replay(most_bytes=1_000)
     repeats.put(1, "a", share(b"x" * 1_001))
     assert repeats.get(1, "a", 0.0) is None
     repeats.put(1, "b", share(b"x" * 1_000))

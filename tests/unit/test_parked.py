@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from taskq.dispatch.fair_share import Serving
-from taskq.dispatch.wait_queues import MOST_APART, Parked, Place
+from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.wait_queues import MOST_APART, Place, WaitQueues
 
-ALL, LEFT, RIGHT = Serving("/"), Serving("/left"), Serving("/right")
+ALL, LEFT, RIGHT = Scope("/"), Scope("/left"), Scope("/right")
 
 
 class Row:
@@ -18,17 +18,17 @@ class Row:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self.parked = Parked()
+        self.parked = WaitQueues()
         self.places: dict[str, Place] = {}
         self.futures: dict[str, asyncio.Future[bool]] = {}
 
-    def join(self, name: str, serving: Serving, *, hoping: bool = True) -> None:
+    def join(self, name: str, serving: Scope, *, hoping: bool = True) -> None:
         """Put somebody in line."""
         self.futures[name] = self._loop.create_future()
         self.places[name] = self.parked.join(serving, self.futures[name], hoping=hoping)
 
     def take(
-        self, servings: list[Serving], pots: list[tuple[list[int], int]], unfinished: list[int]
+        self, servings: list[Scope], pots: list[tuple[list[int], int]], unfinished: list[int]
     ) -> str:
         """Return the names of those who are woken, in that order."""
         names = {id(future): name for name, future in self.futures.items()}
@@ -60,10 +60,10 @@ def test_as_many_are_woken_as_there_are_tasks_longest_parked_first(row: Row) -> 
 def test_few_queues_are_kept_for_those_who_leave_campaigns_out(row: Row) -> None:
     """Each costs the question what can be claimed; beyond, they wait with those who do not."""
     for number in range(MOST_APART):
-        serving = Serving("/", (), None, ((number, 1),))
+        serving = Scope("/", (), None, ((number, 1),))
         assert row.parked.serving(serving) == serving
         row.join(str(number), serving)
-    known, other = Serving("/", (), None, ((0, 1),)), Serving("/", (), None, ((0, 2),))
+    known, other = Scope("/", (), None, ((0, 1),)), Scope("/", (), None, ((0, 2),))
     assert row.parked.serving(known) == known
     assert row.parked.serving(other) == ALL
     row.parked.leave(row.places["1"])
@@ -123,7 +123,7 @@ def test_leaving_leaves_nothing_behind(row: Row) -> None:
 def test_the_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
     """However many others somebody waits in, who are asked for in turn."""
     for number in range(40):
-        row.join(f"s{number}", Serving(f"/strange/{number}"))
+        row.join(f"s{number}", Scope(f"/strange/{number}"))
     for name in "abc":
         row.join(name, ALL)
     asked = [row.parked.servings(4) for _ in range(40)]

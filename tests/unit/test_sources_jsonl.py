@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from taskq.ingest.sources.jsonl import MAX_DEPTH
 from taskq.ingest.sources.jsonl import read as read_jsonl
-from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.spec.model import Seed
 
@@ -31,7 +31,7 @@ VALUES = st.recursive(
 
 
 def read(data: bytes, **options: Any) -> list[Record]:
-    return list(read_jsonl(Lines(io.BytesIO(data), "file"), SourceOptions(**options)))
+    return list(read_jsonl(LineReader(io.BytesIO(data), "file"), SourceOptions(**options)))
 
 
 @given(st.lists(st.dictionaries(TEXTS, VALUES, max_size=4), max_size=5), st.booleans())

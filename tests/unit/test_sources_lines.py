@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import Unavailable, UsageError
-from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine
 
 
 def lines_of(data: bytes) -> list[str | BadLine]:
-    return list(Lines(io.BytesIO(data), "file"))
+    return list(LineReader(io.BytesIO(data), "file"))
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0\ufeff"))
@@ -86,7 +86,7 @@ def test_over_long_line_is_not_held_in_memory() -> None:
             return b"C" * size
 
     stream = Endless()
-    (bad,) = Lines(stream, "file")
+    (bad,) = LineReader(stream, "file")
     assert isinstance(bad, BadLine)
     assert stream.left == 0
     assert stream.largest <= MAX_LINE_BYTES
@@ -102,7 +102,7 @@ def test_utf16_is_named(encoding: str) -> None:
 def test_end_without_line_end_is_known() -> None:
     """A reader can tell that a file may have been cut within its last line."""
     for data, ended in ((b"a\nb", False), (b"a\nb\n", True), (b"", True)):
-        lines = Lines(io.BytesIO(data), "file")
+        lines = LineReader(io.BytesIO(data), "file")
         list(lines)
         assert lines.ended is ended
 
@@ -117,6 +117,6 @@ def test_failing_disk_is_unavailable_and_names_the_line() -> None:
                 raise OSError(5, "Input/output error")
             return data
 
-    lines = Lines(Failing(b"CCO\nCCN\n"), "disk.smi")
+    lines = LineReader(Failing(b"CCO\nCCN\n"), "disk.smi")
     with pytest.raises(Unavailable, match=r"disk\.smi: cannot be read on after line 2: .*Input"):
         list(lines)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskq.errors import UsageError
 from taskq.ingest.sources import FORMATS, Record, SourceOptions
-from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import EXCERPT_CHARS
 from taskq.spec.model import Seed
 
@@ -31,7 +31,7 @@ def read_to_the_end(name: str, data: bytes, options: SourceOptions) -> tuple[lis
     """Return the records and the text of the error that ended them, if one did."""
     records: list[Record] = []
     try:
-        records.extend(FORMATS[name].read(Lines(io.BytesIO(data), "file"), options))
+        records.extend(FORMATS[name].read(LineReader(io.BytesIO(data), "file"), options))
     except UsageError as error:
         return records, str(error)
     return records, ""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.ingest.sources.sdf import read as read_sdf
 from taskq.spec.model import Seed, derived_key
@@ -19,7 +19,7 @@ TABLE = "  editor\n\n  1  0  0  0  0  0            999 V2000\n    0.0 C   0\nM  
 
 def read(data: str | bytes, **options: Any) -> list[Record]:
     data = data if isinstance(data, bytes) else data.encode()
-    return list(read_sdf(Lines(io.BytesIO(data), "file"), SourceOptions(**options)))
+    return list(read_sdf(LineReader(io.BytesIO(data), "file"), SourceOptions(**options)))
 
 
 def molecule(name: str, fields: str = "") -> str:

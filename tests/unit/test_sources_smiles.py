@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.ingest.sources.smiles import read as read_smiles
 from taskq.spec.model import Seed, derived_key
@@ -18,7 +18,7 @@ WORDS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), m
 
 
 def read(data: bytes, **options: Any) -> list[Record]:
-    return list(read_smiles(Lines(io.BytesIO(data), "file"), SourceOptions(**options)))
+    return list(read_smiles(LineReader(io.BytesIO(data), "file"), SourceOptions(**options)))
 
 
 @pytest.mark.parametrize(

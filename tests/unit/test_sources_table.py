@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import UsageError
-from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.ingest.sources.table import read_csv, read_tsv
 from taskq.ingest.sources.values import number_or_text
@@ -23,7 +23,7 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_siz
 
 def read(data: str | bytes, **options: Any) -> list[Record]:
     data = data if isinstance(data, bytes) else data.encode()
-    return list(read_csv(Lines(io.BytesIO(data), "file.csv"), SourceOptions(**options)))
+    return list(read_csv(LineReader(io.BytesIO(data), "file.csv"), SourceOptions(**options)))
 
 
 def payloads(records: list[Record]) -> list[Any]:
@@ -201,7 +201,7 @@ def test_bad_line_within_a_row_spoils_the_row_only() -> None:
 
 def test_tsv_takes_quotes_as_they_are() -> None:
     """In TSV a quote is an ordinary character: a name may start with one."""
-    lines = Lines(io.BytesIO(b'smiles\tname\nCCO\t"a" b\nC\t"\n'), "file.tsv")
+    lines = LineReader(io.BytesIO(b'smiles\tname\nCCO\t"a" b\nC\t"\n'), "file.tsv")
     assert payloads(list(read_tsv(lines, SourceOptions()))) == [
         {"smiles": "CCO", "name": '"a" b'},
         {"smiles": "C", "name": '"'},

@@ -33,7 +33,7 @@ class Backoff:
         return self._first_s + self._uniform() * (self._ceiling_s - self._first_s)
 
 
-class Pace:
+class RunTimes:
     """Learns how long tasks take, so that very short ones can be claimed ahead."""
 
     def __init__(self, ahead_s: float) -> None:

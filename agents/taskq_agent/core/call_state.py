@@ -14,7 +14,7 @@ _FIRST_REPEAT_S = 0.5
 _LAST_REPEAT_S = 30.0
 
 
-class Conversation:
+class CallState:
     """Which session is open, which call is under way, and when it may be made again.
 
     A call is in the air from `sent` to `answered`, `failed` or `dropped`. One that failed stays

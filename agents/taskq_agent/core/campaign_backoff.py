@@ -30,7 +30,7 @@ class _Refused:
     pause_s: float
 
 
-class Abstaining:
+class CampaignBackoff:
     """The campaigns that were refused. first_s: for how long one is left out the first time."""
 
     def __init__(self, first_s: float, uniform: Callable[[], float]) -> None:

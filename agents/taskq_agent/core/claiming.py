@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Callable, Optional, Tuple
 
-from taskq_agent.core.backoff import Backoff, Pace
-from taskq_agent.core.campaign_backoff import Abstaining
-from taskq_agent.core.held_tasks import Hand
-from taskq_agent.core.throttle import Slowing
-from taskq_agent.protocol import MAX_CLAIM, Answer, Campaign, Unservable
+from taskq_agent.core.backoff import Backoff, RunTimes
+from taskq_agent.core.campaign_backoff import CampaignBackoff
+from taskq_agent.core.held_tasks import HeldTasks
+from taskq_agent.core.throttle import Throttle
+from taskq_agent.protocol import MAX_CLAIM, Answer, CampaignTerms, Unservable
 from taskq_agent.settings import AgentSettings
 
 _FIRST_POLL_S = 0.1
@@ -33,10 +33,10 @@ class Claiming:
             reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
             self.stop_at = now + settings.max_seconds - reserve_s
         self.claim_at = now
-        self.slowing = Slowing(uniform)
-        self.abstaining = Abstaining(settings.campaign_backoff_s, uniform)
+        self.slowing = Throttle(uniform)
+        self.abstaining = CampaignBackoff(settings.campaign_backoff_s, uniform)
         self._settings = settings
-        self._pace = Pace(settings.ahead_s)
+        self._pace = RunTimes(settings.ahead_s)
         self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
         self._attempts = 0
         self._left: Optional[int] = None
@@ -48,11 +48,11 @@ class Claiming:
         """Return for how long a task may still run; None: as long as it likes."""
         return None if self.stop_at == math.inf else self.stop_at - now
 
-    def fits(self, campaign: Campaign, now: float) -> bool:
+    def fits(self, campaign: CampaignTerms, now: float) -> bool:
         """Tell whether a task of this campaign can end in the time that is left."""
         return (campaign.time_limit_s or 0.0) <= self.stop_at - now
 
-    def want(self, hand: Hand, now: float) -> int:
+    def want(self, hand: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
         if now < max(self.claim_at, self.slowing.try_at) or (self.slowing.slowed and hand.tasks()):
             return 0
@@ -66,7 +66,7 @@ class Claiming:
             want = min(want, self._settings.max_tasks - self._attempts - hand.tasks())
         return max(want, 0)
 
-    def wait_s(self, hand: Hand, now: float) -> float:
+    def wait_s(self, hand: HeldTasks, now: float) -> float:
         """Return for how long the queue may keep the claim that is made now.
 
         With empty hands only, as one call at a time is in the air and reports must not wait.
@@ -107,13 +107,13 @@ class Claiming:
         if done:
             self._pace.learn(run_s)
 
-    def is_stale(self, hand: Hand, now: float) -> bool:
+    def is_stale(self, hand: HeldTasks, now: float) -> bool:
         """Tell whether tasks claimed ahead have got stuck behind long ones."""
         oldest = next(iter(hand.queue.values()), None)
         patience_s = _STALE_AHEAD * self._settings.ahead_s
         return oldest is not None and not hand.idle and now - oldest.since > patience_s
 
-    def without(self, hand: Hand, now: float) -> Tuple[Tuple[int, int], ...]:
+    def without(self, hand: HeldTasks, now: float) -> Tuple[Tuple[int, int], ...]:
         """Return which campaigns a claim is to leave out, with their revisions."""
         return self.abstaining.without(hand.campaigns(), now) if self.abstaining else ()
 

@@ -29,16 +29,16 @@ import math
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.call_state import Conversation
+from taskq_agent.core.call_state import CallState
 from taskq_agent.core.claiming import Claiming, in_words
 from taskq_agent.core.delivery import Delivery
 from taskq_agent.core.events import Outbox
-from taskq_agent.core.held_tasks import Hand
-from taskq_agent.core.progress_log import Journal, Tally
-from taskq_agent.core.shutdown import Leaving
-from taskq_agent.core.task_flow import Work
+from taskq_agent.core.held_tasks import HeldTasks
+from taskq_agent.core.progress_log import ProgressLog, Totals
+from taskq_agent.core.shutdown import Shutdown
+from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
-from taskq_agent.protocol import Beat, Hello, Orders, Report, Request, Unservable
+from taskq_agent.protocol import Heartbeat, Hello, Orders, Report, Request, Unservable
 from taskq_agent.settings import AgentSettings
 
 EXIT_NODE_BROKEN = 69  # EX_UNAVAILABLE
@@ -72,18 +72,18 @@ class AgentCore:
         self._settings = settings
         self._draw_hello = draw_hello
         self._draw_lease = draw_lease
-        self._hand = Hand(settings.slots, inherited)
-        self._queue = Conversation(uniform)
-        self._journal = Journal(now)
+        self._hand = HeldTasks(settings.slots, inherited)
+        self._queue = CallState(uniform)
+        self._journal = ProgressLog(now)
         self._claiming = Claiming(settings, now, uniform)
         self._out = Outbox()
-        self._work = Work(self._hand, self._claiming, self._journal, self._out)
+        self._work = TaskFlow(self._hand, self._claiming, self._journal, self._out)
         self._delivery = Delivery(self._hand, self._journal, self._out)
         self._newest_lease = ""
         self._uniform = uniform
         self._reports_at = 0.0
         self._telling = self._told = False
-        self._leaving: Optional[Leaving] = None
+        self._leaving: Optional[Shutdown] = None
         self._exited = False
         self._named: Set[str] = set()
         self._now = now
@@ -92,7 +92,7 @@ class AgentCore:
             ev.AnswerArrived: self._answered,
             ev.Closed: self._closed,
             ev.CallFailed: self._call_failed,
-            ev.BeatFailed: self._beat_failed,
+            ev.HeartbeatFailed: self._beat_failed,
             ev.Heard: self._heard,
             ev.StopOrdered: lambda event: self._work.take_back(event.held),
             ev.TaskEnded: self._task_ended,
@@ -112,14 +112,14 @@ class AgentCore:
             self._advance()
         return self._out.emptied()
 
-    def beat(self) -> Optional[Beat]:
+    def beat(self) -> Optional[Heartbeat]:
         """Return what a beat says at this moment; None if there is none to be sent."""
         if self._queue.session is None or self._queue.is_parked():
             return None
         claim = self._queue.claim()
         trouble = self._claiming.slowing.trouble(self._now)
         self._telling = trouble is not None
-        return Beat(
+        return Heartbeat(
             session=self._queue.session,
             held=self._hand.held(),
             pending=() if claim is None else (claim.lease,),
@@ -140,7 +140,7 @@ class AgentCore:
             times += self._leaving.times()
         return min((time for time in times if time > self._now), default=math.inf)
 
-    def tally(self) -> Tally:
+    def tally(self) -> Totals:
         """Return how the attempts have ended."""
         return self._journal.tally
 
@@ -153,7 +153,7 @@ class AgentCore:
     def _opened(self, event: ev.Opened) -> None:
         self._call_answered()
         self._queue.opened(event.welcome, self._now)
-        self._out.add(ev.StartBeats(event.welcome))
+        self._out.add(ev.StartHeartbeats(event.welcome))
         text = "session %d is open: serving %s with %d slot%s"
         path, slots = self._settings.campaign, self._settings.slots
         plural = "" if slots == 1 else "s"
@@ -204,7 +204,7 @@ class AgentCore:
             level = logging.WARNING if first else logging.DEBUG
             self._out.say(level, "no answer from the queue, trying on: %s", event.error)
 
-    def _beat_failed(self, event: ev.BeatFailed) -> None:
+    def _beat_failed(self, event: ev.HeartbeatFailed) -> None:
         if event.session != self._queue.session:
             return
         if isinstance(event.error, SessionLost):
@@ -275,7 +275,7 @@ class AgentCore:
     ) -> None:
         stop_at = min(self._now + patience_s, self._claiming.stop_at)
         if self._leaving is None:
-            self._leaving = Leaving(self._settings, reason, code, stop_at, mute=mute)
+            self._leaving = Shutdown(self._settings, reason, code, stop_at, mute=mute)
             self._work.hand_back_queue()
             self._queue.hasten(self._now)
             self._unpark()

@@ -19,9 +19,9 @@ import logging
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from taskq_agent.core.events import ForgetReports, Outbox, SpoolReport
-from taskq_agent.core.failover_replay import Recent
-from taskq_agent.core.held_tasks import Hand
-from taskq_agent.core.progress_log import Journal
+from taskq_agent.core.failover_replay import FailoverReplay
+from taskq_agent.core.held_tasks import HeldTasks
+from taskq_agent.core.progress_log import ProgressLog
 from taskq_agent.core.reports import fence, line, refused_report
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
@@ -30,14 +30,14 @@ from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
 class Delivery:
     """Which reports go next, and what becomes of them."""
 
-    def __init__(self, hand: Hand, journal: Journal, out: Outbox) -> None:
+    def __init__(self, hand: HeldTasks, journal: ProgressLog, out: Outbox) -> None:
         self._hand = hand
         self._journal = journal
         self._out = out
         # To be sent one at a time, each with its substitute once it was refused by itself.
         self._suspects: Dict[Held, Optional[Report]] = {}
         self._given_up: List[Held] = []
-        self._recent = Recent()
+        self._recent = FailoverReplay()
 
     @property
     def timeline(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any, List, Tuple, Union
 
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import Answer, Campaign, Held, Hello, Orders, Request, Task, Welcome
+from taskq_agent.protocol import Answer, CampaignTerms, Held, Hello, Orders, Request, Task, Welcome
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CallFailed:
 
 
 @dataclass(frozen=True)
-class BeatFailed:
+class HeartbeatFailed:
     """A beat was turned away: SessionLost or Refused. One without an answer is no event."""
 
     session: int
@@ -94,7 +94,7 @@ Event = Union[
     AnswerArrived,
     Closed,
     CallFailed,
-    BeatFailed,
+    HeartbeatFailed,
     Heard,
     StopOrdered,
     TaskEnded,
@@ -138,7 +138,7 @@ Call = Union[OpenSession, SendExchange, CloseSession]
 
 
 @dataclass(frozen=True)
-class StartBeats:
+class StartHeartbeats:
     """Beat for this session from now on, and for no other."""
 
     welcome: Welcome
@@ -150,7 +150,7 @@ class StartTask:
 
     slot: int
     task: Task
-    campaign: Campaign
+    campaign: CampaignTerms
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ Action = Union[
     SendExchange,
     CloseSession,
     BreakOff,
-    StartBeats,
+    StartHeartbeats,
     StartTask,
     StopTask,
     SpoolReport,

@@ -28,7 +28,7 @@ class _Accepted:
     at: float
 
 
-class Recent:
+class FailoverReplay:
     """The reports that were accepted in the last minute before the last answer, oldest first.
 
     Where these are too many, the oldest are let go. timeline: the highest that was heard of; 0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from taskq_agent.core.reports import fence
-from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, Campaign, Held, Report, Task
+from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, CampaignTerms, Held, Report, Task
 
 _TELL_AGAIN_S = 1.0
 _MAX_REPORTS = 1_000
@@ -18,7 +18,7 @@ class Queued:
     """A task that was claimed and has not begun."""
 
     task: Task
-    campaign: Campaign
+    campaign: CampaignTerms
     since: float
 
     @property
@@ -49,7 +49,7 @@ class Running:
     told_at: Optional[float] = None
 
 
-class Hand:
+class HeldTasks:
     """The attempts of an agent, each in exactly one of `queue`, `running` and `reports`.
 
     reports: all without a verdict, oldest first, with the length of their lines. Those of an

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import List
 
 from taskq_agent.core.events import Say
-from taskq_agent.core.held_tasks import Hand, Running
+from taskq_agent.core.held_tasks import HeldTasks, Running
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, Ack, Report
 
 _NOTABLE_RUN_S = 10.0
@@ -17,7 +17,7 @@ _SHOWN_ERROR_CHARS = 200
 
 
 @dataclass
-class Tally:
+class Totals:
     """How many attempts ended how; `superseded`: how many of these did not count."""
 
     done: int = 0
@@ -26,12 +26,12 @@ class Tally:
     superseded: int = 0
 
 
-class Journal:
+class ProgressLog:
     """Counts what happens, and puts the notable part into words."""
 
     def __init__(self, now: float) -> None:
-        self.tally = Tally()
-        self._summarised = Tally()
+        self.tally = Totals()
+        self._summarised = Totals()
         self._summary_at = now + _BETWEEN_SUMMARIES_S
         self._failure_at = now
 
@@ -67,7 +67,7 @@ class Journal:
         error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
         return Say(level, text + " (%s: %s)", (*args, report.error_class, error))
 
-    def summary(self, hand: Hand, now: float) -> List[Say]:
+    def summary(self, hand: HeldTasks, now: float) -> List[Say]:
         """Return a summary if one is due and there is news."""
         if now < self._summary_at:
             return []

@@ -7,7 +7,7 @@ from typing import List, Optional
 from taskq_agent.settings import AgentSettings
 
 
-class Leaving:
+class Shutdown:
     """The way out, which is bounded in time whatever hangs.
 
     stop_at: when tasks that still run are told to stop. quiet_at: since when none runs any

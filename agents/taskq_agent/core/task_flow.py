@@ -7,18 +7,20 @@ import logging
 from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.events import Outbox
-from taskq_agent.core.held_tasks import Hand, Queued, Running
-from taskq_agent.core.progress_log import Journal
+from taskq_agent.core.held_tasks import HeldTasks, Queued, Running
+from taskq_agent.core.progress_log import ProgressLog
 from taskq_agent.core.reports import ended_report, fence, line, unstarted_report
-from taskq_agent.protocol import DONE, RELEASED, Answer, Campaign, Held, Report, Task
+from taskq_agent.protocol import DONE, RELEASED, Answer, CampaignTerms, Held, Report, Task
 
 _SHOWN_ERROR_CHARS = 300
 
 
-class Work:
+class TaskFlow:
     """The tasks in hand, and what happens to them."""
 
-    def __init__(self, hand: Hand, claiming: Claiming, journal: Journal, out: Outbox) -> None:
+    def __init__(
+        self, hand: HeldTasks, claiming: Claiming, journal: ProgressLog, out: Outbox
+    ) -> None:
         self._hand = hand
         self._claiming = claiming
         self._journal = journal
@@ -159,7 +161,7 @@ class Work:
         text = "%s cannot be run here, trying again in %.0f s: %s: %s"
         self._out.say(logging.WARNING, text, running.path, pause_s, report.error_class, error)
 
-    def _is_left_out(self, campaign: Campaign, now: float) -> bool:
+    def _is_left_out(self, campaign: CampaignTerms, now: float) -> bool:
         abstaining = self._claiming.abstaining
         return bool(abstaining) and abstaining.leaves_out(
             campaign.campaign, campaign.revision, self._hand.campaigns(), now

@@ -29,7 +29,7 @@ _LAST_PAUSE_S = 600.0
 _JITTER = 0.25
 
 
-class Slowing:
+class Throttle:
     """Counts failures, over all slots of an agent.
 
     What counts is a failure that may pass: when the handler says that no attempt can help, it has

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
 
 from taskq_agent.inputs import CACHE_BYTES
-from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, Campaign, Task
+from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Task
 from taskq_agent.text import clean
 
 
@@ -70,7 +70,7 @@ class Runner(Protocol):
     `run` and `close` are called from one thread, `stop` from any.
     """
 
-    def run(self, task: Task, campaign: Campaign) -> Ended:
+    def run(self, task: Task, campaign: CampaignTerms) -> Ended:
         """Run one attempt to its end. Whatever the payload does, this raises nothing."""
         ...
 

@@ -9,7 +9,7 @@ from taskq_agent.handlers import results
 from taskq_agent.handlers.answers import BadAnswer
 from taskq_agent.handlers.group import Group
 from taskq_agent.handlers.output import Tail
-from taskq_agent.handlers.watch import Watch
+from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES
 
 MAX_LINE_BYTES = 4 * MAX_RESULT_BYTES  # a result may come with spaces and \u escapes
@@ -30,7 +30,7 @@ class Channel:
     """
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], watch: Watch
+        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], watch: ChildWatch
     ) -> None:
         """Start the child; raises what `Group` raises."""
         self.output = Tail(MAX_TAIL_BYTES)

@@ -23,8 +23,8 @@ from taskq_agent.handlers import environment, exits, placeholders, results
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.group import Group
 from taskq_agent.handlers.output import Tail
-from taskq_agent.handlers.watch import Watch
-from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Campaign, Task
+from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, CampaignTerms, Task
 from taskq_agent.text import clean
 
 MAX_STDOUT_BYTES = 1_024
@@ -34,7 +34,7 @@ class CommandKind:
     """Runs tasks as commands."""
 
     def __init__(
-        self, campaign: Campaign, inputs: Mapping[str, str], watch: Watch, grace_s: float
+        self, campaign: CampaignTerms, inputs: Mapping[str, str], watch: ChildWatch, grace_s: float
     ) -> None:
         self._campaign = campaign
         self._inputs = inputs

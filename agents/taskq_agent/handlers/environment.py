@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Dict, Mapping
 
-from taskq_agent.protocol import Campaign, Task
+from taskq_agent.protocol import CampaignTerms, Task
 
 RESULT_FILE = "taskq-result.json"
 
@@ -21,7 +21,7 @@ def own() -> Dict[str, str]:
     return {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
 
 
-def of_campaign(campaign: Campaign, inputs: Mapping[str, str]) -> Dict[str, str]:
+def of_campaign(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str, str]:
     """Return what all children that serve a campaign have in common: our own, less secrets.
 
     inputs: the paths of the campaign's inputs by name.

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Callable, Dict, Mapping, Sequence
 
 from taskq_agent import procfs, reaper
-from taskq_agent.handlers.watch import Watch
+from taskq_agent.handlers.watch import ChildWatch
 
 Sink = Callable[[bytes], None]
 
@@ -39,7 +39,7 @@ class Group:
         *,
         cwd: str,
         env: Mapping[str, str],
-        watch: Watch,
+        watch: ChildWatch,
         on_stdout: Sink,
         on_stderr: Sink,
         talks: bool = False,

@@ -21,8 +21,8 @@ from taskq_agent.handlers import answers, environment, exits
 from taskq_agent.handlers.base import AttemptOver, refused
 from taskq_agent.handlers.channel import Channel, Lost
 from taskq_agent.handlers.resident import ResidentKind
-from taskq_agent.handlers.watch import Watch
-from taskq_agent.protocol import DONE, Campaign, Task
+from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.protocol import DONE, CampaignTerms, Task
 
 _ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
 
@@ -40,10 +40,10 @@ class PythonKind(ResidentKind):
 
     def __init__(
         self,
-        campaign: Campaign,
+        campaign: CampaignTerms,
         inputs: Mapping[str, str],
         folder: str,
-        watch: Watch,
+        watch: ChildWatch,
         grace_s: float,
         *,
         python_path: Sequence[str],

@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Mapping, Optional
 from taskq_agent.handlers import answers, environment, exits, placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.channel import Channel, Lost
-from taskq_agent.handlers.watch import Watch
-from taskq_agent.protocol import Campaign, Task
+from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.protocol import CampaignTerms, Task
 
 
 class ResidentKind(ABC):
@@ -18,10 +18,10 @@ class ResidentKind(ABC):
 
     def __init__(
         self,
-        campaign: Campaign,
+        campaign: CampaignTerms,
         inputs: Mapping[str, str],
         folder: str,
-        watch: Watch,
+        watch: ChildWatch,
         grace_s: float,
     ) -> None:
         """Note what to run and where; `folder` is the one that children are started in."""

@@ -20,8 +20,8 @@ from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
 from taskq_agent.handlers.transfers import Transfers
-from taskq_agent.handlers.watch import Watch
-from taskq_agent.protocol import Campaign, Task
+from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.protocol import CampaignTerms, Task
 from taskq_agent.transport import Blobs
 
 
@@ -36,14 +36,14 @@ class SlotRunner:
         self._slot = slot
         self._settings = settings
         self._reaper = reaper.shared()
-        self._watch = Watch()
+        self._watch = ChildWatch()
         self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
         self._serves: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
         self._kept: List[str] = []
 
-    def run(self, task: Task, campaign: Campaign) -> Ended:
+    def run(self, task: Task, campaign: CampaignTerms) -> Ended:
         """Run one attempt to its end."""
         self._watch.begin()
         phases: Dict[str, float] = {}
@@ -87,7 +87,7 @@ class SlotRunner:
         return folder
 
     def _kind_for(
-        self, campaign: Campaign, folder: scratch.SlotFolder, phases: Dict[str, float]
+        self, campaign: CampaignTerms, folder: scratch.SlotFolder, phases: Dict[str, float]
     ) -> Kind:
         serves = (campaign.campaign, campaign.revision)
         if self._kind is None or self._serves != serves:
@@ -107,7 +107,7 @@ class SlotRunner:
         self._kept.append(folder.take(name))
         return self._kept[-1]
 
-    def _make_kind(self, campaign: Campaign, inputs: Mapping[str, str], folder: str) -> Kind:
+    def _make_kind(self, campaign: CampaignTerms, inputs: Mapping[str, str], folder: str) -> Kind:
         watch, grace_s = self._watch, self._settings.grace_s
         kind = campaign.handler["kind"]
         if kind == checks.COMMAND:

@@ -26,9 +26,9 @@ from taskq_agent.handlers.base import (
     refused,
     timed,
 )
-from taskq_agent.handlers.watch import Watch
+from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
-from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, Campaign, Input
+from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Input
 from taskq_agent.text import clean
 from taskq_agent.transport import Blobs
 
@@ -47,7 +47,7 @@ class Transfers:
     One that breaks is tried again, with growing pauses, until the settings' patience is at an end.
     """
 
-    def __init__(self, blobs: Optional[Blobs], settings: RunnerSettings, watch: Watch) -> None:
+    def __init__(self, blobs: Optional[Blobs], settings: RunnerSettings, watch: ChildWatch) -> None:
         """blobs: None where there is no queue: then there are no inputs, and results stay."""
         self._blobs = blobs
         self._watch = watch
@@ -58,7 +58,7 @@ class Transfers:
             folder = settings.cache_dir or default_cache()
             self._cache = InputCache(folder, blobs, max_bytes=settings.cache_bytes)
 
-    def fetch(self, campaign: Campaign, folder: str) -> Dict[str, str]:
+    def fetch(self, campaign: CampaignTerms, folder: str) -> Dict[str, str]:
         """Make the inputs of a campaign available; return their paths, in `folder`, by name.
 
         They stay until `release`. Raises AttemptOver: the task was not begun and goes back.

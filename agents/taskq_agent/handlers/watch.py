@@ -16,7 +16,7 @@ from taskq_agent.protocol import RELEASED
 _FOREVER = float("inf")
 
 
-class Watch:
+class ChildWatch:
     """One per slot. `stop` and `wake` may be called from any thread, the rest is the slot's.
 
     fd: becomes readable when something has happened that a waiting slot must look at.

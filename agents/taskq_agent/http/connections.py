@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import Iterator, List, Mapping, Optional, Tuple
 
-from taskq_agent.http.dial import Dialer, Line
-from taskq_agent.http.gateways import Address
+from taskq_agent.http.dial import DialedConnection, Dialer
+from taskq_agent.http.gateways import GatewayAddress
 
 _MOST_IDLE = 2  # one for exchanges, one for the beats that come between
 _CHUNK_BYTES = 65_536
@@ -34,7 +34,7 @@ class TooLong(ValueError):
     """The answer is longer than anything that is expected here."""
 
 
-class Breaker:
+class GatewayBreaker:
     """Breaks a request off, whatever it is waiting for; it ends with an OSError then."""
 
     def __init__(self) -> None:
@@ -73,23 +73,23 @@ class Connections:
     def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer
         self._lock = threading.Lock()
-        self._idle: List[Tuple[Address, Line]] = []
+        self._idle: List[Tuple[GatewayAddress, DialedConnection]] = []
 
     @contextmanager
     def answered(
         self,
-        address: Address,
+        address: GatewayAddress,
         question: Question,
         *,
         timeout_s: float,
-        breaker: Optional[Breaker] = None,
+        breaker: Optional[GatewayBreaker] = None,
     ) -> Iterator[HTTPResponse]:
         """Provide the answer, to be read in the block; OSError or HTTPException without one.
 
         timeout_s: for each step of sending and receiving. A connection that was kept, and that
         the other side has closed meanwhile, is no error: another is opened.
         """
-        line, response = self._ask(address, question, timeout_s, breaker or Breaker())
+        line, response = self._ask(address, question, timeout_s, breaker or GatewayBreaker())
         whole = False
         try:
             yield response
@@ -111,8 +111,8 @@ class Connections:
             line.close()
 
     def _ask(
-        self, address: Address, question: Question, timeout_s: float, breaker: Breaker
-    ) -> Tuple[Line, HTTPResponse]:
+        self, address: GatewayAddress, question: Question, timeout_s: float, breaker: GatewayBreaker
+    ) -> Tuple[DialedConnection, HTTPResponse]:
         kept = self._take(address)
         if kept is not None:
             try:
@@ -131,12 +131,12 @@ class Connections:
             line.close()
             raise
 
-    def _take(self, address: Address) -> Optional[Line]:
+    def _take(self, address: GatewayAddress) -> Optional[DialedConnection]:
         """Return the connection that was used last; those to gateways left behind are closed."""
-        useless: List[Line] = []
+        useless: List[DialedConnection] = []
         with self._lock:
             kept, self._idle = self._idle, []
-            found: Optional[Line] = None
+            found: Optional[DialedConnection] = None
             for where, line in reversed(kept):
                 if where != address or _has_news(line.sock):
                     useless.append(line)
@@ -148,7 +148,7 @@ class Connections:
             line.close()
         return found
 
-    def _give_back(self, address: Address, line: Line) -> None:
+    def _give_back(self, address: GatewayAddress, line: DialedConnection) -> None:
         with self._lock:
             self._idle.append((address, line))
             surplus, self._idle = self._idle[:-_MOST_IDLE], self._idle[-_MOST_IDLE:]
@@ -184,7 +184,9 @@ def chunks_of(response: HTTPResponse) -> Iterator[bytes]:
     response.close()
 
 
-def _asked(line: Line, question: Question, timeout_s: float, breaker: Breaker) -> HTTPResponse:
+def _asked(
+    line: DialedConnection, question: Question, timeout_s: float, breaker: GatewayBreaker
+) -> HTTPResponse:
     breaker.guard(line.sock)
     line.sock.settimeout(timeout_s)
     headers = {**question.headers, **line.headers}

@@ -12,7 +12,7 @@ from typing import Dict, Mapping, Optional, Tuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from taskq_agent.http.gateways import Address
+from taskq_agent.http.gateways import GatewayAddress
 
 CONNECT_S = 15.0  # also for the handshake, when thousands arrive at once
 
@@ -45,7 +45,7 @@ def tls_context(
 
 
 @dataclass
-class Line:
+class DialedConnection:
     """A connection that is open. before_path, headers: what a proxy wants in each request."""
 
     http: HTTPConnection
@@ -68,7 +68,7 @@ class Dialer:
     def __init__(self, tls: Optional[ssl.SSLContext] = None) -> None:
         self._tls = tls or tls_context()
 
-    def dial(self, address: Address) -> Line:
+    def dial(self, address: GatewayAddress) -> DialedConnection:
         """Return a new connection; OSError (TLS included) if there is none to be had."""
         proxy = _proxy_for(address)
         host, port = (address.host, address.port) if proxy is None else _place(proxy)
@@ -89,11 +89,11 @@ class Dialer:
             http.close()
             raise
         if proxy is None or address.scheme == "https":
-            return Line(http, sock, address.prefix)
-        return Line(http, sock, str(address), _credentials(proxy))
+            return DialedConnection(http, sock, address.prefix)
+        return DialedConnection(http, sock, str(address), _credentials(proxy))
 
 
-def _proxy_for(address: Address) -> Optional[SplitResult]:
+def _proxy_for(address: GatewayAddress) -> Optional[SplitResult]:
     proxies = getproxies()
     url = proxies.get(address.scheme) or proxies.get("all")
     if not url or address.is_loopback or proxy_bypass(f"{address.host}:{address.port}"):

@@ -23,7 +23,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
-class Address:
+class GatewayAddress:
     """Where a gateway is. prefix: what its paths begin with, without a slash at the end."""
 
     scheme: str
@@ -44,7 +44,7 @@ class Address:
             return self.host == "localhost"
 
 
-def parsed(url: str, *, insecure: bool = False) -> Address:
+def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
     """Return the address that a URL stands for; ValueError says what is wrong with it.
 
     insecure: allow `http` to other machines too, where everybody on the way can read the token.
@@ -61,13 +61,13 @@ def parsed(url: str, *, insecure: bool = False) -> Address:
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(f"{url}: a gateway's address has no user, query or fragment")
     port = _PORTS[parts.scheme] if port is None else port
-    address = Address(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
+    address = GatewayAddress(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
     if address.scheme == "http" and not (insecure or address.is_loopback):
         raise ValueError(f"{url}: the token would go over the network in the clear; use https")
     return address
 
 
-class Gateways:
+class GatewayList:
     """Chooses among gateways. Safe to use from several threads.
 
     Each agent has an order of its own, drawn once, so that all of them together spread evenly
@@ -93,24 +93,24 @@ class Gateways:
         self._uniform = uniform
         self._clock = clock
         self._lock = threading.Lock()
-        self._places: Dict[Address, float] = {}
-        self._backoffs: Dict[Address, Backoff] = {}
-        self._avoided: Dict[Address, float] = {}
-        self._order: List[Address] = []
+        self._places: Dict[GatewayAddress, float] = {}
+        self._backoffs: Dict[GatewayAddress, Backoff] = {}
+        self._avoided: Dict[GatewayAddress, float] = {}
+        self._order: List[GatewayAddress] = []
         self._arrange(self._given)
 
-    def all(self) -> List[Address]:
+    def all(self) -> List[GatewayAddress]:
         """Return all gateways, the one that this agent likes best first."""
         with self._lock:
             return list(self._order)
 
-    def first(self) -> Address:
+    def first(self) -> GatewayAddress:
         """Return the gateway to ask now: the first that is not avoided, or the least avoided."""
         with self._lock:
             now = self._clock()
             return min(self._order, key=lambda one: max(0.0, self._avoided.get(one, now) - now))
 
-    def avoid(self, address: Address) -> None:
+    def avoid(self, address: GatewayAddress) -> None:
         """Ask others for a while."""
         with self._lock:
             backoff = self._backoffs.setdefault(
@@ -118,7 +118,7 @@ class Gateways:
             )
             self._avoided[address] = self._clock() + backoff.draw()
 
-    def served(self, address: Address) -> None:
+    def served(self, address: GatewayAddress) -> None:
         """Note that a gateway has answered: if it fails again, that is the first time."""
         with self._lock:
             self._backoffs.pop(address, None)
@@ -145,7 +145,7 @@ class Gateways:
             with self._lock:
                 self._arrange(told)
 
-    def _arrange(self, preferred: Sequence[Address]) -> None:
+    def _arrange(self, preferred: Sequence[GatewayAddress]) -> None:
         known = list(dict.fromkeys([*preferred, *self._given]))
         for one in known:
             self._places.setdefault(one, self._uniform())

@@ -7,7 +7,7 @@ import ssl
 from http.client import HTTPException
 from typing import Optional
 
-from taskq_agent.http.gateways import Address
+from taskq_agent.http.gateways import GatewayAddress
 
 _PROBE_S = 5.0
 # What OpenSSL says of an answer that is no TLS, by its version.
@@ -16,14 +16,14 @@ _NO_TLS = frozenset(
 )
 
 
-def no_tls(address: Address, error: Exception) -> Optional[str]:
+def no_tls(address: GatewayAddress, error: Exception) -> Optional[str]:
     """Return what is wrong if what failed was TLS with something that speaks none."""
     if address.scheme == "https" and isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
         return f"{address}: no TLS is spoken there; is it http://{_rest(address)}?"
     return None
 
 
-def wrong_scheme(address: Address, error: Exception) -> Optional[str]:
+def wrong_scheme(address: GatewayAddress, error: Exception) -> Optional[str]:
     """Return what is wrong if the other scheme would do, which is asked of the gateway itself."""
     failed = isinstance(error, (HTTPException, ConnectionError))
     if address.scheme == "http" and failed and _speaks_tls(address):
@@ -31,11 +31,11 @@ def wrong_scheme(address: Address, error: Exception) -> Optional[str]:
     return no_tls(address, error)
 
 
-def _rest(address: Address) -> str:
+def _rest(address: GatewayAddress) -> str:
     return str(address).partition("://")[2]
 
 
-def _speaks_tls(address: Address) -> bool:
+def _speaks_tls(address: GatewayAddress) -> bool:
     context = ssl.create_default_context()
     context.check_hostname = False  # nothing is said there, so it need not be known who hears it
     context.verify_mode = ssl.CERT_NONE

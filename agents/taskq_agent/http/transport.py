@@ -12,17 +12,17 @@ from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, 
 
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.http import wire
-from taskq_agent.http.connections import Breaker, Connections, Question, chunks_of, read_all
+from taskq_agent.http.connections import Connections, GatewayBreaker, Question, chunks_of, read_all
 from taskq_agent.http.dial import Dialer
-from taskq_agent.http.gateways import Address, Gateways
+from taskq_agent.http.gateways import GatewayAddress, GatewayList
 from taskq_agent.http.mismatch import no_tls
 from taskq_agent.http.refusals import GatewayFailed, error_of
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
-    Beat,
-    BeatAnswer,
     Farewell,
+    Heartbeat,
+    HeartbeatAnswer,
     Hello,
     Orders,
     Request,
@@ -53,7 +53,7 @@ class HttpTransport:
     """
 
     def __init__(
-        self, gateways: Gateways, token: str, dialer: Dialer, *, release: str = ""
+        self, gateways: GatewayList, token: str, dialer: Dialer, *, release: str = ""
     ) -> None:
         self._gateways = gateways
         self._token = token
@@ -62,7 +62,7 @@ class HttpTransport:
         self._lock = threading.Lock()
         self._session: Optional[Tuple[int, str]] = None
         self._broken_off = ""
-        self._breakers: Dict[str, Breaker] = {}
+        self._breakers: Dict[str, GatewayBreaker] = {}
 
     def __enter__(self) -> HttpTransport:
         return self
@@ -95,7 +95,7 @@ class HttpTransport:
         if breaker is not None:
             breaker.break_off()
 
-    def beat(self, beat: Beat) -> BeatAnswer:
+    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         question = self._post("/v1/beat", beat, self._token_of(beat.session))
         address, answer = self._asked(question, _beat_answer)
@@ -146,11 +146,11 @@ class HttpTransport:
         *,
         with_session: bool = True,
         wait_s: float = ANSWER_S,
-        breaker: Optional[Breaker] = None,
-    ) -> Tuple[Address, T]:
+        breaker: Optional[GatewayBreaker] = None,
+    ) -> Tuple[GatewayAddress, T]:
         """Return the answer and who gave it: the first gateway or, if that fails, one other."""
 
-        def at(address: Address) -> Tuple[Address, T]:
+        def at(address: GatewayAddress) -> Tuple[GatewayAddress, T]:
             with (
                 self._failing(address, breaker),
                 self._connections.answered(
@@ -174,7 +174,9 @@ class HttpTransport:
         return at(other)
 
     @contextmanager
-    def _failing(self, address: Address, breaker: Optional[Breaker] = None) -> Iterator[None]:
+    def _failing(
+        self, address: GatewayAddress, breaker: Optional[GatewayBreaker] = None
+    ) -> Iterator[None]:
         """Name the gateway in errors, and avoid one that has failed."""
         try:
             yield
@@ -189,14 +191,14 @@ class HttpTransport:
             raise GatewayFailed(told) from error
 
     @contextmanager
-    def _breakable(self, request: Request) -> Iterator[Optional[Breaker]]:
+    def _breakable(self, request: Request) -> Iterator[Optional[GatewayBreaker]]:
         if request.wait_s <= 0:
             yield None
             return
         with self._lock:
             if request.lease == self._broken_off:
                 raise TransportFailed("broken off before it began")
-            breaker = self._breakers[request.lease] = Breaker()
+            breaker = self._breakers[request.lease] = GatewayBreaker()
         try:
             yield breaker
         finally:
@@ -227,7 +229,7 @@ class HttpTransport:
                 raise TransportFailed("no session is open now")
             return self._session[1]
 
-    def _follow(self, address: Address, orders: Orders) -> None:
+    def _follow(self, address: GatewayAddress, orders: Orders) -> None:
         self._gateways.learn(orders.gateways)
         if orders.elsewhere:
             self._gateways.avoid(address)
@@ -266,8 +268,8 @@ def _answer(body: bytes) -> Answer:
     return wire.decoded(Answer, body)
 
 
-def _beat_answer(body: bytes) -> BeatAnswer:
-    return wire.decoded(BeatAnswer, body)
+def _beat_answer(body: bytes) -> HeartbeatAnswer:
+    return wire.decoded(HeartbeatAnswer, body)
 
 
 def _nothing(_: bytes) -> None:

@@ -15,7 +15,7 @@ from taskq.views import Violation
 from taskq_cli import render
 from taskq_cli.endings import Violated
 from taskq_cli.output import TABLE_ROWS, Column, as_record, write_records
-from taskq_cli.pace import Pace
+from taskq_cli.pace import RateMeter
 from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
 from taskq_cli.text import counted, duration, rate
 
@@ -92,7 +92,7 @@ def _display(tasks: int) -> Iterator[Look]:
     if not render.can_redraw(sys.stderr):
         yield lambda _, __: None
         return
-    pace, drawn_at, done = Pace(_WINDOW_S), time.monotonic(), 0
+    pace, drawn_at, done = RateMeter(_WINDOW_S), time.monotonic(), 0
     pace.add(drawn_at, 0)
     with render.live(sys.stderr, keep=False) as draw:
 

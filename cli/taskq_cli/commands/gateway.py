@@ -136,7 +136,7 @@ def gateway(
         from taskq.gateway import server  # noqa: PLC0415
         from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
         from taskq.gateway.service import Settings  # noqa: PLC0415
-        from taskq.gateway.tls import Certificate  # noqa: PLC0415
+        from taskq.gateway.tls import ServerCertificate  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the gateway needs {error.name}: install it with `pip install 'taskq[gateway]'`"
@@ -153,7 +153,7 @@ def gateway(
         log_json_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
     else:
         log_to_stderr(verbose=verbose, quiet=quiet)
-    certificate = Certificate(tls_cert, tls_key) if tls_cert and tls_key else None
+    certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
     with invocation.client() as known, Client(known.database.anonymous()) as client:
         serving = server.Gateway(
             client,

@@ -26,7 +26,7 @@ from taskq.ingest.sources import (
 from taskq_cli.handlerless import warn_of_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
-from taskq_cli.seeder import Input, Seeder
+from taskq_cli.seeder import Seeder, SeedInput
 from taskq_cli.shared import Invocation, path_argument, shared_options
 from taskq_cli.text import counted, duration
 
@@ -140,24 +140,24 @@ def seed(
         warn_of_no_handler(path)
 
 
-def _described(path: str | None, file: Path) -> tuple[str, list[Input]]:
+def _described(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:
     described = read_campaign_file(file)
     if described.seed is None:
         raise UsageError(f"{file} has no table [seed], which says where the tasks come from")
-    return path or described.spec.path, [Input(described.seed.open)]
+    return path or described.spec.path, [SeedInput(described.seed.open)]
 
 
 def _inputs(
     files: Sequence[str], sweeps: Sequence[str], form: str | None, options: SourceOptions
-) -> list[Input]:
+) -> list[SeedInput]:
     if not files:
         if not sweeps:
             raise UsageError("nothing to seed: name files, - for standard input, or use --sweep")
         if form or options != SourceOptions():
             raise UsageError("the options of files do not apply to a sweep alone")
-        return [Input(functools.partial(sweep, sweeps))]
+        return [SeedInput(functools.partial(sweep, sweeps))]
     check_read_once(files)
-    return [Input(functools.partial(_open, file, sweeps, form, options)) for file in files]
+    return [SeedInput(functools.partial(_open, file, sweeps, form, options)) for file in files]
 
 
 def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOptions) -> Source:

@@ -17,7 +17,7 @@ from taskq_cli import render
 from taskq_cli.history import History
 from taskq_cli.output import write_record
 from taskq_cli.overview import look
-from taskq_cli.pace import Pace
+from taskq_cli.pace import RateMeter
 from taskq_cli.progress import Progress
 from taskq_cli.shared import Invocation, path_argument, seconds, shared_options
 from taskq_cli.text import one_line
@@ -53,7 +53,7 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
     if invocation.output == "json":
         raise UsageError("watching makes records one after the other: use --output jsonl")
     with invocation.client() as client, _display(invocation.output) as show:
-        pace, history, began = Pace(), History(client, path), time.monotonic()
+        pace, history, began = RateMeter(), History(client, path), time.monotonic()
         while True:
             looked_at = time.monotonic()
             try:
@@ -67,7 +67,7 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
             time.sleep(max(0.0, looked_at + interval - time.monotonic()))
 
 
-def _look(client: Client, path: str, pace: Pace, history: History, began: float) -> Progress:
+def _look(client: Client, path: str, pace: RateMeter, history: History, began: float) -> Progress:
     overview = look(client, path)
     status, now = overview.status, time.monotonic()
     pace.add(now, status.total - status.unfinished)

@@ -15,10 +15,10 @@ from typing import Final, TypeAlias, cast
 
 from taskq.errors import NotFound, UsageError
 from taskq.ingest.sources import jsonl, sdf, smiles, table
-from taskq.ingest.sources.lines import ByteStream, Lines, damage_ahead, is_gzip
+from taskq.ingest.sources.lines import ByteStream, LineReader, damage_ahead, is_gzip
 from taskq.ingest.sources.records import DEFAULT_OPTIONS, Record, Source, SourceOptions
 
-Reader: TypeAlias = Callable[[Lines, SourceOptions], Iterator[Record]]
+Reader: TypeAlias = Callable[[LineReader, SourceOptions], Iterator[Record]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _FileSource(Source):
         self._shared = shared  # standard input is not ours to close
         self._stream = stream
         self._opens = opens
-        self._lines: Lines | None = None
+        self._lines: LineReader | None = None
         self.checked_first = stream is not None and bool(self.total_bytes) and is_gzip(stream, name)
         self._records = self._read(read, options)
 
@@ -189,7 +189,7 @@ class _FileSource(Source):
         damage = damage_ahead(self._stream, self.name) if self.checked_first else None
         if damage is not None:
             yield damage
-        lines = self._lines = Lines(self._stream, self.name)
+        lines = self._lines = LineReader(self._stream, self.name)
         for record in read(lines, options):
             if damage is None and lines.damage is not None:
                 # What the reader says of an end that came too early is not the cause.

@@ -8,13 +8,13 @@ from typing import Any, Final, NoReturn
 
 from taskq.errors import InvalidTask
 from taskq.ingest.sources.fields import seed_from
-from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
 
 MAX_DEPTH: Final = 64
 
 
-def read(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per line, with the object as its payload. Empty lines are skipped."""
     for line in lines:
         if isinstance(line, BadLine):

@@ -48,7 +48,7 @@ class ByteStream(Protocol):
         """Close the stream."""
 
 
-class Lines:
+class LineReader:
     """The lines of a stream, plain or gzip, as text without line ends.
 
     Iterating yields a `BadLine` in place of a line that is not UTF-8, contains NUL, is longer than

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from taskq.errors import InvalidTask
 from taskq.ingest.sources.fields import seed_from
-from taskq.ingest.sources.lines import MAX_LINE_BYTES, Lines
+from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
 from taskq.spec.model import MAX_KEY_CHARS, derived_key
 
 _FIELD: Final = re.compile(r">.*?<([^<>]+)>")
 
 
-def read(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per molecule: `{"molblock": ..., "name": ..., "fields": {...}}`.
 
     The key is the name; a digest of the payload where the name is empty, too long, or that of
@@ -66,7 +66,7 @@ class _Block:
             self.lines.clear()
 
 
-def _blocks(lines: Lines) -> Iterator[_Block]:
+def _blocks(lines: LineReader) -> Iterator[_Block]:
     block = _Block(1)
     for line in lines:
         if isinstance(line, BadLine):

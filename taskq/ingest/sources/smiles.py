@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from taskq.ingest.sources.lines import MARK, MARK_WITHIN, Lines
+from taskq.ingest.sources.lines import MARK, MARK_WITHIN, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, checked, excerpt
 from taskq.spec.model import MAX_KEY_CHARS, Seed, derived_key
 
@@ -14,7 +14,7 @@ from taskq.spec.model import MAX_KEY_CHARS, Seed, derived_key
 _SURELY_SHORT: Final = 8_000
 
 
-def read(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per line: `{"smiles": ..., "name": ...}`, with its name for a key.
 
     Without a delimiter, the name is what follows the first white space, up to a tab or the

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskq.errors import InvalidTask, UsageError
 from taskq.ingest.sources.fields import seed_from
-from taskq.ingest.sources.lines import Lines
+from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt, key_fields
 from taskq.ingest.sources.values import number_or_text
 from taskq.spec.model import MAX_PAYLOAD_BYTES
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _csv import Reader  # the type has no public name
 
 
-def read_csv(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+def read_csv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per row of a CSV file (RFC 4180): a payload of column names and values.
 
     Rows that are empty or hold only empty cells are skipped. Raise `UsageError` if the
@@ -29,7 +29,7 @@ def read_csv(lines: Lines, options: SourceOptions) -> Iterator[Record]:
     yield from _read(feed, csv.reader(feed, strict=True, delimiter=separator), options)
 
 
-def read_tsv(lines: Lines, options: SourceOptions) -> Iterator[Record]:
+def read_tsv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per row of a TSV file, like `read_csv`; quotes are ordinary characters.
 
     So says the registration of text/tab-separated-values. A file whose tabs are quoted is
@@ -100,7 +100,7 @@ class _Feed:
     and the others are read again.
     """
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineReader) -> None:
         self.name = lines.name
         self._row: list[str | BadLine] = []  # the lines of the current row
         self._again: deque[str | BadLine] = deque()  # lines that are to be read again

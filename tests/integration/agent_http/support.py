@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from taskq_agent.http.dial import Dialer
-from taskq_agent.http.gateways import Gateways
+from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Hello
 from tests.http_gateway import TOKEN, HttpGateway
@@ -23,6 +23,6 @@ def agent_of(*gateways: HttpGateway, token: str = TOKEN) -> Iterator[HttpTranspo
     """Provide a transport that likes the gateways in this order."""
     places = itertools.count(1)
     urls = [gateway.url for gateway in gateways]
-    known = Gateways(urls, uniform=lambda: next(places) / 100)
+    known = GatewayList(urls, uniform=lambda: next(places) / 100)
     with HttpTransport(known, token, Dialer()) as transport:
         yield transport

@@ -13,7 +13,7 @@ from taskq.direct import DirectTransport
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import Agent, AgentSummary
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
-from taskq_agent.protocol import Campaign as Shared
+from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
 from tests.fixtures.front import Popper
 from tests.support import wait_until

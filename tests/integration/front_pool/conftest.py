@@ -8,7 +8,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client
 from taskq.db.connections import Database
-from taskq.dispatch.campaign_cache import Described
+from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
@@ -35,7 +35,7 @@ def play(database: Database, redis_server: RedisServer) -> Play:
 
     def run(scene: Scene) -> None:
         async def whole() -> None:
-            pool = Pool(database, FrontAddress.parsed(redis_server.url), Described())
+            pool = Pool(database, FrontAddress.parsed(redis_server.url), CampaignCache())
             await pool.start()
             try:
                 await scene(Desk(pool))

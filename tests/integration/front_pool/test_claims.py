@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from taskq import CampaignSpec, Client
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.front.popper import MOST_FORGED
 from tests.backstage import Backstage, task_row, value
 from tests.fixtures.front import in_pool
@@ -193,9 +193,9 @@ def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
     front.push(moved[0], campaign=other.campaign_id)
 
     async def scene(desk: Desk) -> None:
-        serving = Serving("/other")
+        serving = Scope("/other")
         await desk.stocked(serving)
-        assert not desk.pool.stocked(Serving("/c"))
+        assert not desk.pool.stocked(Scope("/c"))
         assert await desk.ask(serving=serving) == []
         assert desk.pool.tally.forged == 1
 

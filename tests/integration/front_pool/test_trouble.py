@@ -17,15 +17,15 @@ from psycopg.rows import dict_row
 
 from taskq import Campaign
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Gatherer, settle
+from taskq.dispatch.batching import Batcher, settle
 from taskq.dispatch.exchange import Asked
-from taskq.dispatch.fair_share import Serving
+from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool
 from taskq.front.redis import ANSWER_S
 from taskq.front.state import STATE_S
-from taskq.gateway.db_pool import Lines
+from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.fronted import Fronted
 from taskq_agent.protocol import Answer, Task
 from tests.backstage import Backstage, value
@@ -250,7 +250,7 @@ def test_queue_without_a_front_makes_no_claim_wait(
     assert campaign.campaign_id
 
     async def scene(desk: Desk) -> None:
-        for serving in (ALL, Serving("/no/such"), Serving("/c", ("gpu",), 60.0)):
+        for serving in (ALL, Scope("/no/such"), Scope("/c", ("gpu",), 60.0)):
             assert not desk.pool.stocked(serving)
             assert await desk.ask(serving=serving) == []
         assert database.value("front") is not None
@@ -267,7 +267,7 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
     front.stock(10)
 
     async def scene() -> None:
-        gatherer, lines = Gatherer(database), Lines(database, 1)
+        gatherer, lines = Batcher(database), StatementPool(database, 1)
         pool = Pool(database, FrontAddress.parsed(front.server.url), gatherer.described)
         fronted = Fronted(gatherer, pool, lines)
         await fronted.start()
