@@ -64,7 +64,7 @@ format: .venv/test ## Format the code
 
 .PHONY: schema
 schema: .venv/test ## Write sql/schema.txt and docs/sql.md anew from the migrations and functions
-	$(BIN)/python -m tests.schema > sql/schema.txt
+	$(BIN)/python -m tests.helpers.schema > sql/schema.txt
 	$(BIN)/python -m tests.sql_page
 
 .PHONY: clean

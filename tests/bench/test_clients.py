@@ -16,7 +16,7 @@ from taskq.errors import Conflict, Unavailable
 from taskq.planning import clients
 from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN
-from tests.backstage import Backstage, value
+from tests.helpers.postgres import Postgres, value
 
 LOAD = Load(1, 2, 1, CAMPAIGN)
 
@@ -48,7 +48,7 @@ def test_completed_tasks_are_done_in_the_database(stage: Stage) -> None:
 
 
 def test_interrupted_measurement_leaves_no_process_and_no_database(
-    server_dsn: str, tmp_path: Path, backstage: Backstage
+    server_dsn: str, tmp_path: Path, postgres: Postgres
 ) -> None:
     """Ctrl-C drops the scratch database and ends the clients."""
     names: list[str] = []
@@ -63,7 +63,7 @@ def test_interrupted_measurement_leaves_no_process_and_no_database(
     with closing(Database(server_dsn).open()) as server, pytest.raises(KeyboardInterrupt):
         interrupted(Bench(server, tmp_path, SHORT, lambda _: None))
     assert multiprocessing.active_children() == []
-    assert value(backstage, "select count(*) from pg_database where datname = %s", *names) == 0
+    assert value(postgres, "select count(*) from pg_database where datname = %s", *names) == 0
 
 
 def test_a_held_snapshot_stands_still_while_others_work(stage: Stage) -> None:
@@ -73,10 +73,10 @@ def test_a_held_snapshot_stands_still_while_others_work(stage: Stage) -> None:
         stage.finish(LOAD, 100)
 
 
-def test_a_snapshot_that_got_lost_is_noticed(stage: Stage, backstage: Backstage) -> None:
+def test_a_snapshot_that_got_lost_is_noticed(stage: Stage, postgres: Postgres) -> None:
     """A figure without the snapshot is not printed as one under it."""
     with pytest.raises((Conflict, Unavailable)), held_snapshot(stage.database):
-        backstage.execute(
+        postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and backend_xmin is not null"
             " and pid <> pg_backend_pid()"

@@ -14,8 +14,8 @@ from benchmarks.findings import Finding, Goal, Ratio
 from benchmarks.machine import MUST_BE_ON
 from taskq.db.connections import Database
 from taskq.errors import ServerUnsuitable
-from tests.backstage import Backstage
-from tests.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ def test_files_that_cannot_be_written_are_refused_first(
     ],
 )
 def test_settings_are_read_back_wherever_they_are_made(
-    backstage: Backstage, dsn: str, statement: str, place: str
+    postgres: Postgres, dsn: str, statement: str, place: str
 ) -> None:
     """A setting of the database, the role or a function of taskq does not pass unseen."""
-    name = backstage.info.dbname
-    backstage.execute(statement.format(name=name).encode())
+    name = postgres.info.dbname
+    postgres.execute(statement.format(name=name).encode())
     with closing(Database(dsn).open()) as database:
         rows = database.rows("benchmarks.sql/settings", names=["work_mem"])
     assert {row["place"] for row in rows if row["setting"] in {"1234", "1234kB"}} == {place}
 
 
 def test_a_function_that_makes_commits_volatile_is_named(
-    backstage: Backstage, database: Database, tmp_path: Path
+    postgres: Postgres, database: Database, tmp_path: Path
 ) -> None:
     """The refusal says where the setting is made."""
-    backstage.execute("alter function taskq.fold set synchronous_commit = off")
+    postgres.execute("alter function taskq.fold set synchronous_commit = off")
     rows = database.rows("benchmarks.sql/settings", names=list(MUST_BE_ON))
     assert ("function fold", "off") in {(row["place"], row["setting"]) for row in rows}
     with pytest.raises(ServerUnsuitable):

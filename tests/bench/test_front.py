@@ -23,9 +23,9 @@ from taskq.db.connections import Database
 from taskq.errors import Unavailable
 from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE
-from tests.backstage import Backstage, value
-from tests.http_gateway import TOKEN, HttpGateway, Reply, gateway_of
-from tests.memory_queue import MemoryQueue
+from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, gateway_of
+from tests.helpers.memory_queue import MemoryQueue
+from tests.helpers.postgres import Postgres, value
 
 AGENTS = 4
 DUE = LoadWork(AGENTS, processes=2, rate=200.0, random=True, spooled=True)
@@ -154,12 +154,12 @@ def test_a_keeper_that_ends_by_itself_is_noticed(stage: Stage, tmp_path: Path) -
         keeper.wait()
 
 
-def test_unrest_ends_with_its_block(stage: Stage, backstage: Backstage) -> None:
+def test_unrest_ends_with_its_block(stage: Stage, postgres: Postgres) -> None:
     """What is measured afterwards in turn is measured on a quiet server."""
     mine = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     with unrest(stage.database):
-        assert value(backstage, f"select count(*) {mine} and backend_xmin is not null") >= 1
-    assert value(backstage, f"select count(*) {mine} and state <> 'idle'") == 0
+        assert value(postgres, f"select count(*) {mine} and backend_xmin is not null") >= 1
+    assert value(postgres, f"select count(*) {mine} and state <> 'idle'") == 0
 
 
 def test_the_group_of_the_front_names_its_cases() -> None:

@@ -19,7 +19,7 @@ from benchmarks.stage import Stage
 from taskq.db.connections import Database
 from taskq.errors import Conflict
 from taskq.planning.trial import CAMPAIGN
-from tests.backstage import Backstage, value
+from tests.helpers.postgres import Postgres, value
 
 AGENTS = 6
 WORK = LoadWork(AGENTS, processes=2)
@@ -55,21 +55,21 @@ def test_tasks_told_as_reported_are_done_in_the_database(
 
 
 def test_every_agent_of_a_herd_holds_what_it_wants(
-    stage: Stage, gateways: RunningGateways, backstage: Backstage
+    stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
     """In a session of its own, and never more."""
     stage.seed(2_000)
     with AgentLoad(replace(WORK, rate=20.0, want=2), gateways.addresses, opened(stage)) as herd:
         herd.warm(0)
         herd.wait(lambda tally: tally.reported > 0, SOON_S)
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select count(*) as held from taskq.task where status = 'working' group by session_id"
     ).fetchall()
     assert [row["held"] for row in rows] == [2] * AGENTS
 
 
 def test_agents_that_enroll_are_served_each_once(
-    stage: Stage, gateways: RunningGateways, backstage: Backstage
+    stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
     """Each opens one session and is content with one task."""
     stage.seed(100)
@@ -79,7 +79,7 @@ def test_agents_that_enroll_are_served_each_once(
         herd.wait(lambda tally: tally.served == AGENTS, SOON_S)
         tally = herd.tally()
     assert (tally.claimed, tally.errors) == (AGENTS, {})
-    assert value(backstage, "select count(*) from taskq.session") == AGENTS
+    assert value(postgres, "select count(*) from taskq.session") == AGENTS
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.load.herd import AgentLoad
 from benchmarks.load.work import LoadTarget, LoadWork
-from tests.http_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
-from tests.memory_queue import MemoryQueue
+from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
+from tests.helpers.memory_queue import MemoryQueue
 
 WORK = LoadWork(3, enrol=TOKEN, content=True)
 ALONE = replace(WORK, agents=1)

@@ -8,7 +8,7 @@ import sys
 
 from benchmarks import processes
 from taskq.db.connections import Database
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 BURN_S = 0.2
 BURN = f"import time\nwhile time.process_time() < {BURN_S}: pass"

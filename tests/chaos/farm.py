@@ -26,8 +26,8 @@ from taskq.embedded import Server
 from tests.chaos.clocks import Clock, shim
 from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart
-from tests.command_line import PROGRAM
-from tests.support import free_port, wait_until
+from tests.helpers.command_line import PROGRAM
+from tests.helpers.waiting import free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
 CAMPAIGN = "/chaos"

@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.relay import Relay
+from tests.helpers.relay import Relay
 
 Address = tuple[str, int] | str
 """A port of a host, or the path of a Unix socket."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 
-from tests.relay import Relay
+from tests.helpers.relay import Relay
 
 
 class Bottleneck(Relay):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.relay import Relay
+from tests.helpers.relay import Relay
 
 
 class DatabaseRelay(Relay):

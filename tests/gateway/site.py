@@ -13,9 +13,9 @@ from typing import Any
 
 import trustme
 
-from tests.command_line import CommandLine
 from tests.fixtures.gateways import GatewayProcess
-from tests.node import Node
+from tests.helpers.command_line import CommandLine
+from tests.helpers.worker_node import Node
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

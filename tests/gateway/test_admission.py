@@ -15,8 +15,8 @@ from taskq.gateway.auth import AgentSession
 from taskq.gateway.errors import Busy, failure, retry_after_s
 from taskq.gateway.service import Service, Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
-from tests.agent_double import AgentDouble
 from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble
 
 Scene = Callable[[Service], Coroutine[None, None, None]]
 LEASES = LeaseIds()

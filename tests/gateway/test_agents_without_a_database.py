@@ -15,9 +15,9 @@ from taskq.embedded import Server
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
-from tests.node import Node, Ran
-from tests.pythons import pythons
-from tests.support import wait_until
+from tests.helpers.pythons import pythons
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Node, Ran
 
 AGENTS = 3
 TASKS = 96

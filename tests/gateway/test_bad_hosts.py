@@ -13,7 +13,7 @@ from taskq import RetryPolicy
 from taskq.keeper import keeping
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 LATER_S = 180.0
 

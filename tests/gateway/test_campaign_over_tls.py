@@ -13,9 +13,9 @@ import pytest
 from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.gateway.site import PAYLOADS, Site
-from tests.node import Ran
-from tests.pythons import pythons
-from tests.support import wait_until
+from tests.helpers.pythons import pythons
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Ran
 
 TASKS = 150  # of each kind
 BEFORE = 60  # done when a gateway goes

@@ -14,7 +14,7 @@ from taskq.db.connections import Database
 from taskq.embedded import Server
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.servers import make_home
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 LEASE_S = 2.0
 

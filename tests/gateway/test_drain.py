@@ -12,7 +12,7 @@ import pytest
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, Reply, report_of
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 OTHER = "https://other.test:8443"
 

@@ -19,13 +19,13 @@ from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, Hello, Request, new_lease
-from tests.backstage import assert_counts_are_true
-from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
-from tests.node import Ran
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import assert_counts_are_true
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Ran
 
 LEASE_S = 4.0
 LATER_S = 90.0

@@ -16,12 +16,12 @@ from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
-from tests.backstage import assert_counts_are_true
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.gateways import GatewayProcess, Realm, opened
 from tests.fixtures.redis_servers import PROGRAMS, RedisServer
 from tests.gateway.peers import Agent, fence
-from tests.support import wait_until
+from tests.helpers.postgres import assert_counts_are_true
+from tests.helpers.waiting import wait_until
 
 POOL_S = 40.0
 PATIENCE_S = 30.0

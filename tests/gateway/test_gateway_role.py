@@ -10,7 +10,7 @@ import requests
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.fixtures.logins import Staff
 from tests.fixtures.redis_servers import RedisServer
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 
 def test_gateway_serves_agents_and_managers_by_its_role_alone(

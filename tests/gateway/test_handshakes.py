@@ -16,7 +16,7 @@ from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.impatient import ARRIVAL_S, MOST_OF_ADDRESS, MOST_SHAKING
 from tests.gateway.peers import Agent, Peer
 from tests.gateway.site import Site
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 #: The beginning of a ClientHello: the peer waits for the rest.

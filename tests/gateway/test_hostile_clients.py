@@ -18,7 +18,7 @@ from taskq.gateway.service import MOST_UPLOADS
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, Peer, Reply, request_bytes
 from tests.gateway.site import Site
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 BODY_BYTES = 100_000_000
 #: What is read after a refusal, and what two kernels keep for somebody who may read it.

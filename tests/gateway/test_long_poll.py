@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 #: From the seed to the answer, in seconds; and what a busy test machine may add.
 PROMISED_S, GRACE_S = 1.0, 1.0

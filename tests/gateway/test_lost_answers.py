@@ -16,7 +16,7 @@ from taskq import Client
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.database_relay import DatabaseRelay
 from tests.gateway.peers import Agent, report_of
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import report_of
 from tests.gateway.site import Site, upkeep
-from tests.node import Ran
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Ran
 
 LATER_S = 60.0
 TASKS = 6

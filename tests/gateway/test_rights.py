@@ -10,7 +10,7 @@ import pytest
 from taskq.tokens import hashed
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, fence, hello, report_of
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 DATA = b"a large result"
 BLOB = f"/v1/blobs/{hashlib.sha256(DATA).hexdigest()}"

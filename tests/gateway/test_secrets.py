@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from taskq import CampaignSpec, Handler
-from tests.command_lines import command_lines
 from tests.fixtures.gateways import Realm
-from tests.node import Node, Ran
-from tests.slot_world import processes_with
-from tests.support import wait_until
+from tests.helpers.process_arguments import command_lines
+from tests.helpers.slot_harness import processes_with
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Node, Ran
 
 SCRIPT = 'env; until [ -e "$1" ]; do sleep 0.05; done'
 PAYLOAD = """

@@ -14,7 +14,7 @@ import pytest
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.impatient import ARRIVAL_S
 from tests.gateway.peers import Peer, request_bytes
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 

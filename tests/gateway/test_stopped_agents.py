@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from tests.backstage import Backstage, value
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.site import Site
-from tests.node import Ran
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Ran
 
 LEASE_S = 2.0
 LATER_S = 60.0
@@ -92,15 +92,15 @@ def test_task_that_ended_while_its_agent_was_stopped(late_results: str, scene: S
 
 
 def test_task_that_still_runs_when_its_agent_goes_on_is_finished(
-    scene: Scene, backstage: Backstage
+    scene: Scene, postgres: Postgres
 ) -> None:
     """The agent opens another session, whose beats name the task, and it is not told to stop."""
     campaign = scene.campaign("salvage")
     heard = "select count(*) from taskq.session where heartbeat_at > opened_at + interval '1 s'"
     with scene.lost(campaign) as agent:
-        before = value(backstage, heard)
+        before = value(postgres, heard)
         agent.send_signal(signal.SIGCONT)
-        wait_until(lambda: value(backstage, heard) > before, timeout_s=LATER_S)
+        wait_until(lambda: value(postgres, heard) > before, timeout_s=LATER_S)
         scene.go.touch()
         ran = Ran(agent)
     assert ran.code == 0, ran.err

@@ -14,7 +14,7 @@ from taskq.errors import UsageError
 from taskq.gateway.tls import ServerCertificate
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.gateway.peers import Peer
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 
 class Authority:

@@ -13,9 +13,9 @@ from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.bottleneck import Bottleneck
 from tests.gateway.site import Site
-from tests.node import Ran
-from tests.pythons import pythons
-from tests.support import wait_until
+from tests.helpers.pythons import pythons
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Ran
 
 INPUT_BYTES = 6_000_000
 RESULT_BYTES = 1_000_000

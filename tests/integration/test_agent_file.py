@@ -19,14 +19,14 @@ import pytest
 from taskq.agent_file import build
 from taskq.version import VERSION
 from taskq_agent.protocol import DONE, RELEASED, STOP, Orders
-from tests.agent_shop import queue_of
-from tests.certificates import Certificates
-from tests.http_gateway import HttpGateway, Reply, error, gateway_of
-from tests.memory_queue import MemoryQueue
-from tests.node import Node, Ran
-from tests.pythons import pythons
-from tests.slot_world import processes_with
-from tests.support import wait_until
+from tests.helpers.certificates import Certificates
+from tests.helpers.memory_gateway import HttpGateway, Reply, error, gateway_of
+from tests.helpers.memory_queue import MemoryQueue
+from tests.helpers.pythons import pythons
+from tests.helpers.slot_harness import processes_with
+from tests.helpers.threaded_agent import queue_of
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Node, Ran
 
 PAYLOAD = """
 from taskq_agent import FailForGood

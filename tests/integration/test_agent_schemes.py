@@ -11,10 +11,10 @@ from taskq_agent.errors import TransportFailed
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
-from tests.certificates import Certificates
-from tests.http_gateway import TOKEN, Reply, gateway_of
+from tests.helpers.certificates import Certificates
+from tests.helpers.memory_gateway import TOKEN, Reply, gateway_of
+from tests.helpers.worker_node import TIMEOUT_S, Node
 from tests.integration.test_agent_tls import open_and_beat, queue_of
-from tests.node import TIMEOUT_S, Node
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from taskq_agent.http.dial import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Heartbeat, Hello, Request
-from tests.agent_shop import queue_of
-from tests.certificates import NAME, Certificates
-from tests.http_gateway import TOKEN, HttpGateway, gateway_of
-from tests.http_proxy import proxy_of
-from tests.support import wait_until
+from tests.helpers.certificates import NAME, Certificates
+from tests.helpers.http_proxy import proxy_of
+from tests.helpers.memory_gateway import TOKEN, HttpGateway, gateway_of
+from tests.helpers.threaded_agent import queue_of
+from tests.helpers.waiting import wait_until
 
 HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

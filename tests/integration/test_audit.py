@@ -15,11 +15,11 @@ from taskq import Campaign, Client
 from taskq.db import audit
 from taskq.db.audit import CHECKS
 from taskq.errors import NotFound
-from tests.backstage import Backstage, expire, value
-from tests.command_line import CommandLine
 from tests.fixtures.histories import BREACHES, KEPT, LIVES, LONG_AGO, SESSION, History, in_task
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, expire, value
+from tests.helpers.waiting import wait_until
 
 
 def found(queue: Client, path: str = "/") -> list[str]:
@@ -64,8 +64,8 @@ def test_counter_that_is_not_a_recount_is_found(queue: Client, history: History,
 
 def test_counter_that_is_gone_is_found(queue: Client, history: History) -> None:
     """Its campaign is still told by its path, with what has not been counted up yet."""
-    value(history.backstage, "select taskq.fold('0')")
-    history.backstage.execute(
+    value(history.postgres, "select taskq.fold('0')")
+    history.postgres.execute(
         "delete from taskq.counter where campaign_id = %s", [history.campaign.campaign_id]
     )
     (violation,) = queue.audit()
@@ -96,11 +96,11 @@ def test_session_that_the_keeper_still_looks_through_is_no_breach(
     assert found(queue) == []
     # Nor is what ended long ago, where there was no keeper.
     history.breach("working", SESSION.format(LONG_AGO))
-    history.backstage.execute(
+    history.postgres.execute(
         "update taskq.keeper set until = clock_timestamp() - interval '3 hours'"
     )
     assert found(queue) == []
-    expire(history.backstage)
+    expire(history.postgres)
     assert history.campaign.task("working").status == "waiting"
 
 
@@ -125,17 +125,17 @@ def test_each_campaign_is_seen_at_one_moment(
 
 
 def test_pages_leave_nothing_out(
-    queue: Client, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+    queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each task is looked at once, wherever pages end, also behind the last that has a spec."""
     monkeypatch.setattr(audit, "_PAGE", 2)
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(6))
-    backstage.execute("update taskq.task set status = 'delayed'")
+    postgres.execute("update taskq.task set status = 'delayed'")
     assert sorted(one.task_id or 0 for one in queue.audit() if one.check == "delayed") == [
         task.task_id for task in campaign.tasks()
     ]
-    backstage.execute("delete from taskq.spec where payload ->> 'n' > '2'")
+    postgres.execute("delete from taskq.spec where payload ->> 'n' > '2'")
     assert found(queue).count("halves") == 3
 
 
@@ -201,7 +201,7 @@ def test_full_disk_is_no_violation(history: History, dsn: str, output: str) -> N
 
 
 def test_command_shows_on_a_terminal_how_far_it_is(
-    dsn: str, campaign: Campaign, backstage: Backstage
+    dsn: str, campaign: Campaign, postgres: Postgres
 ) -> None:
     """What is shown goes when it is through."""
     campaign.seed({"n": n} for n in range(30_000))
@@ -212,7 +212,7 @@ def test_command_shows_on_a_terminal_how_far_it_is(
             select count(*) from pg_stat_activity
              where datname = current_database() and wait_event_type = 'Lock'
                and clock_timestamp() - query_start > interval '1 second'"""
-        wait_until(lambda: value(backstage, held_up) == 1, timeout_s=60)
+        wait_until(lambda: value(postgres, held_up) == 1, timeout_s=60)
         behind.rollback()
         terminal.wait_for("checking /c")
         assert terminal.end() == 0

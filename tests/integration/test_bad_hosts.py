@@ -19,35 +19,35 @@ from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, Outcomes
-from tests.agent_double import AgentDouble
-from tests.backstage import Backstage, value
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("campaign")
 
 Told = tuple[int, int]
 
 
-def tell(backstage: Backstage, agent: AgentDouble, *tallies: Outcomes) -> str | None:
+def tell(postgres: Postgres, agent: AgentDouble, *tallies: Outcomes) -> str | None:
     """Beat with a tally; return what is said of the agent's host."""
     beat = f"[{encoded(Heartbeat(agent.session, tally=tallies))}]"
-    row = backstage.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()
+    row = postgres.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()
     return None if row is None else row["suspect"]
 
 
-def judge(backstage: Backstage) -> list[str]:
+def judge(postgres: Postgres) -> list[str]:
     """Compare the hosts; return those that have become suspicious."""
-    return value(backstage, "select taskq.judge_hosts()") or []
+    return value(postgres, "select taskq.judge_hosts()") or []
 
 
-def judged(backstage: Backstage, hire: Hire, *hosts: Told) -> list[int]:
+def judged(postgres: Postgres, hire: Hire, *hosts: Told) -> list[int]:
     """Tell of hosts how many attempts were done and failed; return which are suspicious then."""
     for number, (done, failed) in enumerate(hosts):
         agent = hire(host=f"host{number}")
-        tell(backstage, agent, Outcomes(agent.campaign, done, failed))
-    return [int(host.removeprefix("host")) for host in judge(backstage)]
+        tell(postgres, agent, Outcomes(agent.campaign, done, failed))
+    return [int(host.removeprefix("host")) for host in judge(postgres)]
 
 
 @pytest.mark.parametrize(
@@ -68,52 +68,52 @@ def judged(backstage: Backstage, hire: Hire, *hosts: Told) -> list[int]:
     ],
 )
 def test_host_is_judged_by_its_share_of_failures_beside_the_others(
-    hosts: list[Told], suspicious: list[int], hire: Hire, backstage: Backstage
+    hosts: list[Told], suspicious: list[int], hire: Hire, postgres: Postgres
 ) -> None:
     """However few there are, as far as that tells something."""
-    found = judged(backstage, hire, *hosts)
+    found = judged(postgres, hire, *hosts)
     # Without the worst the others may look better.
-    while more := [int(host.removeprefix("host")) for host in judge(backstage)]:
+    while more := [int(host.removeprefix("host")) for host in judge(postgres)]:
         found += more
     assert sorted(found) == suspicious
 
 
-def test_campaigns_are_not_mixed_up(queue: Client, hire: Hire, backstage: Backstage) -> None:
+def test_campaigns_are_not_mixed_up(queue: Client, hire: Hire, postgres: Postgres) -> None:
     """A host that works for a bad campaign is as good as one that works for a good one."""
     queue.create_campaign("/bad")
     agents = [hire("/", host=name) for name in "abcd"]
     good, bad = hire("/c").campaign, hire("/bad").campaign
     for agent, one in zip(agents, (good, good, bad, bad), strict=True):
-        tell(backstage, agent, Outcomes(one, 20 if one == good else 0, 20 if one == bad else 0))
-    assert judge(backstage) == []
-    tell(backstage, agents[3], Outcomes(bad, 0, 16), Outcomes(good, 0, 16))
-    assert judge(backstage) == ["d"]
+        tell(postgres, agent, Outcomes(one, 20 if one == good else 0, 20 if one == bad else 0))
+    assert judge(postgres) == []
+    tell(postgres, agents[3], Outcomes(bad, 0, 16), Outcomes(good, 0, 16))
+    assert judge(postgres) == ["d"]
 
 
 def test_agents_are_told_until_their_host_is_like_others_again(
-    hire: Hire, backstage: Backstage, queue: Client, dsn: str
+    hire: Hire, postgres: Postgres, queue: Client, dsn: str
 ) -> None:
     """All of a host's, also those that were not asked; a beat that says nothing changes nothing."""
     good, bad, same = hire(host="good"), hire(host="bad"), hire(host="bad")
     campaign = good.campaign
-    tell(backstage, good, Outcomes(campaign, 30, 1))
-    tell(backstage, bad, Outcomes(campaign, 1, 12))
-    assert judge(backstage) == ["bad"]
-    assert judge(backstage) == []
+    tell(postgres, good, Outcomes(campaign, 30, 1))
+    tell(postgres, bad, Outcomes(campaign, 1, 12))
+    assert judge(postgres) == ["bad"]
+    assert judge(postgres) == []
     why = "12 of 13 first attempts failed here, 1 of 31 on other hosts"
-    assert [tell(backstage, agent) for agent in (good, bad, same)] == [None, why, why]
+    assert [tell(postgres, agent) for agent in (good, bad, same)] == [None, why, why]
     assert sum(agent.suspect == why for agent in queue.agents()) == 2
     assert f"slowed: {why}" in CommandLine(dsn).out("agents", "list")
-    tell(backstage, bad, Outcomes(campaign, 20, 12))
-    assert judge(backstage) == []
-    assert tell(backstage, bad) is not None
-    tell(backstage, bad, Outcomes(campaign, 30, 2))
-    judge(backstage)
-    assert [tell(backstage, agent) for agent in (bad, same)] == [None, None]
+    tell(postgres, bad, Outcomes(campaign, 20, 12))
+    assert judge(postgres) == []
+    assert tell(postgres, bad) is not None
+    tell(postgres, bad, Outcomes(campaign, 30, 2))
+    judge(postgres)
+    assert [tell(postgres, agent) for agent in (bad, same)] == [None, None]
 
 
 def test_suspicious_host_is_no_other_to_wait_for(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """What has failed on a good one is tried there again, for want of a better."""
     retry = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
@@ -122,12 +122,12 @@ def test_suspicious_host_is_no_other_to_wait_for(
     good, bad = hire(host="good"), hire(host="bad")
     (task,) = good.claim(1)
     good.fail(task)
-    value(backstage, "select taskq.promote()")
+    value(postgres, "select taskq.promote()")
     good.forget_position()
     assert good.claim(1)[0].task != task.task
-    tell(backstage, good, Outcomes(good.campaign, 30, 1))
-    tell(backstage, bad, Outcomes(good.campaign, 0, 12))
-    assert judge(backstage) == ["bad"]
+    tell(postgres, good, Outcomes(good.campaign, 30, 1))
+    tell(postgres, bad, Outcomes(good.campaign, 0, 12))
+    assert judge(postgres) == ["bad"]
     good.forget_position()
     assert good.claim(1)[0].task == task.task
 
@@ -136,11 +136,11 @@ def test_suspicious_host_is_no_other_to_wait_for(
     "tally",
     ["a word", 7, {}, [[1, 2]], [[1, None, 2]], [[1, 2, -1]], [["x", 1, 1]], [[1, 2, 1 << 40]]],
 )
-def test_tally_of_another_form_is_refused(tally: object, hire: Hire, backstage: Backstage) -> None:
+def test_tally_of_another_form_is_refused(tally: object, hire: Hire, postgres: Postgres) -> None:
     """Whoever speaks with the database, in whatever language."""
     said = json.dumps([{"session": hire("/").session, "tally": tally}])
     with pytest.raises(psycopg.Error) as refused:
-        backstage.execute("select * from taskq.beat(%s)", [said])
+        postgres.execute("select * from taskq.beat(%s)", [said])
     assert refused.value.sqlstate == "TQ400"
     with pytest.raises(Refused, match="number of attempts"):
         encoded(Heartbeat(1, tally=(Outcomes(1, 2, -1),)))
@@ -151,7 +151,7 @@ def test_tally_of_another_form_is_refused(tally: object, hire: Hire, backstage: 
     [(7, 7, (0, 7)), (3, 3, (0, 30)), (12, 32, (2, 28)), (20, 64, (5, 25)), (1, 1, (0, 1))],
 )
 def test_chance_is_that_of_a_beta_binomial_distribution(
-    failed: int, tried: int, others: Told, backstage: Backstage
+    failed: int, tried: int, others: Told, postgres: Postgres
 ) -> None:
     """As calculated with fractions."""
     half = Fraction(1, 2)
@@ -167,7 +167,7 @@ def test_chance_is_that_of_a_beta_binomial_distribution(
     share = a / (a + b)
     variance = tried * share * (1 - share) * (a + b + tried) / (a + b + 1)
     found = value(
-        backstage,
+        postgres,
         "select taskq.chance_of_more(%s, %s, %s, %s)",
         failed,
         tried,
@@ -177,15 +177,15 @@ def test_chance_is_that_of_a_beta_binomial_distribution(
     assert found == pytest.approx(float(exact), rel=1e-3) or min(found, exact) > 0.01
 
 
-def test_chance_can_be_told_of_many_attempts(backstage: Backstage) -> None:
+def test_chance_can_be_told_of_many_attempts(postgres: Postgres) -> None:
     """Of hosts with hundreds of agents, without running out of the range of numbers."""
     ask = "select taskq.chance_of_more(%s, %s, %s, %s)"
-    assert value(backstage, ask, 50_000, 50_000, 100.0, 120.0) < 1e-100
-    assert value(backstage, ask, 101, 50_000, 100.0, 120.0) > 0.01
+    assert value(postgres, ask, 50_000, 50_000, 100.0, 120.0) < 1e-100
+    assert value(postgres, ask, 101, 50_000, 100.0, 120.0) > 0.01
 
 
 def test_good_tasks_survive_a_bad_host_and_it_is_found(
-    queue: Client, dsn: str, backstage: Backstage, tmp_path: Path
+    queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     """Of 40 tasks that are tried three times, none is lost to one bad host of two."""
     retry = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
@@ -215,4 +215,4 @@ def test_good_tasks_survive_a_bad_host_and_it_is_found(
             suspects = (
                 "select count(*) from taskq.session where host = 'bad' and suspect is not null"
             )
-            wait_until(lambda: value(backstage, suspects) == 1, timeout_s=60)
+            wait_until(lambda: value(postgres, suspects) == 1, timeout_s=60)

@@ -18,7 +18,7 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
-from tests.backstage import Backstage, statuses, value
+from tests.helpers.postgres import Postgres, statuses, value
 
 DEEP: Any = []
 for _ in range(100_000):
@@ -114,7 +114,7 @@ def test_what_looks_bad_but_is_not_is_taken(campaign: Campaign) -> None:
     assert {view.key for view in campaign.tasks()} >= {"\\.", "\\N", "\t\n '\"\\"}
 
 
-def test_unknown_key_is_named_and_nothing_moves(campaign: Campaign, backstage: Backstage) -> None:
+def test_unknown_key_is_named_and_nothing_moves(campaign: Campaign, postgres: Postgres) -> None:
     """Whichever call names it, beside keys that are known."""
     campaign.seed([Seed({}, "a")])
     for call in (
@@ -125,7 +125,7 @@ def test_unknown_key_is_named_and_nothing_moves(campaign: Campaign, backstage: B
     ):
         with pytest.raises(NotFound, match="/c has no task with the key 'typo'"):
             call()
-    assert statuses(backstage) == {"a": "waiting"}
+    assert statuses(postgres) == {"a": "waiting"}
 
 
 def test_unknown_status_is_named(campaign: Campaign) -> None:
@@ -164,12 +164,12 @@ def test_unknown_campaign_is_named(queue: Client) -> None:
     ],
 )
 def test_campaign_that_cannot_be_is_refused_by_the_database_too(
-    queue: Client, spec: str, backstage: Backstage
+    queue: Client, spec: str, postgres: Postgres
 ) -> None:
     """A client that speaks SQL gets no further than one that uses the library."""
     with pytest.raises(UsageError):
         queue.database.value("create_campaign", path="/a/b", spec=spec)
-    assert value(backstage, "select count(*) from taskq.campaign") == 1
+    assert value(postgres, "select count(*) from taskq.campaign") == 1
 
 
 @pytest.mark.usefixtures("campaign")
@@ -182,10 +182,10 @@ def test_server_that_is_busy_is_told_apart_from_one_that_is_gone(dsn: str) -> No
             queue.campaign("/c").pause()
 
 
-def test_connection_that_is_cut_is_replaced(campaign: Campaign, backstage: Backstage) -> None:
+def test_connection_that_is_cut_is_replaced(campaign: Campaign, postgres: Postgres) -> None:
     """The call that meets it fails or not; the next one succeeds."""
     campaign.status()
-    backstage.execute(
+    postgres.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )

@@ -11,11 +11,11 @@ import pytest
 
 from taskq import Campaign, Seed
 from taskq_agent.protocol import new_lease
-from tests.agent_double import AgentDouble
-from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
-from tests.plans import watched
-from tests.support import wait_until
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -29,14 +29,14 @@ def agents(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
     return [hire() for _ in range(4)]
 
 
-def last_beats(backstage: Backstage) -> dict[int, Any]:
+def last_beats(postgres: Postgres) -> dict[int, Any]:
     """Return when each session was heard of last."""
-    rows = backstage.execute("select session_id, heartbeat_at from taskq.session")
+    rows = postgres.execute("select session_id, heartbeat_at from taskq.session")
     return {row["session_id"]: row["heartbeat_at"] for row in rows}
 
 
 def test_beat_that_says_nothing_of_tasks_only_lives_on(
-    agents: list[AgentDouble], backstage: Backstage
+    agents: list[AgentDouble], postgres: Postgres
 ) -> None:
     """Also in the company of others that do."""
     silent, other = agents[:2]
@@ -45,7 +45,7 @@ def test_beat_that_says_nothing_of_tasks_only_lives_on(
         {"session": silent.session, "held": None, "pending": None, "drawn": silent.drawn},
         {"session": other.session, "held": [], "pending": [], "drawn": None},
     ]
-    assert backstage.execute(BATCH, [json.dumps(said)]).fetchall() == []
+    assert postgres.execute(BATCH, [json.dumps(said)]).fetchall() == []
     assert silent.done(task) == "accepted"
 
 
@@ -67,26 +67,26 @@ def test_beat_that_says_nothing_of_tasks_only_lives_on(
     ],
 )
 def test_what_is_no_beat_changes_nothing(
-    broken: str, agents: list[AgentDouble], backstage: Backstage
+    broken: str, agents: list[AgentDouble], postgres: Postgres
 ) -> None:
     """An error of its own class, whatever is wrong, and nobody's beat is half done."""
     agents[0].claim(1)
-    before = last_beats(backstage)
+    before = last_beats(postgres)
     with pytest.raises(psycopg.Error) as refused:
-        backstage.execute(BATCH, [broken])
+        postgres.execute(BATCH, [broken])
     assert refused.value.sqlstate == "TQ400"
-    assert last_beats(backstage) == before
+    assert last_beats(postgres) == before
 
 
 def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
-    agents: list[AgentDouble], dsn: str, backstage: Backstage
+    agents: list[AgentDouble], dsn: str, postgres: Postgres
 ) -> None:
     """So two gateways that beat for the same sessions never wait for each other in a circle."""
     lowest, *higher = sorted(agent.session for agent in agents)
     said = json.dumps([{"session": session} for session in (*reversed(higher), lowest)])
     with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
         other.execute("select from taskq.session where session_id = %s for update", [lowest])
-        beat = pool.submit(lambda: backstage.execute(BATCH, [said]).fetchall())
+        beat = pool.submit(lambda: postgres.execute(BATCH, [said]).fetchall())
         wait_until(lambda: waits_for_a_lock(other))
         free = other.execute(
             "select session_id from taskq.session where session_id = any (%s)"
@@ -99,7 +99,7 @@ def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
 
 
 def test_session_that_ends_at_this_moment_is_not_revived(
-    agents: list[AgentDouble], dsn: str, backstage: Backstage
+    agents: list[AgentDouble], dsn: str, postgres: Postgres
 ) -> None:
     """The beat waits for the end and then reports it; the others' beats count."""
     ending, other = agents[:2]
@@ -108,7 +108,7 @@ def test_session_that_ends_at_this_moment_is_not_revived(
     )
     with psycopg.connect(dsn) as leaving, ThreadPoolExecutor(1) as pool:
         leaving.execute("select taskq.end_session(%s)", [ending.session])
-        beat = pool.submit(lambda: backstage.execute(BATCH, [said]).fetchall())
+        beat = pool.submit(lambda: postgres.execute(BATCH, [said]).fetchall())
         wait_until(lambda: waits_for_a_lock(leaving))
         leaving.commit()
         assert [(row["session_id"], row["ended"]) for row in beat.result(10)] == [
@@ -126,24 +126,24 @@ def waits_for_a_lock(connection: psycopg.Connection) -> bool:
 
 @pytest.mark.parametrize("statistics", ["true", "absent", "empty", "cached"])
 def test_beats_go_by_key_whatever_the_statistics_say(
-    statistics: str, campaign: Campaign, hire: Hire, backstage: Backstage
+    statistics: str, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A batch reaches its own sessions and attempts, beside 5,000 others, and nothing else."""
     many = [hire() for _ in range(60)]
     campaign.seed({"n": n} for n in range(10))
     if statistics in {"empty", "cached"}:
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     batch = json.dumps([{"session": many[0].session, "held": [], "drawn": new_lease()}])
     if statistics == "cached":
         for _ in range(6):
-            backstage.execute(BATCH, [batch])
+            postgres.execute(BATCH, [batch])
     campaign.seed({"n": n} for n in range(10, 5_500))
     crowd = hire()
     for _ in range(5):
         crowd.claim(1_000)
     claimed = [agent.claim(3) for agent in many]
     if statistics == "true":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
 
     def say(tasks: int) -> str:
         return json.dumps(
@@ -158,11 +158,11 @@ def test_beats_go_by_key_whatever_the_statistics_say(
             ]
         )
 
-    backstage.execute(BATCH, [say(3)])  # planning reads the catalogues
-    with watched(backstage) as seen:
+    postgres.execute(BATCH, [say(3)])  # planning reads the catalogues
+    with watched(postgres) as seen:
         # One of three goes back, and none is void.
-        assert backstage.execute(BATCH, [say(2)]).fetchall() == []
-    assert value(backstage, "select count(*) from taskq.task where status = 'waiting'") > 60
+        assert postgres.execute(BATCH, [say(2)]).fetchall() == []
+    assert value(postgres, "select count(*) from taskq.task where status = 'waiting'") > 60
     hot = seen.to("task", "session", "spec", "attempt")
     assert hot.ways <= {
         "task by task_working",

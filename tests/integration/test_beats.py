@@ -16,9 +16,9 @@ from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, statuses, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, statuses, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -89,24 +89,24 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
     return sizes
 
 
-def last_beats(backstage: Backstage) -> dict[int, Any]:
+def last_beats(postgres: Postgres) -> dict[int, Any]:
     """Return when each session was heard of last."""
-    rows = backstage.execute("select session_id, heartbeat_at from taskq.session")
+    rows = postgres.execute("select session_id, heartbeat_at from taskq.session")
     return {row["session_id"]: row["heartbeat_at"] for row in rows}
 
 
 def test_beats_that_arrive_together_are_one_statement(
-    agents: list[AgentDouble], database: Database, backstage: Backstage
+    agents: list[AgentDouble], database: Database, postgres: Postgres
 ) -> None:
     """It keeps each of the sessions alive."""
-    before = last_beats(backstage)
+    before = last_beats(postgres)
     assert statements(database, [beat_of(agent) for agent in agents]) == [4]
-    after = last_beats(backstage)
+    after = last_beats(postgres)
     assert all(after[agent.session] > before[agent.session] for agent in agents)
 
 
 def test_each_of_a_batch_is_answered_for_itself(
-    agents: list[AgentDouble], campaign: Campaign, database: Database, backstage: Backstage
+    agents: list[AgentDouble], campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """Void leases, an end, an order to drain; what is not named goes back, what is named stays."""
     quiet, stopped, ended, lossy = agents
@@ -115,7 +115,7 @@ def test_each_of_a_batch_is_answered_for_itself(
     named, lost = lossy.claim(2)
     campaign.cancel([cancelled[0].key])
     ended.leave()
-    backstage.execute(
+    postgres.execute(
         "update taskq.session set drain = true where session_id = %s", [stopped.session]
     )
     answers = answered(
@@ -132,8 +132,8 @@ def test_each_of_a_batch_is_answered_for_itself(
     assert isinstance(second, HeartbeatAnswer)
     assert (second.stop, second.orders.drain) == (held(*cancelled), True)
     assert isinstance(third, SessionLost)
-    assert statuses(backstage)[lost.key] == "waiting"
-    assert value(backstage, "select attempt from taskq.task where task_id = %s", lost.task) == 0
+    assert statuses(postgres)[lost.key] == "waiting"
+    assert value(postgres, "select attempt from taskq.task where task_id = %s", lost.task) == 0
     assert [one.done(task) for one, task in ((quiet, kept[0]), (lossy, named), (lossy, lost))] == [
         "accepted",
         "accepted",
@@ -210,7 +210,7 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
 
 
 def test_the_newest_of_two_beats_of_a_session_counts(
-    agents: list[AgentDouble], database: Database, backstage: Backstage
+    agents: list[AgentDouble], database: Database, postgres: Postgres
 ) -> None:
     """Both callers get its answer."""
     agent = agents[0]
@@ -218,16 +218,16 @@ def test_the_newest_of_two_beats_of_a_session_counts(
     older = beat_of(agent, *first)
     second = agent.claim(1)
     assert answered(database, [older, beat_of(agent, *second)]) == [HeartbeatAnswer()] * 2
-    now = statuses(backstage)
+    now = statuses(postgres)
     assert (now[first[0].key], now[second[0].key]) == ("waiting", "working")
 
 
 def test_beat_that_nobody_waits_for_is_not_said(
-    agents: list[AgentDouble], database: Database, backstage: Backstage
+    agents: list[AgentDouble], database: Database, postgres: Postgres
 ) -> None:
     """Its client has gone."""
     gone, here = agents[:2]
-    before = last_beats(backstage)
+    before = last_beats(postgres)
 
     async def scene(beats: HeartbeatBatcher) -> None:
         given_up = asyncio.ensure_future(beats.beat(beat_of(gone)))
@@ -236,7 +236,7 @@ def test_beat_that_nobody_waits_for_is_not_said(
         await beats.beat(beat_of(here))
 
     play(database, scene)
-    after = last_beats(backstage)
+    after = last_beats(postgres)
     assert after[gone.session] == before[gone.session]
     assert after[here.session] > before[here.session]
 
@@ -287,13 +287,13 @@ def test_database_that_does_not_answer_is_told_to_all(
 
 
 def test_lost_connection_is_made_anew_unnoticed(
-    agents: list[AgentDouble], database: Database, backstage: Backstage
+    agents: list[AgentDouble], database: Database, postgres: Postgres
 ) -> None:
     """A beat may be repeated, so nobody need hear that its connection was cut."""
 
     async def scene(beats: HeartbeatBatcher) -> None:
         await beats.beat(beat_of(agents[0]))
-        backstage.execute(
+        postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
@@ -304,10 +304,10 @@ def test_lost_connection_is_made_anew_unnoticed(
 
 
 def test_closing_sends_what_waits(
-    agents: list[AgentDouble], database: Database, backstage: Backstage
+    agents: list[AgentDouble], database: Database, postgres: Postgres
 ) -> None:
     """At once, and answers it."""
-    before = last_beats(backstage)
+    before = last_beats(postgres)
 
     async def run() -> None:
         beats = HeartbeatBatcher(database, 3_600)
@@ -317,17 +317,17 @@ def test_closing_sends_what_waits(
         assert await asyncio.gather(*said) == [HeartbeatAnswer()] * 4
 
     asyncio.run(asyncio.wait_for(run(), 30))
-    after = last_beats(backstage)
+    after = last_beats(postgres)
     assert all(after[agent.session] > before[agent.session] for agent in agents)
 
 
 def test_what_an_ended_session_left_is_not_the_beats_to_hand_on(
-    agents: list[AgentDouble], database: Database, backstage: Backstage
+    agents: list[AgentDouble], database: Database, postgres: Postgres
 ) -> None:
     """Whether it was lost or released, upkeep knows."""
     agent = agents[0]
     (task,) = agent.claim(1)
-    backstage.execute("update taskq.session set ended_at = now(), expired = true")
+    postgres.execute("update taskq.session set ended_at = now(), expired = true")
     (answer,) = answered(database, [beat_of(agent)])
     assert isinstance(answer, SessionLost)
-    assert statuses(backstage)[task.key] == "working"
+    assert statuses(postgres)[task.key] == "working"

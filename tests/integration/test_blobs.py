@@ -17,7 +17,7 @@ from taskq.blobs.remote import FsspecBlobs
 from taskq.blobs.store import CHUNK_BYTES, BlobStore
 from taskq.db.connections import Database
 from taskq.errors import NotFound, Unavailable, UsageError
-from tests.backstage import Backstage
+from tests.helpers.postgres import Postgres
 
 SIZES = (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES + 12_345)
 
@@ -157,8 +157,8 @@ def test_a_storage_that_fails_is_unavailable(tmp_path: Path) -> None:
         FsspecBlobs(f"file://{tmp_path}/file").put([b"data"])
 
 
-def age(backstage: Backstage) -> None:
-    backstage.execute("update taskq.blob set put_at = put_at - interval '2 days'")
+def age(postgres: Postgres) -> None:
+    postgres.execute("update taskq.blob set put_at = put_at - interval '2 days'")
 
 
 def removed(database: Database) -> int:
@@ -166,7 +166,7 @@ def removed(database: Database) -> int:
 
 
 def test_unused_blobs_are_removed_and_used_ones_stay(
-    database: Database, backstage: Backstage
+    database: Database, postgres: Postgres
 ) -> None:
     """What an input or a result names stays, and what somebody has put within a day."""
     blobs = DatabaseBlobs(database)
@@ -174,7 +174,7 @@ def test_unused_blobs_are_removed_and_used_ones_stay(
     as_input, size = blobs.put([b"input"])
     database.value("add_input", path="/c", input="a", digest=as_input, size=size)
     as_result, size = blobs.put([b"result"])
-    backstage.execute(
+    postgres.execute(
         "insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id,"
         " claimed_at, ended_at, outcome, result) values (1, 1, 1, gen_random_uuid(), 1, now(),"
         " now(), 'done', jsonb_build_object('taskq_blob', jsonb_build_object('digest', %s::text)))",
@@ -184,18 +184,18 @@ def test_unused_blobs_are_removed_and_used_ones_stay(
     again, _ = blobs.put([b"again"])
     database.value("begin_blob", digest=bytes(32), size=1)
     assert removed(database) == 0
-    age(backstage)
+    age(postgres)
     blobs.put([b"again"])
     assert removed(database) == 2
     for digest in (as_input, as_result, again):
         assert blobs.size(digest)
     with pytest.raises(NotFound):
         blobs.size(unused)
-    assert backstage.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 3}
+    assert postgres.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 3}
 
 
 def test_two_that_store_the_same_do_not_spoil_each_other(
-    database: Database, backstage: Backstage
+    database: Database, postgres: Postgres
 ) -> None:
     """One breaks off with wrong parts, another comes later than the first."""
     data = b"data"
@@ -209,9 +209,9 @@ def test_two_that_store_the_same_do_not_spoil_each_other(
     with pytest.raises(UsageError, match="4 bytes was announced, and 3 came"):
         database.execute("end_blob", blob=broken)
     assert b"".join(DatabaseBlobs(database).read(digest.hex())) == data
-    age(backstage)
+    age(postgres)
     assert removed(database) == 2
-    assert backstage.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 0}
+    assert postgres.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 0}
 
 
 def test_no_more_is_stored_than_was_announced(database: Database) -> None:

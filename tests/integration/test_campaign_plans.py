@@ -21,9 +21,9 @@ from psycopg.rows import dict_row
 
 from taskq import Client
 from taskq.db.queries import statement
-from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
-from tests.plans import Seen, watched
+from tests.helpers.plans import Seen, watched
+from tests.helpers.postgres import Postgres, value
 
 #: What tells a statement of which campaigns it is.
 NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats)\)s")
@@ -97,30 +97,30 @@ class Case:
 class Scene:
     """A campaign of 1,200 tasks beside an older one of 10,000, and some agents."""
 
-    def __init__(self, queue: Client, backstage: Backstage) -> None:
-        self.backstage = backstage
+    def __init__(self, queue: Client, postgres: Postgres) -> None:
+        self.postgres = postgres
         self._old, self._new = (queue.create_campaign(path) for path in ("/old", "/new"))
-        backstage.execute(PRESENCE, [SESSIONS])
+        postgres.execute(PRESENCE, [SESSIONS])
         self.campaign = self._new.campaign_id
 
     def fill(self, statistics: str) -> None:
         """Add the tasks."""
         if statistics == "of small ones":
-            self.backstage.execute(SMALL)
+            self.postgres.execute(SMALL)
         if statistics in {"empty", "of small ones"}:
-            self.backstage.execute("analyze")
+            self.postgres.execute("analyze")
         self._fill(self._old.campaign_id, OLD)
         if statistics == "without it":
-            self.backstage.execute("analyze")
+            self.postgres.execute("analyze")
         self._fill(self.campaign, NEW)
         if statistics == "true":
-            self.backstage.execute("analyze")
+            self.postgres.execute("analyze")
 
     def cases(self, agent: int) -> dict[str, list[Case]]:
         """Return how each statement is asked."""
         # In the middle, so that what goes from one end of the campaign to the other is seen.
         failed = value(
-            self.backstage,
+            self.postgres,
             "select min(task_id) from taskq.task where campaign_id = %s and status = 'failed'"
             "   and task_id > (select avg(task_id) from taskq.task where campaign_id = %s)",
             *(self.campaign, self.campaign),
@@ -254,7 +254,7 @@ class Scene:
         }
 
     def _fill(self, campaign: int, count: int) -> None:
-        self.backstage.execute(FILL, {"campaign": campaign, "count": count, "sessions": SESSIONS})
+        self.postgres.execute(FILL, {"campaign": campaign, "count": count, "sessions": SESSIONS})
 
 
 def shipped() -> set[str]:
@@ -265,13 +265,13 @@ def shipped() -> set[str]:
 
 
 @pytest.fixture
-def scene(queue: Client, backstage: Backstage) -> Scene:
+def scene(queue: Client, postgres: Postgres) -> Scene:
     """Give the scene without tasks yet."""
-    return Scene(queue, backstage)
+    return Scene(queue, postgres)
 
 
 @pytest.fixture
-def connection(dsn: str) -> Iterator[Backstage]:
+def connection(dsn: str) -> Iterator[Postgres]:
     """Give a connection that prepares each statement at its first time."""
     with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as opened:
         opened.prepare_threshold = 0
@@ -279,10 +279,10 @@ def connection(dsn: str) -> Iterator[Backstage]:
 
 
 def test_each_statement_that_names_a_campaign_has_a_case(
-    queue: Client, backstage: Backstage, hire: Hire
+    queue: Client, postgres: Postgres, hire: Hire
 ) -> None:
     """Whoever adds one says here what it may cost."""
-    scene = Scene(queue, backstage)
+    scene = Scene(queue, postgres)
     scene.fill("none")
     assert scene.cases(hire("/new").session).keys() == shipped()
 
@@ -295,7 +295,7 @@ def test_each_statement_that_names_a_campaign_has_a_case(
     ],
 )
 def test_what_names_a_campaign_touches_no_other(
-    statistics: str, plans: str, scene: Scene, connection: Backstage, hire: Hire
+    statistics: str, plans: str, scene: Scene, connection: Postgres, hire: Hire
 ) -> None:
     """By key only, and in steps that are bounded by what it is about, joins included.
 
@@ -321,7 +321,7 @@ def test_what_names_a_campaign_touches_no_other(
     assert wrong == [], "\n".join(map(str, wrong))
 
 
-def asked(connection: Backstage, name: str, case: Case) -> Seen:
+def asked(connection: Postgres, name: str, case: Case) -> Seen:
     """Return what a statement has touched; whatever it does is undone."""
     for _ in range(2):  # planning reads the catalogues
         run(connection, name, case)
@@ -330,7 +330,7 @@ def asked(connection: Backstage, name: str, case: Case) -> Seen:
     return seen.to(*TABLES)
 
 
-def run(connection: Backstage, name: str, case: Case) -> None:
+def run(connection: Postgres, name: str, case: Case) -> None:
     """Run a statement after those that it needs."""
     try:
         with connection.transaction(force_rollback=True):

@@ -15,9 +15,9 @@ from psycopg import sql
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db.connections import Database
 from taskq.errors import Conflict, NotFound, TaskqError, UsageError
-from tests.backstage import Backstage, assert_counts_are_true, expire, silence, statuses
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, statuses
+from tests.helpers.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ def test_paths_that_begin_alike_are_strangers(queue: Client) -> None:
 
 @pytest.mark.parametrize("status", ["paused", "cancelled"])
 def test_status_of_a_campaign_holds_for_all_below(
-    status: str, queue: Client, hire: Hire, backstage: Backstage
+    status: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Also for what is created there later; a campaign beside is not touched."""
     tasks_of(queue, "/a /a/b /z")
@@ -201,7 +201,7 @@ def test_status_of_a_campaign_holds_for_all_below(
     assert queue.campaign("/a/b/later").status().state == "open"
     queue.campaign("/a/b/later").seed([{"n": 1}])
     assert len(hire("/a/b/later").claim(9)) == 1
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_cancelled_campaign_cannot_be_paused(queue: Client) -> None:
@@ -223,13 +223,13 @@ def test_campaign_below_can_stay_paused(queue: Client, hire: Hire) -> None:
     assert hire("/a/b").claim(9) == []
 
 
-def test_cancelling_reaches_every_task_below(queue: Client, backstage: Backstage) -> None:
+def test_cancelling_reaches_every_task_below(queue: Client, postgres: Postgres) -> None:
     """Each campaign of the tree, and how many there were."""
     tasks_of(queue, "/a /a/b /a/b/c /z", 3)
     assert queue.campaign("/a").cancel() == 9
     status = queue.campaign("/a").status()
     assert (status.cancelled, status.unfinished) == (9, 0)
-    assert set(statuses(backstage, "/z").values()) == {"waiting"}
+    assert set(statuses(postgres, "/z").values()) == {"waiting"}
 
 
 def test_cancelled_campaign_takes_no_seeds_and_retries(queue: Client) -> None:
@@ -248,7 +248,7 @@ def test_cancelled_campaign_takes_no_seeds_and_retries(queue: Client) -> None:
 
 @pytest.mark.parametrize("act", ["seed", "retry"])
 def test_nothing_waits_in_a_campaign_that_was_cancelled_meanwhile(
-    act: str, queue: Client, dsn: str, backstage: Backstage
+    act: str, queue: Client, dsn: str, postgres: Postgres
 ) -> None:
     """A seed or retry that is under way when a campaign above is cancelled is cancelled with it."""
     tasks_of(queue, "/a/b", 3)
@@ -265,10 +265,10 @@ def test_nothing_waits_in_a_campaign_that_was_cancelled_meanwhile(
         wait_until(lambda: cancelling.done() or blocked(dsn))
         slow.commit()
         cancelling.result(timeout=10)
-    assert set(statuses(backstage, "/a/b").values()) == {"cancelled"}
+    assert set(statuses(postgres, "/a/b").values()) == {"cancelled"}
 
 
-def test_removed_campaign_leaves_nothing(queue: Client, hire: Hire, backstage: Backstage) -> None:
+def test_removed_campaign_leaves_nothing(queue: Client, hire: Hire, postgres: Postgres) -> None:
     """Tasks, specs, attempts, counts and all campaigns below it are gone; others are not."""
     tasks_of(queue, "/a /a/b /z", 3)
     agent = hire("/a/b")
@@ -279,7 +279,7 @@ def test_removed_campaign_leaves_nothing(queue: Client, hire: Hire, backstage: B
     assert queue.campaign("/a").remove() == 6
     assert [node.path for node in queue.campaign("/").tree()] == ["/", "/z"]
     for table in ("spec", "task", "attempt", "counter", "delta"):
-        left = backstage.execute(
+        left = postgres.execute(
             sql.SQL(
                 "select from taskq.{}"
                 " where campaign_id not in (select campaign_id from taskq.campaign)"
@@ -287,11 +287,11 @@ def test_removed_campaign_leaves_nothing(queue: Client, hire: Hire, backstage: B
         )
         assert left.rowcount == 0, table
     assert queue.campaign("/").status().total == 3
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_counts_are_true_while_a_campaign_is_being_removed(
-    queue: Client, database: Database, hire: Hire, backstage: Backstage
+    queue: Client, database: Database, hire: Hire, postgres: Postgres
 ) -> None:
     """Failures and losses go with the tasks that they are of.
 
@@ -301,15 +301,15 @@ def test_counts_are_true_while_a_campaign_is_being_removed(
     agent, lost = hire("/a"), hire("/a")
     agent.fail(agent.claim(1)[0])
     agent.done(agent.claim(1)[0])
-    backstage.execute("update taskq.attempt set error_class = 'odd' where outcome = 'done'")
+    postgres.execute("update taskq.attempt set error_class = 'odd' where outcome = 'done'")
     lost.claim(1)
-    silence(backstage, lost.session)
-    assert expire(backstage) == 1
+    silence(postgres, lost.session)
+    assert expire(postgres) == 1
     campaign = queue.campaign("/a")
     campaign.cancel()
     for _ in range(4):
         database.rows("remove_tasks", campaign=campaign.campaign_id, limit=1)
-        assert_counts_are_true(backstage)
+        assert_counts_are_true(postgres)
 
 
 def test_report_on_a_removed_campaign_is_unknown(queue: Client, hire: Hire) -> None:
@@ -335,7 +335,7 @@ def test_only_empty_campaigns_can_be_removed_by_the_verb(queue: Client, database
         database.rows("remove_tasks", campaign=campaign, limit=10)
 
 
-def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, backstage: Backstage) -> None:
+def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, postgres: Postgres) -> None:
     """A campaign is removed while a fold has its deltas in hand, and not yet its counter."""
     tasks_of(queue, " ".join(f"/a{n}" for n in range(10)))
     campaign = queue.campaign("/a5")
@@ -343,14 +343,14 @@ def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, backstage:
         holder.execute(
             "select from taskq.counter where campaign_id <> %s for update", [campaign.campaign_id]
         )
-        folding = pool.submit(backstage.execute, "select taskq.fold('0')")
+        folding = pool.submit(postgres.execute, "select taskq.fold('0')")
         wait_until(lambda: blocked(dsn) == 1)
         removing = pool.submit(campaign.remove)
         wait_until(lambda: blocked(dsn) == 2)
         holder.commit()
         folding.result(timeout=10)
         assert removing.result(timeout=10) == 2
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_root_cannot_be_created(queue: Client) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.errors import UsageError
-from tests.agent_double import AgentDouble, report_of
-from tests.backstage import Backstage, assert_counts_are_true, promote, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
+from tests.helpers.scripted_agent import AgentDouble, report_of
 
 SEVERAL = "select tasks, refused from taskq.exchange(%s, null, %s::bigint[], %s::uuid[], %s)"
 
@@ -46,7 +46,7 @@ def test_claimed_task_comes_with_what_was_seeded(campaign: Campaign, hire: Hire)
 
 
 def test_each_of_many_tasks_is_claimed_exactly_once(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Six connections claim 5,000 tasks in batches of all sizes at the same time."""
     campaign.seed({"n": n} for n in range(5_000))
@@ -67,12 +67,12 @@ def test_each_of_many_tasks_is_claimed_exactly_once(
     everything = [task for share in shares for task in share]
     assert len(everything) == 5_000
     assert len(set(everything)) == 5_000
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
     assert campaign.status().working == 5_000
 
 
 def test_each_of_many_tasks_is_done_exactly_once_by_single_exchanges(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """The ordinary traffic: each exchange reports a task and claims the next."""
     campaign.seed({"n": n} for n in range(1_000))
@@ -90,8 +90,8 @@ def test_each_of_many_tasks_is_done_exactly_once_by_single_exchanges(
 
     with ThreadPoolExecutor(len(agents)) as pool:
         assert sum(pool.map(work, agents)) == 1_000
-    assert value(backstage, "select count(*) from taskq.attempt where outcome = 'done'") == 1_000
-    assert_counts_are_true(backstage)
+    assert value(postgres, "select count(*) from taskq.attempt where outcome = 'done'") == 1_000
+    assert_counts_are_true(postgres)
 
 
 @pytest.mark.parametrize("want", [1, 4])
@@ -174,7 +174,7 @@ def test_ended_session_claims_nothing(campaign: Campaign, hire: Hire) -> None:
 
 
 def test_claims_of_several_sessions_in_one_call_are_kept_apart(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """New, repeated and refused claims do not disturb each other."""
     campaign.seed({"n": n} for n in range(20))
@@ -184,7 +184,7 @@ def test_claims_of_several_sessions_in_one_call_are_kept_apart(
     ended.leave()
     agents = [greedy, ended, repeating, fresh]
     leases = [greedy.draw_lease(), ended.draw_lease(), known, fresh.draw_lease()]
-    row = backstage.execute(
+    row = postgres.execute(
         SEVERAL,
         [fresh.campaign, [agent.session for agent in agents], leases, [9, 2, 3, 4]],
     ).fetchone()
@@ -196,7 +196,7 @@ def test_claims_of_several_sessions_in_one_call_are_kept_apart(
     assert [len(shares[lease]) for lease in leases] == [9, 0, 3, 4]
     assert sorted(shares[known]) == [task.task for task in before]
     assert max(shares[leases[0]]) < min(shares[leases[3]]), "the first claim gets the first tasks"
-    held = backstage.execute(
+    held = postgres.execute(
         "select session_id, count(*) as n from taskq.task where status = 'working' group by 1"
     ).fetchall()
     assert {row["session_id"]: row["n"] for row in held} == {
@@ -232,7 +232,7 @@ def test_task_that_comes_back_is_found_when_nothing_else_waits(
 
 
 def test_task_behind_the_position_of_a_connection_is_claimed_within_a_second(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Steady claims starve neither a task that came back nor one that is more urgent."""
     campaign.seed({"n": n} for n in range(10_000))
@@ -248,7 +248,7 @@ def test_task_behind_the_position_of_a_connection_is_claimed_within_a_second(
     agent.release(back, started=False)
     assert found_after_s(back.task) < 1.5
     agent.fail(delayed)
-    promote(backstage)
+    promote(postgres)
     assert found_after_s(delayed.task) < 1.5
     campaign.seed([Seed({}, "urgent", 1)])
     assert found_after_s(campaign.task("urgent").task_id) < 1.5
@@ -317,15 +317,15 @@ def test_claim_of_an_absurd_size_is_refused(campaign: Campaign, hire: Hire, want
 
 
 def test_exchange_with_nothing_to_say_changes_nothing(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """No reports, no wants: no row is written."""
     campaign.seed([{"n": 1}])
     agent = hire()
-    before = value(backstage, "select count(*) from taskq.delta")
+    before = value(postgres, "select count(*) from taskq.delta")
     answer = agent.exchange()
     assert (answer["acks"], answer["tasks"], answer["refused"]) == (None, None, None)
-    assert value(backstage, "select count(*) from taskq.delta") == before
+    assert value(postgres, "select count(*) from taskq.delta") == before
 
 
 @pytest.mark.parametrize(
@@ -347,13 +347,13 @@ def test_claim_without_a_lease_or_a_session_is_refused(
     claim: tuple[str, str | None, list[int | None]],
     campaign: Campaign,
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
 ) -> None:
     """A task that worked under nothing could neither end nor expire."""
     campaign.seed({"n": n} for n in range(3))
     sessions, *rest = claim
     sessions = sessions.replace("%s", str(hire().session))
     with pytest.raises(psycopg.Error) as raised:
-        backstage.execute(SEVERAL, [campaign.campaign_id, sessions, *rest])
+        postgres.execute(SEVERAL, [campaign.campaign_id, sessions, *rest])
     assert raised.value.sqlstate == "TQ400"
     assert campaign.status().waiting == 3

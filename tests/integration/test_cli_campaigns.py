@@ -11,9 +11,9 @@ from taskq import Campaign, Client
 from taskq.errors import Conflict
 from taskq.spec.spec import Handler
 from taskq.views import Status
-from tests.backstage import Backstage
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
 
 STATUS_FIELDS = {field.name for field in fields(Status)}
 
@@ -330,11 +330,11 @@ def test_a_similar_campaign_is_proposed(taskq: CommandLine, queue: Client) -> No
 
 
 def test_every_view_tells_why_a_campaign_paused_itself(
-    taskq: CommandLine, queue: Client, backstage: Backstage
+    taskq: CommandLine, queue: Client, postgres: Postgres
 ) -> None:
     """What agents had a say in does not steer the terminal; resuming takes the reason away."""
     queue.create_campaign("/a").seed([{"n": 1}])
-    backstage.execute(
+    postgres.execute(
         "update taskq.campaign set status = 'paused', paused_why = 'all failed, \x1b[31mbad'"
         " where path = '/a'"
     )

@@ -10,7 +10,7 @@ import pytest
 from taskq import Campaign
 from taskq.ingest.key_conflicts import MOST_NAMED
 from taskq.ingest.seeding import CHUNK
-from tests.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 
 @pytest.fixture

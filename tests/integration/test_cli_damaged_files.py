@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from tests.command_line import PROGRAM, CommandLine
+from tests.helpers.command_line import PROGRAM, CommandLine
 
 LINES = [f"C{'C' * (i % 80)} n{i}" for i in range(12_000)]
 DATA = gzip.compress("".join(f"{line}\n" for line in LINES).encode())

@@ -8,9 +8,9 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.tokens import hashed, session_token
-from tests.backstage import Backstage
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
 
 
 @pytest.fixture
@@ -19,22 +19,22 @@ def taskq(dsn: str) -> CommandLine:
     return CommandLine(dsn)
 
 
-def enrolled(taskq: CommandLine, backstage: Backstage, token: str, site: str = "") -> None:
+def enrolled(taskq: CommandLine, postgres: Postgres, token: str, site: str = "") -> None:
     """Let an agent come by a gateway, with the token of a site."""
     secret = taskq.out("token", "create", token, "--site", "--campaign", "/c").strip()
     key = str(uuid.uuid4())
-    backstage.execute(
+    postgres.execute(
         "select taskq.enrol(%s, %s, null, '/c', %s, p_site => %s, p_host => 'n1')",
         [hashed(secret), hashed(session_token(secret, key)), key, site],
     )
 
 
 def test_the_site_of_an_agent_that_names_none_is_its_token(
-    taskq: CommandLine, campaign: Campaign, backstage: Backstage
+    taskq: CommandLine, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Who gave a token to Cracow finds its agents there; one that says where it is, is there."""
-    enrolled(taskq, backstage, "cracow")
-    enrolled(taskq, backstage, "poland", "warsaw")
+    enrolled(taskq, postgres, "cracow")
+    enrolled(taskq, postgres, "poland", "warsaw")
     assert sorted(one["site"] for one in taskq.json("agents")) == ["cracow", "warsaw"]
     assert taskq.json("agents", "drain", "--site", "cracow") == {"agents": 1}
     assert taskq.json("agents", "drain", "--site", "poland") == {"agents": 0}
@@ -42,12 +42,12 @@ def test_the_site_of_an_agent_that_names_none_is_its_token(
 
 
 def test_agents_of_several_names_and_hosts_are_told_at_once(
-    taskq: CommandLine, campaign: Campaign, hire: Hire, backstage: Backstage
+    taskq: CommandLine, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Each option may be repeated; those of different kinds must all fit."""
     for n in range(4):
         agent = hire("/c", host=f"node{n}")
-        backstage.execute(
+        postgres.execute(
             "update taskq.session set agent = %s where session_id = %s",
             [f"a{n}", agent.session],
         )

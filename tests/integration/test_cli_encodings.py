@@ -11,7 +11,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, TaskqError, connect
 from taskq.errors import UsageError
-from tests.command_line import PROGRAM, TIMEOUT_S, CommandLine
+from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
 AGENT = PROGRAM.with_name("taskq-agent")
 FOREIGN = os.fsdecode(b"caf\xe9")  # Latin-1

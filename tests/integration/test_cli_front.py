@@ -14,12 +14,12 @@ from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
-from tests.backstage import Backstage, assert_counts_are_true
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer, StartRedis
-from tests.pool_double import PoolDouble
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, assert_counts_are_true
+from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.waiting import wait_until
 
 TASKS = 10
 
@@ -129,7 +129,7 @@ def test_status_of_a_server_that_hangs_ends(taskq: CommandLine, stocked: Stocked
 
 
 def test_flush_gives_back_what_is_in_the_lists_and_nothing_else(
-    taskq: CommandLine, campaign: Campaign, stocked: Stocked, hire: Hire, backstage: Backstage
+    taskq: CommandLine, campaign: Campaign, stocked: Stocked, hire: Hire, postgres: Postgres
 ) -> None:
     """What an agent has named stays its own, even if its entry is still there."""
     agent = hire("/c")
@@ -144,7 +144,7 @@ def test_flush_gives_back_what_is_in_the_lists_and_nothing_else(
     assert stocked.server.admin.hgetall(stocked.keys.state) == {b"epoch": b"2"}
     status = campaign.status()
     assert (status.waiting, status.working) == (TASKS - 2, 2)
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
     text = taskq.out("front", "flush", "--redis", stocked.server.url)
     assert text == "0 tasks taken out of the lists; 0 wait again.\n"
 
@@ -220,7 +220,7 @@ def test_rebuild_waits_until_the_lists_are_being_filled_again(
     campaign: Campaign,
     redis_server: RedisServer,
     refilled: bytes,
-    backstage: Backstage,
+    postgres: Postgres,
 ) -> None:
     """With entries of a new epoch, and no task is lost between them."""
     wait_until(lambda: redis_server.admin.llen(refilled) == TASKS)
@@ -230,7 +230,7 @@ def test_rebuild_waits_until_the_lists_are_being_filled_again(
     assert done["epoch"] == before + 1 == told(taskq)["epoch"]
     assert (done["lists"], done["entries"]) == (1, TASKS)
     assert campaign.status().working == TASKS
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_rebuild_tells_that_nothing_came(taskq: CommandLine, stocked: Stocked) -> None:

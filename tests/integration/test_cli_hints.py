@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, Client
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
 
 
 @pytest.fixture

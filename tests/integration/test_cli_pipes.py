@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from tests.command_line import PROGRAM, CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import PROGRAM, CommandLine
 
 COUNT = 3_000
 Feed = Callable[[CommandLine, list[str], bytes, Path], "subprocess.CompletedProcess[bytes]"]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed
-from tests.backstage import Backstage
-from tests.command_line import TIMEOUT_S, CommandLine
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.command_line import TIMEOUT_S, CommandLine
+from tests.helpers.postgres import Postgres
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -137,13 +137,13 @@ def test_an_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_keeper_runs_until_it_is_told_to_end(
-    taskq: CommandLine, campaign: Campaign, backstage: Backstage, number: signal.Signals
+    taskq: CommandLine, campaign: Campaign, postgres: Postgres, number: signal.Signals
 ) -> None:
     """`taskq keeper` folds the counters, and a signal ends it in good order."""
     campaign.seed([{"n": 1}])
     with taskq.process("keeper") as keeper:
         wait_until(
-            lambda: not backstage.execute("select from taskq.delta").fetchall(),
+            lambda: not postgres.execute("select from taskq.delta").fetchall(),
             timeout_s=TIMEOUT_S,
         )
         keeper.send_signal(number)
@@ -193,7 +193,7 @@ def test_watching_ends_when_nothing_is_unfinished(taskq: CommandLine, campaign: 
 
 
 def test_long_tasks_have_a_rate_from_the_first_look(
-    taskq: CommandLine, queue: Client, backstage: Backstage, hire: Hire
+    taskq: CommandLine, queue: Client, postgres: Postgres, hire: Hire
 ) -> None:
     """What runs, by what the latest took, also of campaigns below; nothing while nothing runs."""
     campaign = queue.create_campaign("/w/a")
@@ -208,7 +208,7 @@ def test_long_tasks_have_a_rate_from_the_first_look(
             found: dict[str, Any] = json.loads(watching.stdout.readline())
         return found
 
-    backstage.execute("update taskq.attempt set claimed_at = ended_at - interval '2 h'")
+    postgres.execute("update taskq.attempt set claimed_at = ended_at - interval '2 h'")
     assert look()["eta_s"] is None
     agent.claim(3)
     found = look()

@@ -15,9 +15,9 @@ from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
-from tests.backstage import Backstage
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
 
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
 
@@ -275,7 +275,7 @@ def test_nothing_to_show_is_no_error(taskq: CommandLine, campaign: Campaign) -> 
 
 
 def test_a_terminal_gets_nothing_that_it_could_obey(
-    taskq: CommandLine, queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
+    taskq: CommandLine, queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """What agents, payloads and other submitters have said is shown, but never acts."""
     campaign.seed([{"text": ESCAPES, "bad": 0}, {"text": ESCAPES, "bad": 1}])
@@ -293,7 +293,7 @@ def test_a_terminal_gets_nothing_that_it_could_obey(
     hired = queue.database.value("open_session", path="/c", **session, **named)
     campaign.submit({"n": 1})
     lease = str(uuid.uuid4())
-    backstage.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])
+    postgres.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])
     for words in (
         ["agents", "list"],
         ["agents", "list", "--output", "jsonl"],

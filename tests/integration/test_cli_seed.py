@@ -10,7 +10,7 @@ import pytest
 
 from taskq import Campaign
 from taskq.ingest.seeding import CHUNK
-from tests.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 SDF = "eth\n\n\n  0  0  0  0\nM  END\n> <id>\nE1\n\n$$$$\n"
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from tests.command_line import TIMEOUT_S, CommandLine
+from tests.helpers.command_line import TIMEOUT_S, CommandLine
 
 
 @pytest.fixture

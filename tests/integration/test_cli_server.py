@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from taskq.embedded import RedisServer, Server
 from taskq_cli.main import main
-from tests.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from tests.command_line import PROGRAM, TIMEOUT_S, CommandLine
+from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
 AGENT = PROGRAM.with_name("taskq-agent")
 FULL = "No space left on device"

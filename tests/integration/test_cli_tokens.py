@@ -10,9 +10,9 @@ import pytest
 
 from taskq import Client
 from taskq.tokens import hashed, session_token
-from tests.backstage import Backstage, value
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, value
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def taskq(dsn: str, queue: Client) -> CommandLine:
     return CommandLine(dsn)
 
 
-def test_token_is_printed_once_and_never_again(taskq: CommandLine, backstage: Backstage) -> None:
+def test_token_is_printed_once_and_never_again(taskq: CommandLine, postgres: Postgres) -> None:
     """Alone on standard output; `list` tells all but the token."""
     created = taskq("token", "create", "site-a", "--site", "--campaign", "/c", "--uses", 3)
     token = created.stdout.strip()
     assert created.exit_code == 0
     assert "The token site-a is valid until" in created.stderr
-    assert value(backstage, "select hash from taskq.token") == hashed(token)
+    assert value(postgres, "select hash from taskq.token") == hashed(token)
     made = taskq.json("token", "create", "ada", "--manager", "--campaign", "/", "--days", 1)
     assert made["token"].startswith("tqm_")
     for output in ("table", "json"):
@@ -39,14 +39,14 @@ def test_token_is_printed_once_and_never_again(taskq: CommandLine, backstage: Ba
 
 
 def test_token_goes_to_a_file_that_only_its_owner_can_read(
-    taskq: CommandLine, tmp_path: Path, backstage: Backstage
+    taskq: CommandLine, tmp_path: Path, postgres: Postgres
 ) -> None:
     """Made anew: a file that is there, or a link, is left alone, and then there is no token."""
     words = ("token", "create", "site-a", "--site", "--campaign", "/c", "--to")
     place = tmp_path / "token"
     assert f"The token site-a is in {place}" in taskq.out(*words, place)
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert value(backstage, "select hash from taskq.token") == hashed(place.read_text().strip())
+    assert value(postgres, "select hash from taskq.token") == hashed(place.read_text().strip())
 
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
@@ -54,7 +54,7 @@ def test_token_goes_to_a_file_that_only_its_owner_can_read(
         assert taskq.refused(*words, taken) == (3, f"{taken} exists; give the name of a new file")
     code, error = taskq.refused(*words, tmp_path / "none" / "token")
     assert (code, error.endswith("No such file or directory")) == (2, True)
-    assert value(backstage, "select count(*) from taskq.token") == 1
+    assert value(postgres, "select count(*) from taskq.token") == 1
 
 
 def test_no_file_is_left_for_a_token_that_was_not_created(
@@ -83,11 +83,11 @@ def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None
         assert (code, told in error) == (2, True), error
 
 
-def test_revoking_says_what_has_ended(taskq: CommandLine, backstage: Backstage) -> None:
+def test_revoking_says_what_has_ended(taskq: CommandLine, postgres: Postgres) -> None:
     """And a name that nobody has is told."""
     token = taskq.out("token", "create", "a", "--site", "--campaign", "/c").strip()
     key = str(uuid.uuid4())
-    backstage.execute(
+    postgres.execute(
         "select taskq.enrol(%s, %s, null, '/c', %s)",
         [hashed(token), hashed(session_token(token, key)), key],
     )
@@ -100,10 +100,10 @@ def test_revoking_says_what_has_ended(taskq: CommandLine, backstage: Backstage) 
     assert taskq.refused("token", "revoke", "b")[0] == 66
 
 
-def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, backstage: Backstage) -> None:
+def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Postgres) -> None:
     """Those that were chosen and no others; it shows in the list, and each is counted once."""
     above, below = hire("/c"), hire("/c/below")
-    backstage.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
+    postgres.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
     assert taskq.out("agents", "drain", "--campaign", "/c/below") == "1 agent told to leave.\n"
     draining = {one["session_id"]: one["draining"] for one in taskq.json("agents")}
     assert draining == {above.session: False, below.session: True}

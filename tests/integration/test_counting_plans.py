@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from taskq import Client
-from tests.backstage import Backstage
-from tests.plans import Seen, watched
+from tests.helpers.plans import Seen, watched
+from tests.helpers.postgres import Postgres
 
 TABLES = ("campaign", "counter", "delta", "task", "spec", "attempt")
 WAYS = {
@@ -45,10 +45,10 @@ GROW = """
 """
 
 
-def grow(backstage: Backstage, top: str, prefix: str, count: int) -> None:
+def grow(postgres: Postgres, top: str, prefix: str, count: int) -> None:
     """Add campaigns with tasks, some with moves that are not folded."""
-    backstage.execute(GROW, {"top": top, "prefix": prefix, "count": count})
-    backstage.execute(
+    postgres.execute(GROW, {"top": top, "prefix": prefix, "count": count})
+    postgres.execute(
         "update taskq.campaign c set lineage = p.lineage || c.campaign_id from taskq.campaign p"
         " where p.campaign_id = c.parent_id and cardinality(c.lineage) = cardinality(p.lineage)"
     )
@@ -56,26 +56,26 @@ def grow(backstage: Backstage, top: str, prefix: str, count: int) -> None:
 
 @pytest.mark.parametrize("statistics", ["true", "empty", "absent", "cached"])
 def test_questions_touch_no_campaign_elsewhere(
-    statistics: str, queue: Client, backstage: Backstage
+    statistics: str, queue: Client, postgres: Postgres
 ) -> None:
     """Neither those beside it, nor those whose names begin alike; no table is read as a whole."""
     queue.create_campaign("/a")
     queue.create_campaign("/b")
     if statistics == "empty":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     if statistics == "cached":
         for question in QUESTIONS.values():
             for _ in range(6):
-                backstage.execute(question)
-    grow(backstage, "/a", "/a/", 200)
-    backstage.execute("select taskq.fold('0')")
-    grow(backstage, "/b", "/b/", 1_500)
-    grow(backstage, "/", "/a-", 1_500)
+                postgres.execute(question)
+    grow(postgres, "/a", "/a/", 200)
+    postgres.execute("select taskq.fold('0')")
+    grow(postgres, "/b", "/b/", 1_500)
+    grow(postgres, "/", "/a-", 1_500)
     if statistics == "true":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
 
     for name, question in QUESTIONS.items():
-        seen = asked(backstage, question)
+        seen = asked(postgres, question)
         assert seen.ways <= WAYS, name
         asked_about = [one.rows for one in seen.accesses if one.table != "delta"]
         assert max(asked_about) <= 201, name
@@ -85,27 +85,27 @@ def test_questions_touch_no_campaign_elsewhere(
 
 
 def test_work_grows_no_faster_than_the_campaigns_asked_about(
-    queue: Client, backstage: Backstage
+    queue: Client, postgres: Postgres
 ) -> None:
     """Ten times the campaigns and deltas are ten times the rows, in joins too, not a hundred."""
     queue.create_campaign("/a")
-    backstage.execute("vacuum analyze taskq.delta")  # it looks as if there were hardly any
-    few = met(backstage, "/a/", 50)
-    many = met(backstage, "/a/x", 450)
+    postgres.execute("vacuum analyze taskq.delta")  # it looks as if there were hardly any
+    few = met(postgres, "/a/", 50)
+    many = met(postgres, "/a/x", 450)
     assert {name: many[name] <= 11 * few[name] for name in few} == dict.fromkeys(few, True)
 
 
-def met(backstage: Backstage, prefix: str, count: int) -> dict[str, float]:
+def met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:
     """Add campaigns; return how many rows the plan of each question meets."""
-    grow(backstage, "/a", prefix, count)
-    return {name: asked(backstage, question).met for name, question in QUESTIONS.items()}
+    grow(postgres, "/a", prefix, count)
+    return {name: asked(postgres, question).met for name, question in QUESTIONS.items()}
 
 
-def asked(backstage: Backstage, question: str) -> Seen:
+def asked(postgres: Postgres, question: str) -> Seen:
     """Return what a question has touched."""
-    backstage.execute(question)  # planning reads the catalogues
-    with watched(backstage) as seen:
-        assert backstage.execute(question).fetchall() != []
+    postgres.execute(question)  # planning reads the catalogues
+    with watched(postgres) as seen:
+        assert postgres.execute(question).fetchall() != []
     found = seen.to(*TABLES)
     assert found.accesses
     return found

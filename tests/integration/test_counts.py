@@ -12,16 +12,16 @@ import psycopg
 from psycopg.rows import dict_row
 
 from taskq import Campaign, Client
-from tests.agent_double import AgentDouble
-from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.waiting import wait_until
 
 CLAIM = "select taskq.exchange(%s, null, %s, array[gen_random_uuid()], %s)"
 
 
 @contextmanager
-def snapshot(dsn: str) -> Iterator[Backstage]:
+def snapshot(dsn: str) -> Iterator[Postgres]:
     """Give a connection that sees the database as it is at the first look."""
     with psycopg.connect(dsn, row_factory=dict_row) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -37,59 +37,59 @@ def claim_under_way(dsn: str, agent: AgentDouble, want: int = 1) -> Iterator[psy
         yield connection
 
 
-def fold(backstage: Backstage, rest: str = "20 s") -> int:
-    return int(value(backstage, "select taskq.fold(%s)", rest))
+def fold(postgres: Postgres, rest: str = "20 s") -> int:
+    return int(value(postgres, "select taskq.fold(%s)", rest))
 
 
-def unfolded(backstage: Backstage) -> int:
-    return int(value(backstage, "select count(*) from taskq.delta"))
+def unfolded(postgres: Postgres) -> int:
+    return int(value(postgres, "select count(*) from taskq.delta"))
 
 
-def test_folding_changes_no_count(campaign: Campaign, hire: Hire, backstage: Backstage) -> None:
+def test_folding_changes_no_count(campaign: Campaign, hire: Hire, postgres: Postgres) -> None:
     """It sums deltas up, and in time brings the sum into the counter, each once."""
     campaign.seed({"n": n} for n in range(10))
     agent = hire()
     for task in agent.claim(4)[:3]:
         agent.done(task)
     before = campaign.status()
-    count = unfolded(backstage)
-    assert fold(backstage) == count > 1
+    count = unfolded(postgres)
+    assert fold(postgres) == count > 1
     for again in range(2):
-        assert (unfolded(backstage), campaign.status()) == (1, before)
-        assert fold(backstage) == 0, again
+        assert (unfolded(postgres), campaign.status()) == (1, before)
+        assert fold(postgres) == 0, again
     agent.claim(1)
     moved = campaign.status()
-    assert fold(backstage) == 1
-    assert (unfolded(backstage), campaign.status()) == (1, moved)
-    assert fold(backstage, rest="0") == 0
-    assert (unfolded(backstage), campaign.status()) == (0, moved)
-    assert fold(backstage, rest="0") == 0
+    assert fold(postgres) == 1
+    assert (unfolded(postgres), campaign.status()) == (1, moved)
+    assert fold(postgres, rest="0") == 0
+    assert (unfolded(postgres), campaign.status()) == (0, moved)
+    assert fold(postgres, rest="0") == 0
     assert campaign.status() == moved
 
 
 def test_busy_campaign_leaves_few_versions_of_its_counter(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Under an old snapshot a reader goes through all of them."""
     campaign.seed({"n": n} for n in range(50))
     agent = hire()
-    fold(backstage, rest="0")
+    fold(postgres, rest="0")
     query = "select xmin::text from taskq.counter where campaign_id = %s"
-    version = value(backstage, query, campaign.campaign_id)
+    version = value(postgres, query, campaign.campaign_id)
     folded = 0
     for _ in range(40):
         agent.claim(1)
-        folded += fold(backstage)
+        folded += fold(postgres)
     assert 36 <= folded <= 40, "an exchange in a thousand folds by itself"
-    assert value(backstage, query, campaign.campaign_id) == version
-    backstage.execute("update taskq.delta set since = since - interval '20 s'")
-    fold(backstage)
-    assert value(backstage, query, campaign.campaign_id) != version
-    assert (unfolded(backstage), campaign.status().working) == (0, 40)
+    assert value(postgres, query, campaign.campaign_id) == version
+    postgres.execute("update taskq.delta set since = since - interval '20 s'")
+    fold(postgres)
+    assert value(postgres, query, campaign.campaign_id) != version
+    assert (unfolded(postgres), campaign.status().working) == (0, 40)
 
 
 def test_delta_that_commits_after_a_later_one_was_folded_is_not_missed(
-    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Transactions commit in another order than they began."""
     campaign.seed({"n": n} for n in range(20))
@@ -98,35 +98,35 @@ def test_delta_that_commits_after_a_later_one_was_folded_is_not_missed(
         folded = 0
         for _ in range(3):
             agent.claim(2)
-            assert_counts_are_true(backstage)
-            folded += fold(backstage)
-            assert_counts_are_true(backstage)
+            assert_counts_are_true(postgres)
+            folded += fold(postgres)
+            assert_counts_are_true(postgres)
         assert folded > 0
         assert campaign.status().working == 6
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
     assert campaign.status().working == 9
-    assert fold(backstage) == 1
-    assert_counts_are_true(backstage)
+    assert fold(postgres) == 1
+    assert_counts_are_true(postgres)
 
 
 def test_reader_with_an_old_snapshot_sees_its_own_counts(
-    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Folds that happen meanwhile change nothing of what it sees."""
     campaign.seed({"n": n} for n in range(20))
     agent = hire()
     with claim_under_way(dsn, agent, 3) as late, snapshot(dsn) as old:
         agent.claim(2)
-        fold(backstage)
+        fold(postgres)
         with snapshot(dsn) as younger:
             late.commit()
             agent.claim(2)
-            fold(backstage)
-            for reader in (old, younger, backstage):
+            fold(postgres)
+            for reader in (old, younger, postgres):
                 assert_counts_are_true(reader)
             seen = [
                 value(reader, "select waiting from taskq.counts('/c', 0)")
-                for reader in (old, younger, backstage)
+                for reader in (old, younger, postgres)
             ]
     assert seen == [20, 18, 13]
 
@@ -181,62 +181,62 @@ def test_state_is_that_of_the_campaign_or_of_one_above(queue: Client) -> None:
             assert one.state == states[one.path]
 
 
-def test_one_folds_at_a_time(campaign: Campaign, backstage: Backstage, dsn: str) -> None:
+def test_one_folds_at_a_time(campaign: Campaign, postgres: Postgres, dsn: str) -> None:
     """A second does not wait, and nothing is counted twice."""
     campaign.seed([{"n": 1}])
     with psycopg.connect(dsn) as first:
         assert first.execute("select taskq.fold()").fetchone() == (1,)
-        assert fold(backstage) == 0
-        assert_counts_are_true(backstage)
-    assert_counts_are_true(backstage)
+        assert fold(postgres) == 0
+        assert_counts_are_true(postgres)
+    assert_counts_are_true(postgres)
 
 
 def test_fold_that_is_rolled_back_has_not_happened(
-    campaign: Campaign, backstage: Backstage, dsn: str
+    campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """A keeper that is killed in the middle costs nothing."""
     campaign.seed([{"n": 1}])
     with psycopg.connect(dsn) as killed:
         killed.execute("select taskq.fold()")
         killed.rollback()
-    assert_counts_are_true(backstage)
-    assert fold(backstage) == 1
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
+    assert fold(postgres) == 1
+    assert_counts_are_true(postgres)
 
 
 def test_copy_of_the_database_in_a_younger_cluster_counts_right(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """There, the transactions that were folded last lie in the future."""
     campaign.seed({"n": n} for n in range(10))
-    fold(backstage)
+    fold(postgres)
     agent = hire()
     agent.claim(1)
-    backstage.execute("update taskq.fold set below = '9000000000000000000'")
-    assert_counts_are_true(backstage)
+    postgres.execute("update taskq.fold set below = '9000000000000000000'")
+    assert_counts_are_true(postgres)
     agent.claim(1)
-    assert_counts_are_true(backstage)
-    assert fold(backstage) > 0
+    assert_counts_are_true(postgres)
+    assert fold(postgres) > 0
     agent.claim(1)
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
     assert campaign.status().working == 3
 
 
 def test_exchanges_fold_by_themselves_where_no_keeper_runs(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """About one in a thousand does, so that deltas do not pile up for ever."""
     campaign.seed([{"n": 1}])
     agent = hire()
     # The exchange draws one number; find a seed with which it is small enough.
     for attempt in range(20_000):
-        drawn = value(backstage, "select random() from (select setseed(%s)) s", attempt / 20_000)
+        drawn = value(postgres, "select random() from (select setseed(%s)) s", attempt / 20_000)
         if drawn < 1 / 1024:
-            backstage.execute("select setseed(%s)", [attempt / 20_000])
+            postgres.execute("select setseed(%s)", [attempt / 20_000])
             break
-    backstage.execute(CLAIM, [agent.campaign, [agent.session], [1]])
-    assert value(backstage, "select count(*) from taskq.delta where since is null") == 0
-    assert_counts_are_true(backstage)
+    postgres.execute(CLAIM, [agent.campaign, [agent.session], [1]])
+    assert value(postgres, "select count(*) from taskq.delta where since is null") == 0
+    assert_counts_are_true(postgres)
 
 
 def write(agent: AgentDouble, draw: random.Random, stop: threading.Event) -> int:
@@ -273,7 +273,7 @@ def commit_late(dsn: str, agent: AgentDouble, draw: random.Random, stop: threadi
     return moves
 
 
-def wait_for_fold(look: Backstage, stop: threading.Event) -> None:
+def wait_for_fold(look: Postgres, stop: threading.Event) -> None:
     """Wait until somebody has folded, or is told to stop."""
     query = "select below from taskq.fold"
     before = value(look, query)
@@ -290,7 +290,7 @@ def keep_folding(dsn: str, stop: threading.Event) -> int:
 
 
 def test_counts_equal_a_recount_at_any_moment(
-    queue: Client, hire: Hire, backstage: Backstage, dsn: str
+    queue: Client, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Writers, late committers, folders and readers all at once, each reader in one snapshot."""
     for path in ("/c", "/c/d"):
@@ -315,4 +315,4 @@ def test_counts_equal_a_recount_at_any_moment(
         finally:
             stop.set()
         assert all(one.result(timeout=10) > 0 for one in busy)
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)

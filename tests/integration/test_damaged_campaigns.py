@@ -7,10 +7,10 @@ from typing import Final
 import pytest
 
 from taskq import Client
-from tests.backstage import expire, promote, silence, value
-from tests.command_line import CommandLine
 from tests.fixtures.histories import BREACHES, History, in_task
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import expire, promote, silence, value
 
 RECORDED: Final = """
     insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
@@ -56,7 +56,7 @@ def test_damaged_campaign_can_be_removed(
     CommandLine(dsn).out("campaign", "rm", "/c", "--yes")
     for table in ("campaign", "spec", "task", "attempt", "counter", "delta"):
         left = f"select count(*) from taskq.{table} where campaign_id = %s"  # noqa: S608  # a word of this file
-        assert value(history.backstage, left, history.campaign.campaign_id) == 0, table
+        assert value(history.postgres, left, history.campaign.campaign_id) == 0, table
     assert list(queue.audit()) == []
     assert queue.campaign("/").status().total == 1
 
@@ -89,9 +89,9 @@ def test_task_without_a_lease_does_not_stop_the_upkeep(
     agent = hire()
     tasks = agent.claim(2)
     history.breach(tasks[0].key, in_task(lease_id="null"))
-    silence(history.backstage, agent.session)
-    expire(history.backstage)
-    promote(history.backstage)
+    silence(history.postgres, agent.session)
+    expire(history.postgres)
+    promote(history.postgres)
     for task in tasks:
         assert history.campaign.task(task.key).status == "waiting"
     assert list(queue.audit()) == []

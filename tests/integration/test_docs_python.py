@@ -13,8 +13,8 @@ import pytest
 import taskq
 from taskq import Campaign, Client
 from taskq.tokens import Tokens
-from tests.backstage import Backstage
-from tests.command_line import PROGRAM
+from tests.helpers.command_line import PROGRAM
+from tests.helpers.postgres import Postgres
 
 PAGE = Path(__file__, "../../../docs/python.md").resolve().read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -47,7 +47,7 @@ def test_every_public_call_has_an_example() -> None:
 
 
 def test_the_examples_run(
-    dsn: str, backstage: Backstage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dsn: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the page, in a folder with the files that they name."""
     (tmp_path / "campaign.toml").write_text(CAMPAIGN_FILE)
@@ -60,5 +60,5 @@ def test_the_examples_run(
     for example in EXAMPLES:
         exec(compile(example, str(PROGRAM), "exec"), names)  # noqa: S102  # our own page's
     assert (tmp_path / "squares.csv").read_text().count("\n") == 14
-    left = backstage.execute("select path from taskq.campaign order by path").fetchall()
+    left = postgres.execute("select path from taskq.campaign order by path").fetchall()
     assert [row["path"] for row in left] == ["/", "/demo", "/demo/cubes"]

@@ -15,8 +15,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from taskq import Client, embedded
-from tests.command_line import CommandLine
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

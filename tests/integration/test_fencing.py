@@ -13,9 +13,9 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.errors import UsageError
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import (
-    Backstage,
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import (
+    Postgres,
     assert_counts_are_true,
     expire,
     promote,
@@ -24,7 +24,7 @@ from tests.backstage import (
     task_row,
     value,
 )
-from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -77,15 +77,15 @@ def test_handing_back_unstarted_twice_changes_nothing_more(
 
 
 def test_late_report_of_an_expired_attempt_is_superseded(
-    agent: AgentDouble, task: Claimed, campaign: Campaign, hire: Hire, backstage: Backstage
+    agent: AgentDouble, task: Claimed, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """The task belongs to whoever claimed it since, and only that agent's word counts."""
 
     def report_late() -> set[str]:
         return {agent.report(task, outcome) for outcome in OUTCOMES}
 
-    silence(backstage, agent.session)
-    assert expire(backstage) == 1
+    silence(postgres, agent.session)
+    assert expire(postgres) == 1
     assert report_late() == {"superseded"}
     other = hire()
     again = other.claim(2)[0]
@@ -98,17 +98,17 @@ def test_late_report_of_an_expired_attempt_is_superseded(
 
 @pytest.mark.parametrize("hinted", [False, True])
 def test_claim_that_comes_too_late_gives_no_lease_twice(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage, hinted: bool
+    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres, hinted: bool
 ) -> None:
     """Else what a gateway sends again about the old attempt would count for the new one."""
     lease, other = agent.draw_lease(), hire()
     campaign.cancel(["b"])
     (first,) = agent.claim(1, lease=lease)
     assert agent.fail(first) == "accepted"
-    assert promote(backstage) == 1
+    assert promote(postgres) == 1
     (second,) = other.claim(1)
     assert other.fail(second) == "accepted"
-    assert promote(backstage) == 1
+    assert promote(postgres) == 1
     if hinted:  # the connection looks behind a position, as it does for most claims
         campaign.seed([Seed({}, "c", priority=1)])
         agent.forget_position()
@@ -139,10 +139,10 @@ def test_report_of_a_task_that_does_not_exist_is_unknown(
 
 
 def test_report_on_a_task_that_nobody_claimed_is_superseded(
-    agent: AgentDouble, task: Claimed, backstage: Backstage
+    agent: AgentDouble, task: Claimed, postgres: Postgres
 ) -> None:
     """A lease opens only what was claimed under it."""
-    unclaimed = value(backstage, "select task_id from taskq.task where status = 'waiting'")
+    unclaimed = value(postgres, "select task_id from taskq.task where status = 'waiting'")
     assert agent.done(Claimed(task.campaign, unclaimed, task.lease, 1, "b", {})) == "superseded"
 
 
@@ -207,7 +207,7 @@ def test_verdicts_come_in_the_order_of_the_reports(agent: AgentDouble, campaign:
 
 
 def test_of_many_words_at_once_exactly_one_is_accepted(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Eight connections report the same attempts at the same moment, each in its own way."""
     campaign.seed({"n": n} for n in range(50))
@@ -226,11 +226,11 @@ def test_of_many_words_at_once_exactly_one_is_accepted(
         verdicts = list(pool.map(speak, range(len(speakers))))
     for words in zip(*verdicts, strict=True):
         assert Counter(words)["accepted"] == 1
-    assert value(backstage, "select count(*) from taskq.attempt") == len(tasks)
+    assert value(postgres, "select count(*) from taskq.attempt") == len(tasks)
 
 
 def test_reports_in_opposite_orders_do_not_deadlock(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Overlapping batches, and a cancellation, lock in the order of the tasks."""
     campaign.seed({"n": n} for n in range(400))
@@ -258,24 +258,24 @@ def test_reports_in_opposite_orders_do_not_deadlock(
         cancelling = pool.submit(cancel)
         verdicts = sum(pool.map(speak, range(len(speakers))), Counter[str]())
     ended = value(
-        backstage, "select count(*) from taskq.attempt where lease_id = %s", tasks[0].lease
+        postgres, "select count(*) from taskq.attempt where lease_id = %s", tasks[0].lease
     )
     assert ended == 400
-    cancelled = value(backstage, "select count(*) from taskq.attempt where outcome = 'cancelled'")
+    cancelled = value(postgres, "select count(*) from taskq.attempt where outcome = 'cancelled'")
     assert verdicts["accepted"] + cancelled == 400
     assert cancelling.result() >= cancelled
 
 
 def test_sql_verbs_keep_the_same_fence(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A client that speaks SQL has claim, complete, fail and release, by path."""
 
     def say(query: str, *values: object) -> object:
-        return value(backstage, f"select {query}", *values)
+        return value(postgres, f"select {query}", *values)
 
     lease = agent.draw_lease()
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select * from taskq.claim('/c', %s, %s, 2)", [agent.session, lease]
     ).fetchall()
     first, second = sorted(row["task_id"] for row in rows)
@@ -286,27 +286,27 @@ def test_sql_verbs_keep_the_same_fence(
     assert say("taskq.fail('/c', %s, %s, 'Boom')", first, lease) == "superseded"
     assert say("taskq.fail('/c', %s, %s, 'Boom', 'bad', false)", second, lease) == "accepted"
     assert say("taskq.release('/c', %s, %s)", second, lease) == "superseded"
-    assert statuses(backstage) == {"a": "done", "b": "failed"}
+    assert statuses(postgres) == {"a": "done", "b": "failed"}
     assert [result.result for result in campaign.results()] == [{"x": 1}]
 
 
 def test_sql_verbs_refuse_an_ended_session_and_an_absent_campaign(
-    agent: AgentDouble, backstage: Backstage
+    agent: AgentDouble, postgres: Postgres
 ) -> None:
     """Each error has a code of its own, for scripts."""
     lease = agent.draw_lease()
     agent.leave()
     with pytest.raises(psycopg.Error, match="has ended; open another") as ended:
-        backstage.execute("select taskq.claim('/c', %s, %s)", [agent.session, lease])
+        postgres.execute("select taskq.claim('/c', %s, %s)", [agent.session, lease])
     assert ended.value.sqlstate == "TQ410"
     with pytest.raises(psycopg.Error, match="no campaign /none") as absent:
-        backstage.execute("select taskq.claim('/none', %s, %s)", [agent.session, lease])
+        postgres.execute("select taskq.claim('/none', %s, %s)", [agent.session, lease])
     assert absent.value.sqlstate == "TQ404"
 
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_report_without_an_outcome_ends_nothing(
-    others: int, campaign: Campaign, hire: Hire, backstage: Backstage
+    others: int, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Neither alone nor beside one that says how its attempt ended."""
     campaign.seed({"n": n} for n in range(2))
@@ -314,6 +314,6 @@ def test_report_without_an_outcome_ends_nothing(
     mute, *rest = agent.claim(1 + others)
     reports = [{"task": mute.task, "lease": mute.lease}, *(report_of(one, "done") for one in rest)]
     assert agent.exchange(reports)["acks"] == ["superseded", *["accepted"] * others]
-    assert task_row(backstage, mute.task)["status"] == "working"
-    assert_counts_are_true(backstage)
+    assert task_row(postgres, mute.task)["status"] == "working"
+    assert_counts_are_true(postgres)
     assert agent.done(mute) == "accepted"

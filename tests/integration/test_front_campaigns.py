@@ -21,7 +21,6 @@ from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
 from taskq.keeper import keeping
-from tests.backstage import assert_counts_are_true
 from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for the tests here
     GatewayProcess,
     Realm,
@@ -32,8 +31,9 @@ from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for the tests h
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.redis_servers import RedisServer
 from tests.gateway.site import PAYLOADS, Site
-from tests.node import Ran
-from tests.support import wait_until
+from tests.helpers.postgres import assert_counts_are_true
+from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import Ran
 
 TASKS = 300
 TAKES_S = 0.1

@@ -15,13 +15,13 @@ from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.demand import LEAST
 from taskq_agent.protocol import DONE, Task
-from tests.agent_double import Claimed, report_of
-from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.scripted_agent import Claimed, report_of
+from tests.helpers.waiting import wait_until
 
 NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
@@ -37,7 +37,7 @@ def campaign(queue: Client) -> Campaign:
 
 @pytest.fixture
 def finish(
-    campaign: Campaign, popper: Popper, hire: Hire, backstage: Backstage
+    campaign: Campaign, popper: Popper, hire: Hire, postgres: Postgres
 ) -> Callable[[], None]:
     """Give a function that works through the campaign by popping.
 
@@ -47,13 +47,13 @@ def finish(
 
     def finish_all() -> None:
         agent = hire(campaign.path)
-        backstage.execute("update taskq.front set pool_s = 1")
+        postgres.execute("update taskq.front set pool_s = 1")
 
         def work() -> bool:
             tasks: list[Task] | list[Claimed] = popper.pop(campaign.campaign_id, 50)
             if not tasks:
-                backstage.execute("select taskq.expire_ahead()")
-                tasks = agent.claim(50) if value(backstage, only_lost) else []
+                postgres.execute("select taskq.expire_ahead()")
+                tasks = agent.claim(50) if value(postgres, only_lost) else []
             reports = [report_of(one, DONE, result={}, session=agent.session) for one in tasks]
             assert len(agent.exchange(reports)["acks"] or ()) == len(tasks)
             return campaign.status().done == TASKS
@@ -128,16 +128,16 @@ def test_front_goes_on_by_itself_in_a_new_epoch_and_nothing_is_lost(
     stocked: int,
     popper: Popper,
     finish: Callable[[], None],
-    backstage: Backstage,
+    postgres: Postgres,
 ) -> None:
     """Whatever happens to Redis; what was in its lists comes back with the pool's deadline."""
     spoil(popper, stocked)
     wait_until(lambda: popper.state.epoch > 1)
     wait_until(lambda: popper.state.epoch == popper.epoch_there)
     finish()
-    done = value(backstage, "select count(*) from taskq.attempt where outcome = 'done'")
-    assert (done, in_pool(backstage)) == (TASKS, 0)
-    assert_counts_are_true(backstage)
+    done = value(postgres, "select count(*) from taskq.attempt where outcome = 'done'")
+    assert (done, in_pool(postgres)) == (TASKS, 0)
+    assert_counts_are_true(postgres)
 
 
 def test_while_redis_is_down_postgresql_serves_and_then_the_front_again(
@@ -156,21 +156,21 @@ def test_while_redis_is_down_postgresql_serves_and_then_the_front_again(
 
 @pytest.mark.usefixtures("stocked")
 def test_refiller_that_cannot_reach_redis_leaves_it_to_another(
-    popper: Popper, backstage: Backstage
+    popper: Popper, postgres: Postgres
 ) -> None:
     """It claims to have nothing in stock, and does not renew its term."""
-    wait_until(lambda: value(backstage, "select count(*) from taskq.front_list") == 1)
+    wait_until(lambda: value(postgres, "select count(*) from taskq.front_list") == 1)
     popper.server.kill()
-    wait_until(lambda: value(backstage, "select count(*) from taskq.front_list") == 0)
+    wait_until(lambda: value(postgres, "select count(*) from taskq.front_list") == 0)
     over = "select until < clock_timestamp() from taskq.front_refiller"
-    wait_until(lambda: value(backstage, over))
+    wait_until(lambda: value(postgres, over))
 
 
 def test_what_a_server_without_memory_refuses_waits_again_at_once(
     campaign: Campaign,
     popper: Popper,
     refill: Refill,
-    backstage: Backstage,
+    postgres: Postgres,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Not after the deadline only."""
@@ -183,9 +183,9 @@ def test_what_a_server_without_memory_refuses_waits_again_at_once(
             both.config_set("maxmemory", 1)
             both.execute()
         wait_until(lambda: "refilling must wait" in caplog.text)
-    wait_until(lambda: in_pool(backstage) == 0)
+    wait_until(lambda: in_pool(postgres) == 0)
     assert campaign.status().waiting == TASKS
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_lists_outlive_a_restart_of_postgresql(

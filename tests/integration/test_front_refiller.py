@@ -11,10 +11,10 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, Seed
 from taskq.front.demand import LEAST
-from tests.backstage import Backstage, assert_counts_are_true, statuses, value
-from tests.command_line import TIMEOUT_S, CommandLine
 from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
-from tests.support import wait_until
+from tests.helpers.command_line import TIMEOUT_S, CommandLine
+from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
+from tests.helpers.waiting import wait_until
 
 NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
@@ -30,11 +30,11 @@ def campaign(queue: Client) -> Campaign:
 
 
 def test_campaign_that_is_asked_for_is_stocked_in_order(
-    stocked: int, popper: Popper, backstage: Backstage
+    stocked: int, popper: Popper, postgres: Postgres
 ) -> None:
     """With entries that PostgreSQL has leased before, first seeded first."""
     tasks = popper.pop(stocked, LEAST)
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select task_id, lease_id::text as lease, attempt from taskq.task"
         " where session_id = 0 and status = 'working' order by task_id limit %s",
         [LEAST],
@@ -42,7 +42,7 @@ def test_campaign_that_is_asked_for_is_stocked_in_order(
     assert [(one.task, one.lease, one.attempt) for one in tasks] == [
         (row["task_id"], row["lease"], 1) for row in rows
     ]
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_campaign_that_nobody_asks_for_is_left_alone(
@@ -58,7 +58,7 @@ def test_campaign_that_nobody_asks_for_is_left_alone(
 
 
 def test_depth_follows_demand(
-    campaign: Campaign, popper: Popper, refill: Refill, backstage: Backstage
+    campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres
 ) -> None:
     """Many are popped: the list becomes long. Nobody pops: the pool empties by itself."""
     campaign.seed({"more": n} for n in range(20_000))
@@ -71,51 +71,51 @@ def test_depth_follows_demand(
 
     wait_until(popped_and_long)
     wait_until(lambda: popper.length(number) == 0, timeout_s=POOL_S)
-    wait_until(lambda: campaign.status().waiting + in_pool(backstage) == campaign.status().total)
-    assert_counts_are_true(backstage)
+    wait_until(lambda: campaign.status().waiting + in_pool(postgres) == campaign.status().total)
+    assert_counts_are_true(postgres)
 
 
 def test_what_nobody_takes_waits_again(
-    stocked: int, campaign: Campaign, popper: Popper, backstage: Backstage
+    stocked: int, campaign: Campaign, popper: Popper, postgres: Postgres
 ) -> None:
     """The pool is empty long before its deadline, and no attempt is counted."""
-    wait_until(lambda: in_pool(backstage) == 0, timeout_s=POOL_S)
+    wait_until(lambda: in_pool(postgres) == 0, timeout_s=POOL_S)
     assert popper.length(stocked) == 0
     assert campaign.status().waiting == TASKS
-    assert value(backstage, "select max(attempt) from taskq.task") == 0
-    assert_counts_are_true(backstage)
+    assert value(postgres, "select max(attempt) from taskq.task") == 0
+    assert_counts_are_true(postgres)
 
 
 def test_of_two_refillers_one_acts_and_the_other_takes_over(
-    campaign: Campaign, popper: Popper, refill: Refill, backstage: Backstage
+    campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres
 ) -> None:
     """In the same epoch and with the lists as they are, once the term of the first is over."""
     first = refill()
     popper.stock(campaign.campaign_id)
-    holder = value(backstage, "select holder from taskq.front_refiller")
+    holder = value(postgres, "select holder from taskq.front_refiller")
     refill()
     first.close()
     left = popper.length(campaign.campaign_id)
     assert left >= LEAST
     assert len(popper.pop(campaign.campaign_id, left)) == left
-    backstage.execute("update taskq.front_refiller set until = clock_timestamp()")
+    postgres.execute("update taskq.front_refiller set until = clock_timestamp()")
     wait_until(lambda: popper.length(campaign.campaign_id) >= LEAST)
-    assert value(backstage, "select holder from taskq.front_refiller") != holder
+    assert value(postgres, "select holder from taskq.front_refiller") != holder
     assert popper.state.epoch == popper.epoch_there == 1
 
 
 def test_list_that_another_refiller_has_left_is_taken_care_of(
-    campaign: Campaign, popper: Popper, refill: Refill, backstage: Backstage
+    campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres
 ) -> None:
     """Though nobody asks for it any more, its tasks are given back."""
     first = refill()
     popper.stock(campaign.campaign_id)
     first.close()
-    backstage.execute("update taskq.front_refiller set until = clock_timestamp()")
+    postgres.execute("update taskq.front_refiller set until = clock_timestamp()")
     refill()
     # It may fill the list once more, as long as it takes what it has found for demand.
     wait_until(
-        lambda: in_pool(backstage) == popper.length(campaign.campaign_id) == 0, timeout_s=POOL_S
+        lambda: in_pool(postgres) == popper.length(campaign.campaign_id) == 0, timeout_s=POOL_S
     )
 
 
@@ -138,24 +138,24 @@ def keep_from_front(campaign: Campaign) -> None:
 @pytest.mark.parametrize("close", [pause, cancel, limit, keep_from_front])
 @pytest.mark.usefixtures("stocked")
 def test_campaign_that_is_closed_leaves_the_lists_at_once(
-    close: Callable[[Campaign], None], campaign: Campaign, popper: Popper, backstage: Backstage
+    close: Callable[[Campaign], None], campaign: Campaign, popper: Popper, postgres: Postgres
 ) -> None:
     """Its leases are given back in one statement."""
     leased = [
         row["task_id"]
-        for row in backstage.execute("select task_id from taskq.task where session_id = 0")
+        for row in postgres.execute("select task_id from taskq.task where session_id = 0")
     ]
     close(campaign)
-    wait_until(lambda: in_pool(backstage) == 0, timeout_s=SOON_S)
+    wait_until(lambda: in_pool(postgres) == 0, timeout_s=SOON_S)
     wait_until(lambda: popper.length(campaign.campaign_id) == 0, timeout_s=SOON_S)
     transactions = value(
-        backstage,
+        postgres,
         "select count(distinct xmin::text) from taskq.task where task_id = any (%s)",
         leased,
     )
     assert transactions == 1
-    assert set(statuses(backstage).values()) == {"cancelled" if close is cancel else "waiting"}
-    assert_counts_are_true(backstage)
+    assert set(statuses(postgres).values()) == {"cancelled" if close is cancel else "waiting"}
+    assert_counts_are_true(postgres)
 
 
 def test_campaign_that_is_resumed_is_stocked_again(

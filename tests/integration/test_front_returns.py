@@ -17,11 +17,11 @@ from taskq.front.lease_returns import LeaseReturns
 from taskq.front.levels import Levels
 from taskq.front.lists import PUSH_BYTES, Lists
 from taskq.front.redis import FrontDown, RedisLink
-from tests.backstage import Backstage, assert_counts_are_true
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.redis_servers import RedisServer
-from tests.front_desk import Front
-from tests.support import wait_until
+from tests.helpers.front_harness import Front
+from tests.helpers.postgres import Postgres, assert_counts_are_true
+from tests.helpers.waiting import wait_until
 
 NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
@@ -45,9 +45,9 @@ def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> 
     return Front(database, redis_server, campaign)
 
 
-def broken_off(backstage: Backstage, statement: str) -> set[int]:
+def broken_off(postgres: Postgres, statement: str) -> set[int]:
     """Cut the connections on which such a statement waits for a lock; return who they were."""
-    cut = backstage.execute(
+    cut = postgres.execute(
         "select pid, pg_terminate_backend(pid) from pg_stat_activity"
         " where wait_event_type = 'Lock' and query like %s",
         [f"select taskq.{statement}(%"],
@@ -56,7 +56,7 @@ def broken_off(backstage: Backstage, statement: str) -> set[int]:
 
 
 def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
-    campaign: Campaign, popper: Popper, refill: Refill, dsn: str, backstage: Backstage
+    campaign: Campaign, popper: Popper, refill: Refill, dsn: str, postgres: Postgres
 ) -> None:
     """Their entries are gone from Redis by then, and nobody else knows of them."""
     refill(POOL_S)
@@ -68,13 +68,13 @@ def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
 
         def broken_off_for_good() -> bool:
             # The first time, it is sent again at once on a new connection.
-            cut.update(broken_off(backstage, "return_ahead"))
+            cut.update(broken_off(postgres, "return_ahead"))
             return len(cut) > 1
 
         wait_until(broken_off_for_good)
-    wait_until(lambda: in_pool(backstage) == 0)
+    wait_until(lambda: in_pool(postgres) == 0)
     assert campaign.status().waiting == TASKS
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def fill(database: Database, redis_server: RedisServer) -> Fill:
 
 
 def test_leases_go_back_though_the_next_list_cannot_be_emptied(
-    front: Front, queue: Client, fill: Fill, backstage: Backstage
+    front: Front, queue: Client, fill: Fill, postgres: Postgres
 ) -> None:
     """Each list counts by itself."""
     front.stock(300)  # more than one call takes out
@@ -120,12 +120,12 @@ def test_leases_go_back_though_the_next_list_cannot_be_emptied(
             await filling.withdraw([front.campaign, other])
 
     fill(withdraw, str)
-    assert (front.left(), in_pool(backstage)) == (0, 0)
-    assert_counts_are_true(backstage)
+    assert (front.left(), in_pool(postgres)) == (0, 0)
+    assert_counts_are_true(postgres)
 
 
 def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_there(
-    front: Front, campaign: Campaign, fill: Fill, backstage: Backstage
+    front: Front, campaign: Campaign, fill: Fill, postgres: Postgres
 ) -> None:
     """All other leases go back at once; of those nobody knows whether they can be popped."""
     text = "x" * 60_000
@@ -141,5 +141,5 @@ def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_the
             front.server.freeze()
 
     fill(work, hang)
-    assert 1 <= in_pool(backstage) <= PUSH_BYTES // len(text)
-    assert_counts_are_true(backstage)
+    assert 1 <= in_pool(postgres) <= PUSH_BYTES // len(text)
+    assert_counts_are_true(postgres)

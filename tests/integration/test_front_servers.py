@@ -26,12 +26,12 @@ from taskq.front.pool import Pool
 from taskq.front.redis import FrontDown, RedisLink
 from taskq.front.refiller import Refiller
 from taskq_agent.protocol import Task
-from tests.backstage import Backstage, assert_counts_are_true
-from tests.certificates import Certificates
-from tests.command_line import CommandLine
 from tests.fixtures.redis_servers import RedisServer, StartRedis
-from tests.relay import TlsRelay
-from tests.support import free_port, wait_until
+from tests.helpers.certificates import Certificates
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, assert_counts_are_true
+from tests.helpers.relay import TlsRelay
+from tests.helpers.waiting import free_port, wait_until
 
 MANUAL = Path(__file__, "../../../docs/redis.md").resolve().read_text(encoding="utf-8")
 SERVING = Scope("/c")
@@ -40,12 +40,12 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
-def campaign(queue: Client, backstage: Backstage) -> Iterator[Campaign]:
+def campaign(queue: Client, postgres: Postgres) -> Iterator[Campaign]:
     """Give an open campaign, /c, with tasks; the counts equal a recount in the end."""
     made = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
     made.seed({"n": n} for n in range(TASKS))
     yield made
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 async def claimed(pool: Pool, session: int) -> list[Task]:

@@ -25,7 +25,7 @@ from taskq_agent.protocol import (
     Report,
     Request,
 )
-from tests.backstage import Backstage, assert_counts_are_true, statuses, value
+from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 from tests.members import Members, done
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
@@ -60,7 +60,7 @@ def gathered(
 
 
 def test_each_task_of_many_agents_is_done_once(
-    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
 ) -> None:
     """A hundred agents, each with one task at a time, share few statements and no task."""
     campaign.seed({"n": n} for n in range(1_000))
@@ -86,9 +86,9 @@ def test_each_task_of_many_agents_is_done_once(
 
     gathered(scene)
     assert executed == Counter(range(1_000))
-    assert set(statuses(backstage).values()) == {"done"}
-    assert_counts_are_true(backstage)
-    moved = value(backstage, "select count(distinct claimed_at) from taskq.attempt")
+    assert set(statuses(postgres).values()) == {"done"}
+    assert_counts_are_true(postgres)
+    moved = value(postgres, "select count(distinct claimed_at) from taskq.attempt")
     assert moved < 200, "claims were not gathered"
 
 
@@ -162,7 +162,7 @@ def test_session_that_has_ended_is_told_alone(
 
 
 def test_request_that_is_wrong_fails_alone(
-    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
 ) -> None:
     """A report that the database cannot take does not keep the others from theirs."""
     campaign.seed({"n": n} for n in range(10))
@@ -184,11 +184,11 @@ def test_request_that_is_wrong_fails_alone(
         assert [type(answer) for answer in answers] == [Answer, Refused, Answer]
 
     gathered(scene)
-    assert sorted(statuses(backstage).values()) == ["done"] * 2 + ["waiting"] * 7 + ["working"]
+    assert sorted(statuses(postgres).values()) == ["done"] * 2 + ["waiting"] * 7 + ["working"]
 
 
 def test_exchange_repeated_gets_the_same_answer(
-    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
 ) -> None:
     """Also while its first copy is on the way: a session is in one statement once."""
     campaign.seed({"n": n} for n in range(10))
@@ -210,11 +210,11 @@ def test_exchange_repeated_gets_the_same_answer(
         assert answer.acks[0].verdict == UNKNOWN
 
     gathered(scene)
-    assert value(backstage, "select count(*) from taskq.attempt") == 1
+    assert value(postgres, "select count(*) from taskq.attempt") == 1
 
 
 def test_lost_connection_is_made_anew_unnoticed(
-    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage
+    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
 ) -> None:
     """An exchange may be repeated, so nobody need hear that its connection was cut."""
     campaign.seed({"n": n} for n in range(10))
@@ -222,7 +222,7 @@ def test_lost_connection_is_made_anew_unnoticed(
 
     async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)
-        backstage.execute(
+        postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
@@ -234,11 +234,11 @@ def test_lost_connection_is_made_anew_unnoticed(
             assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
 
     gathered(scene)
-    assert value(backstage, "select count(*) from taskq.task where status = 'working'") == 5
+    assert value(postgres, "select count(*) from taskq.task where status = 'working'") == 5
 
 
 def test_exchange_that_nobody_waits_for_claims_nothing(
-    campaign: Campaign, database: Database, gathered: Run, backstage: Backstage, dsn: str
+    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres, dsn: str
 ) -> None:
     """Who gives up before the statement went out leaves no task behind."""
     campaign.seed({"n": n} for n in range(10))
@@ -261,7 +261,7 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
         assert [len((await one).tasks) for one in stuck] == [1] * 7
 
     gathered(scene)
-    assert value(backstage, "select count(*) from taskq.task where status = 'working'") == 8
+    assert value(postgres, "select count(*) from taskq.task where status = 'working'") == 8
 
 
 def test_gatherer_serves_one_agent_as_its_own_transport_does(

@@ -11,16 +11,16 @@ from taskq.db.connections import Database
 from taskq.dispatch.closing import cancel
 from taskq.gateway.bindings import Bindings
 from taskq.gateway.db_pool import StatementPool
-from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
-from tests.front_desk import until
+from tests.helpers.front_harness import until
+from tests.helpers.postgres import Postgres, value
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 
 
 @pytest.mark.usefixtures("campaign")
 def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up(
-    hire: Hire, database: Database, dsn: str, backstage: Backstage
+    hire: Hire, database: Database, dsn: str, postgres: Postgres
 ) -> None:
     """None is passed over, whenever it claims."""
     living, ended = hire(), hire()
@@ -33,7 +33,7 @@ def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up
         with psycopg.connect(dsn) as other:
             other.execute("lock table taskq.session")
             handed_out.note(living.session, ())
-            await until(lambda: value(backstage, WAITING))
+            await until(lambda: value(postgres, WAITING))
             handed_out.note(ended.session, ())
         await until(lambda: handed_out.has_ended(ended.session))
         assert not handed_out.has_ended(living.session)

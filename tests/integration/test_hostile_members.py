@@ -29,7 +29,7 @@ from taskq_agent.protocol import (
     Request,
     Task,
 )
-from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.members import Members, done
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
@@ -94,7 +94,7 @@ def made_up(campaign: int, task: int = 1) -> Report:
 
 
 def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
-    campaign: Campaign, database: Database, statements: Counter[str], backstage: Backstage
+    campaign: Campaign, database: Database, statements: Counter[str], postgres: Postgres
 ) -> None:
     """And the campaign stays open to all others of the same serving."""
     campaign.seed({"n": n} for n in range(8))
@@ -120,7 +120,7 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
         assert [verdicts(answer) for answer in own] == [[ACCEPTED], [ACCEPTED]]
 
     play(database, scene)
-    owners = value(backstage, "select count(distinct session_id) from taskq.task where attempt > 0")
+    owners = value(postgres, "select count(distinct session_id) from taskq.task where attempt > 0")
     assert owners == 4
 
 
@@ -172,7 +172,7 @@ def test_spent_lease_id_keeps_no_task_from_those_beside_it(
 
 
 def test_of_two_reports_on_one_attempt_one_is_accepted(
-    campaign: Campaign, database: Database, backstage: Backstage
+    campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """The other gets the verdict of any second report: in one exchange, and in two."""
     campaign.seed({"n": n} for n in range(4))
@@ -206,8 +206,8 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
         assert sorted(map(verdicts, answers)) == [[ACCEPTED], [SUPERSEDED]]
 
     play(database, scene)
-    assert value(backstage, "select count(*) from taskq.attempt") == 4
-    assert_counts_are_true(backstage)
+    assert value(postgres, "select count(*) from taskq.attempt") == 4
+    assert_counts_are_true(postgres)
 
 
 def test_reports_on_campaigns_that_are_none_cost_one_statement(
@@ -237,7 +237,7 @@ def test_reports_on_many_campaigns_are_one_statement(
     queue: Client,
     database: Database,
     statements: Counter[str],
-    backstage: Backstage,
+    postgres: Postgres,
 ) -> None:
     """Each gets the verdict that it gets alone: its own, another's, what is not there."""
     paths = [f"/c/{n}" for n in range(6)]
@@ -262,7 +262,7 @@ def test_reports_on_many_campaigns_are_one_statement(
         assert statements.total() == 1, statements
 
     play(database, scene)
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_exchange_that_makes_statements_fail_does_so_for_others_once(

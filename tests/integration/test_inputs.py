@@ -15,9 +15,9 @@ from taskq.direct import DirectTransport
 from taskq.errors import InvalidCampaign, NotFound, ResultLost, UsageError
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq_agent.protocol import Hello, Input, LeaseIds, Request
-from tests.backstage import Backstage
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
 
 HELLO = ("/c", "agent", "host", 1, "site", 1, "0")
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -72,12 +72,12 @@ def test_inputs_are_added_listed_replaced_and_removed(
 
 
 def test_only_a_change_of_inputs_raises_the_revision(
-    campaign: Campaign, receptor: Path, backstage: Backstage
+    campaign: Campaign, receptor: Path, postgres: Postgres
 ) -> None:
     """Agents take up a campaign anew when its revision has risen, and keep it otherwise."""
 
     def revision() -> int:
-        (row,) = backstage.execute("select revision from taskq.campaign where path = '/c'")
+        (row,) = postgres.execute("select revision from taskq.campaign where path = '/c'")
         return int(row["revision"])
 
     before = revision()
@@ -217,7 +217,7 @@ def test_damaged_large_result_is_no_result(campaign: Campaign, hire: Hire, tmp_p
 
 
 def test_blobs_of_removed_campaigns_can_be_cleaned_away(
-    taskq: CommandLine, queue: Client, receptor: Path, tmp_path: Path, backstage: Backstage
+    taskq: CommandLine, queue: Client, receptor: Path, tmp_path: Path, postgres: Postgres
 ) -> None:
     """While something refers to them, they stay."""
     handler = Handler("python", target="jobs:large")
@@ -225,7 +225,7 @@ def test_blobs_of_removed_campaigns_can_be_cleaned_away(
     campaign.add_input(receptor)
     campaign.submit({"length": 200_000})
     run_agent(taskq, tmp_path)
-    backstage.execute("update taskq.blob set put_at = put_at - interval '2 days'")
+    postgres.execute("update taskq.blob set put_at = put_at - interval '2 days'")
     assert taskq.json("db", "clean") == {"removed": 0}
     assert len(list(campaign.results())) == 1
     campaign.remove()

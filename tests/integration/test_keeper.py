@@ -12,9 +12,9 @@ import pytest
 from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.keeper import TERM_S, Keeper
-from tests.backstage import Backstage, assert_counts_are_true, silence, statuses, value
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres, assert_counts_are_true, silence, statuses, value
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -28,21 +28,21 @@ def keepers(database: Database) -> Iterator[list[Keeper]]:
         keeper.run(stopped)
 
 
-def end_term(backstage: Backstage) -> None:
+def end_term(postgres: Postgres) -> None:
     """Let the time run out for which somebody is the keeper."""
-    backstage.execute("update taskq.keeper set until = clock_timestamp()")
+    postgres.execute("update taskq.keeper set until = clock_timestamp()")
 
 
-def test_nobody_is_the_keeper_for_ever(database: Database, backstage: Backstage) -> None:
+def test_nobody_is_the_keeper_for_ever(database: Database, postgres: Postgres) -> None:
     """Nor the refiller: whoever calls once and never again is replaced within an hour."""
     database.row("keep", holder=str(uuid.uuid4()), term_s=1e9)
     database.row("keep_front", holder=str(uuid.uuid4()), term_s=1e9, stocked="[]", look=False)
     latest = "select greatest(k.until, r.until) from taskq.keeper k, taskq.front_refiller r"
-    assert value(backstage, f"select ({latest}) <= clock_timestamp() + interval '1 h'") is True
+    assert value(postgres, f"select ({latest}) <= clock_timestamp() + interval '1 h'") is True
 
 
 def test_one_round_does_all_the_upkeep(
-    keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """It expires sessions, promotes delayed tasks and folds counts."""
     campaign.seed({"n": n} for n in range(4))
@@ -50,14 +50,14 @@ def test_one_round_does_all_the_upkeep(
     doomed.claim(2)
     for task in agent.claim(1):
         agent.fail(task)
-    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
-    silence(backstage, doomed.session)
+    postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    silence(postgres, doomed.session)
     done = keepers[0].round()
     assert (done.acting, done.lost, done.promoted) == (True, 2, 1)
     assert done.folded > 0
-    assert set(statuses(backstage).values()) == {"waiting"}
-    assert value(backstage, "select count(*) from taskq.delta where since is null") == 0
-    assert_counts_are_true(backstage)
+    assert set(statuses(postgres).values()) == {"waiting"}
+    assert value(postgres, "select count(*) from taskq.delta where since is null") == 0
+    assert_counts_are_true(postgres)
 
 
 def test_of_several_keepers_one_acts(keepers: list[Keeper]) -> None:
@@ -69,24 +69,24 @@ def test_of_several_keepers_one_acts(keepers: list[Keeper]) -> None:
 
 
 def test_another_keeper_takes_over_when_the_first_is_gone(
-    keepers: list[Keeper], backstage: Backstage
+    keepers: list[Keeper], postgres: Postgres
 ) -> None:
     """Once its term has passed; should it come back, it stands by."""
     first, second, third = keepers
     assert first.round().acting
-    end_term(backstage)
+    end_term(postgres)
     assert second.round().acting
     assert not first.round().acting
     assert not third.round().acting
 
 
 def test_keeper_that_is_late_goes_on_if_nobody_took_over(
-    keepers: list[Keeper], backstage: Backstage
+    keepers: list[Keeper], postgres: Postgres
 ) -> None:
     """A term that ran out is no reason to stop."""
     first, second, _ = keepers
     assert first.round().acting
-    end_term(backstage)
+    end_term(postgres)
     assert first.round().acting
     assert not second.round().acting
 
@@ -104,13 +104,13 @@ def test_keepers_that_ask_at_the_same_moment_do_not_both_act(
 
 
 def test_running_keeper_works_until_it_is_told_to_stop(
-    keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """In a thread beside others; it ends within a round."""
     campaign.seed([{"n": 1}])
     doomed = hire()
     doomed.claim(1)
-    silence(backstage, doomed.session)
+    silence(postgres, doomed.session)
     stop = threading.Event()
     running = threading.Thread(target=keepers[0].run, args=[stop])
     running.start()
@@ -141,16 +141,16 @@ def test_running_keeper_waits_for_a_server_that_does_not_answer(
 
 
 def test_what_was_left_behind_is_found_however_long_no_keeper_ran(
-    keepers: list[Keeper], campaign: Campaign, hire: Hire, backstage: Backstage
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A claim overtook the end of its session, then every keeper was away for days."""
     campaign.seed([{"n": 1}])
     agent = hire()
     agent.claim(1)
     assert keepers[0].round().acting
-    backstage.execute(
+    postgres.execute(
         "update taskq.session set expired = true, ended_at = clock_timestamp() - interval '3 d'"
     )
-    backstage.execute("update taskq.keeper set until = clock_timestamp() - interval '3 d'")
+    postgres.execute("update taskq.keeper set until = clock_timestamp() - interval '3 d'")
     assert keepers[1].round().lost == 1
     assert campaign.status().waiting == 1

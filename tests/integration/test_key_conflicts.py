@@ -14,8 +14,8 @@ import taskq
 from taskq import Campaign, Seed
 from taskq.errors import Clash, InvalidTask, KeyConflict, UsageError
 from taskq.ingest.key_conflicts import MOST_NAMED, ON_CONFLICT
-from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.logins import Staff
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
 CHUNK = 60
 APART = [0, CHUNK]
@@ -128,17 +128,17 @@ def test_the_same_payload_is_known_however_it_is_written(theirs: Campaign) -> No
             refused(lambda one=second: theirs.submit(one.payload, one.key))
 
 
-def test_sql_clients_compare_the_texts_that_they_send(backstage: Backstage) -> None:
+def test_sql_clients_compare_the_texts_that_they_send(postgres: Postgres) -> None:
     """Also those that no Python writes, as a number of many digits."""
-    value(backstage, "select taskq.create_campaign('/c', '{}')")
+    value(postgres, "select taskq.create_campaign('/c', '{}')")
     for number, (one, other) in enumerate([*ALIKE, *UNLIKE]):
         tasks = [f'[{{"key": "{number}", "payload": {text}}}]' for text in (one, other)]
-        assert value(backstage, "select taskq.submit('/c', %s)", tasks[0]) == 1
+        assert value(postgres, "select taskq.submit('/c', %s)", tasks[0]) == 1
         if (one, other) in ALIKE:
-            assert value(backstage, "select taskq.submit('/c', %s)", tasks[1]) == 0
+            assert value(postgres, "select taskq.submit('/c', %s)", tasks[1]) == 0
         else:
             with pytest.raises(psycopg.Error) as caught:
-                value(backstage, "select taskq.submit('/c', %s)", tasks[1])
+                value(postgres, "select taskq.submit('/c', %s)", tasks[1])
             assert caught.value.sqlstate == "TQ422"
 
 
@@ -300,10 +300,10 @@ def test_named_payloads_are_short_and_show_where_they_differ(theirs: Campaign) -
 
 
 def test_a_payload_of_many_megabytes_can_be_in_conflict(
-    campaign: Campaign, backstage: Backstage
+    campaign: Campaign, postgres: Postgres
 ) -> None:
     """As a client in SQL may store it: the answer stays small."""
-    backstage.execute(
+    postgres.execute(
         "select taskq.submit(%s, jsonb_build_array(jsonb_build_object("
         "  'key', 'big', 'payload', jsonb_build_object('t', repeat('x', 20000000)))))",
         [campaign.path],
@@ -313,13 +313,13 @@ def test_a_payload_of_many_megabytes_can_be_in_conflict(
 
 
 def test_sql_clients_choose_what_becomes_of_conflicts(
-    campaign: Campaign, backstage: Backstage
+    campaign: Campaign, postgres: Postgres
 ) -> None:
     """By a third argument of `submit`; without it nothing of the call is added."""
 
     def submit(choice: str, *tasks: tuple[str, int]) -> Any:
         said = json.dumps([{"key": key, "payload": {"n": n}} for key, n in tasks])
-        return value(backstage, "select taskq.submit('/c', %s, %s)", said, choice)
+        return value(postgres, "select taskq.submit('/c', %s, %s)", said, choice)
 
     assert submit("fail", ("a", 1), ("a", 1)) == 1
     with pytest.raises(psycopg.Error, match="another payload") as caught:
@@ -334,7 +334,7 @@ def test_sql_clients_choose_what_becomes_of_conflicts(
     assert payloads(campaign).keys() == {"a", "new", "a#2", "a#3"}
     with pytest.raises(psycopg.Error, match="'fail', 'skip' or 'keep-both'"):
         submit("overwrite", ("a", 2))
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_a_choice_that_is_none_is_told(campaign: Campaign) -> None:

@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from taskq import CampaignSpec, Client, Handler
-from tests.backstage import Backstage
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres
+from tests.helpers.waiting import wait_until
 
 TASKS = 10_000
 AGENTS = 8
@@ -48,7 +48,7 @@ def executions(diary: Path) -> dict[int, list[int]]:
 
 
 def test_killed_agents_cost_only_their_own_executions(
-    queue: Client, dsn: str, backstage: Backstage, tmp_path: Path
+    queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     """Each task has one accepted outcome; only tasks of the killed were executed twice."""
     diary = tmp_path / "diary"
@@ -68,7 +68,7 @@ def test_killed_agents_cost_only_their_own_executions(
         wait_until(all_at_work, timeout_s=60)
         for number in KILLED:
             agents[number].send_signal(signal.SIGKILL)
-        held = backstage.execute(
+        held = postgres.execute(
             "select count(*) from taskq.task where status = 'working'"
         ).fetchone()
         for number, process in enumerate(agents):

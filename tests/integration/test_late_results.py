@@ -15,9 +15,9 @@ from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.errors import SessionEnded
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import (
-    Backstage,
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import (
+    Postgres,
     expire,
     promote,
     silence,
@@ -25,7 +25,7 @@ from tests.backstage import (
     task_row,
     value,
 )
-from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -43,7 +43,7 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def lose(campaign: Campaign, hire: Hire, backstage: Backstage) -> Lose:
+def lose(campaign: Campaign, hire: Hire, postgres: Postgres) -> Lose:
     """Give a function by which an agent claims tasks and is given up; it returns the tasks."""
     assert campaign.path == "/c"
 
@@ -51,8 +51,8 @@ def lose(campaign: Campaign, hire: Hire, backstage: Backstage) -> Lose:
         agent = agent or hire()
         tasks = agent.claim(want)
         assert len(tasks) == want
-        silence(backstage, agent.session)
-        assert expire(backstage) == want
+        silence(postgres, agent.session)
+        assert expire(postgres) == want
         return tasks
 
     return lose_some
@@ -67,7 +67,7 @@ def results(campaign: Campaign) -> dict[str, tuple[int, Any]]:
 
 
 def test_late_result_counts_while_the_task_waits(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The attempt is done, and its class still tells that it had been lost."""
     (task,) = lose()
@@ -79,28 +79,26 @@ def test_late_result_counts_while_the_task_waits(
     assert results(campaign) == {"a": (1, RESULT)}
     status = campaign.status()
     assert (status.waiting, status.done, status.losses) == (1, 1, 1)
-    row = task_row(backstage, task.task)
+    row = task_row(postgres, task.task)
     assert (row["status"], row["losses"]) == ("done", 1)
 
 
 def test_late_result_is_rejected_by_default(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Unless the campaign says otherwise, what is lost is lost."""
     campaign.change(CampaignSpec("/c"))
     (task,) = lose()
     assert hire().done(task, RESULT) == "superseded"
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
 
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
-def test_only_success_is_salvaged(
-    outcome: str, lose: Lose, hire: Hire, backstage: Backstage
-) -> None:
+def test_only_success_is_salvaged(outcome: str, lose: Lose, hire: Hire, postgres: Postgres) -> None:
     """A failure or a hand-back that comes late decides nothing."""
     (task,) = lose()
     assert hire().report(task, outcome) == "superseded"
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
 
 
 def test_repeated_late_result_is_a_duplicate(lose: Lose, hire: Hire, campaign: Campaign) -> None:
@@ -114,15 +112,15 @@ def test_repeated_late_result_is_a_duplicate(lose: Lose, hire: Hire, campaign: C
 
 
 def test_late_result_counts_while_the_task_is_delayed(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Though a later attempt has failed, and it never comes due."""
     (task,), agent = lose(), hire()
     agent.fail(agent.claim(1)[0])
-    assert statuses(backstage)["a"] == "delayed"
+    assert statuses(postgres)["a"] == "delayed"
     assert agent.done(task, RESULT) == "accepted"
     assert attempts(campaign) == [(1, "done", "agent-lost"), (2, "failed", "Boom")]
-    assert promote(backstage) == 0
+    assert promote(postgres) == 0
 
 
 def test_late_result_ends_the_attempt_that_works_on_the_task(
@@ -143,13 +141,13 @@ def test_late_result_ends_the_attempt_that_works_on_the_task(
     ("nodes", "error_class"), [(100, "agent-lost"), (1, "poison")], ids=["losses", "poison"]
 )
 def test_late_result_revives_a_task_that_failed_through_losses(
-    nodes: int, error_class: str, lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    nodes: int, error_class: str, lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A ten-hour docking is not thrown away because its node was cut off."""
     policy = RetryPolicy(max_losses=1, max_lost_nodes=nodes)
     campaign.change(CampaignSpec("/c", retry=policy, late_results="salvage"))
     (task,) = lose()
-    assert statuses(backstage)["a"] == "failed"
+    assert statuses(postgres)["a"] == "failed"
     assert hire().done(task, RESULT) == "accepted"
     assert attempts(campaign) == [(1, "done", error_class)]
     assert (campaign.status().failed, campaign.status().done) == (0, 1)
@@ -174,7 +172,7 @@ def test_late_result_counts_after_an_operators_retry(
 
 @pytest.mark.parametrize("end", ["done", "failed", "cancelled"])
 def test_late_result_never_changes_an_outcome(
-    end: str, lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    end: str, lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """What is done, cancelled, or failed by its own failures stays so."""
     (task,), agent = lose(), hire()
@@ -186,11 +184,11 @@ def test_late_result_never_changes_an_outcome(
     before = campaign.task("a"), campaign.attempts("a")
     assert agent.done(task, RESULT) == "superseded"
     assert (campaign.task("a"), campaign.attempts("a")) == before
-    assert statuses(backstage)["a"] == end
+    assert statuses(postgres)["a"] == end
 
 
 def test_task_that_failed_since_its_retry_is_not_salvaged(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The losses before are history: its last attempt has failed."""
     policy = RetryPolicy(max_losses=1, max_attempts=1)
@@ -200,7 +198,7 @@ def test_task_that_failed_since_its_retry_is_not_salvaged(
     agent = hire()
     agent.fail(agent.claim(1)[0])
     assert agent.done(task, RESULT) == "superseded"
-    assert statuses(backstage)["a"] == "failed"
+    assert statuses(postgres)["a"] == "failed"
 
 
 @pytest.mark.parametrize("last_first", [False, True])
@@ -299,16 +297,16 @@ def test_session_that_was_given_up_delivers_its_results(
 
 
 def test_task_leased_ahead_is_taken_from_the_pool(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """What nobody has named was no attempt."""
     (task,) = lose()
-    backstage.execute(
+    postgres.execute(
         "update taskq.task set status = 'working', session_id = 0, attempt = 2, lease_id = %s"
         " where task_id = %s",
         [str(uuid.uuid4()), task.task],
     )
-    backstage.execute(
+    postgres.execute(
         "insert into taskq.delta (campaign_id, waiting, working) values (%s, -1, 1)",
         [campaign.campaign_id],
     )
@@ -319,14 +317,14 @@ def test_task_leased_ahead_is_taken_from_the_pool(
 
 @pytest.fixture
 def sites(
-    queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> dict[str, AgentDouble]:
     """Give an agent of each of two sites."""
     sites = {}
     for name in ("here", "there"):
         queue.tokens.create("site", name, [campaign.path])
         sites[name] = hire()
-        backstage.execute(
+        postgres.execute(
             "update taskq.session s set token_id = t.token_id, token_hash = %s"
             "  from taskq.token t where s.session_id = %s and t.name = %s",
             [hashed(str(uuid.uuid4())), sites[name].session, name],
@@ -342,15 +340,15 @@ def fenced(agent: AgentDouble, task: Claimed) -> list[str]:
 
 
 def test_late_result_counts_from_its_own_site_only(
-    sites: dict[str, AgentDouble], lose: Lose, hire: Hire, backstage: Backstage
+    sites: dict[str, AgentDouble], lose: Lose, hire: Hire, postgres: Postgres
 ) -> None:
     """From the session that was given up, or another of the same token; else it is unknown."""
     tasks = lose(2, sites["here"])
     assert fenced(sites["there"], tasks[0]) == ["unknown"]
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
     assert fenced(sites["here"], tasks[0]) == ["accepted"]
     heir = hire()
-    backstage.execute(
+    postgres.execute(
         "update taskq.session s set token_id = o.token_id, token_hash = %s"
         "  from taskq.session o where s.session_id = %s and o.session_id = %s",
         [hashed(str(uuid.uuid4())), heir.session, sites["here"].session],
@@ -359,17 +357,17 @@ def test_late_result_counts_from_its_own_site_only(
 
 
 def test_revoked_token_salvages_nothing(
-    sites: dict[str, AgentDouble], lose: Lose, queue: Client, backstage: Backstage
+    sites: dict[str, AgentDouble], lose: Lose, queue: Client, postgres: Postgres
 ) -> None:
     """Its sessions have no rights any more, though the attempt was theirs."""
     (task,) = lose(1, sites["here"])
     queue.tokens.revoke("here")
     assert fenced(sites["here"], task) == ["superseded"]
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
 
 
 def test_of_many_late_results_at_once_one_is_accepted(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Four connections report two leases of each task, in opposite orders, while others claim."""
     campaign.seed({"n": n} for n in range(40))
@@ -393,5 +391,5 @@ def test_of_many_late_results_at_once_one_is_accepted(
         verdicts = [said for spoken in pool.map(speak, range(4)) for said in spoken]
     accepted = Counter(task for task, verdict in verdicts if verdict == "accepted")
     assert accepted == dict.fromkeys((one.task for one in lost[0]), 1)
-    done = value(backstage, "select count(*) from taskq.attempt where outcome = 'done'")
+    done = value(postgres, "select count(*) from taskq.attempt where outcome = 'done'")
     assert done == len(results(campaign)) == 42

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import (
-    Backstage,
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import (
+    Postgres,
     expire,
     promote,
     silence,
@@ -15,7 +15,7 @@ from tests.backstage import (
     task_row,
     value,
 )
-from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -32,12 +32,12 @@ def claim_one(agent: AgentDouble) -> Claimed:
     return task
 
 
-def fail_all_attempts(agent: AgentDouble, backstage: Backstage, count: int) -> None:
+def fail_all_attempts(agent: AgentDouble, postgres: Postgres, count: int) -> None:
     """Let each of the campaign's tasks fail that many times."""
     for _ in range(count):
         for task in agent.claim(100):
             assert agent.fail(task) == "accepted"
-        promote(backstage)
+        promote(postgres)
 
 
 def test_done_task_keeps_its_result(agent: AgentDouble, campaign: Campaign) -> None:
@@ -78,7 +78,7 @@ def test_failed_attempt_leaves_the_task_delayed(agent: AgentDouble, campaign: Ca
 
 
 def test_backoff_doubles_within_its_jitter_up_to_the_longest(
-    queue: Client, hire: Hire, backstage: Backstage
+    queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """The n-th delay is backoff * 2^(n-1), at most the longest, give or take a quarter."""
     policy = RetryPolicy(max_attempts=9, backoff_s=10, backoff_max_s=70)
@@ -89,9 +89,9 @@ def test_backoff_doubles_within_its_jitter_up_to_the_longest(
     for _ in range(6):
         task = claim_one(agent)
         agent.fail(task)
-        row = task_row(backstage, task.task)
+        row = task_row(postgres, task.task)
         delays.append((row["due_at"] - campaign.attempts("a")[-1].ended_at).total_seconds())
-        promote(backstage)
+        promote(postgres)
     for delay, middle in zip(delays, [10, 20, 40, 70, 70, 70], strict=True):
         assert 0.75 * middle <= delay <= 1.25 * middle
     ratios = {
@@ -101,60 +101,60 @@ def test_backoff_doubles_within_its_jitter_up_to_the_longest(
 
 
 def test_many_failures_do_not_overflow_the_backoff(
-    queue: Client, hire: Hire, backstage: Backstage
+    queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """At the greatest number of attempts the delay is still the longest one."""
     year_s = 365 * 24 * 3600
     policy = RetryPolicy(max_attempts=1_000, backoff_s=year_s, backoff_max_s=year_s)
     queue.create_campaign(CampaignSpec("/c", retry=policy)).seed([Seed({}, "a")])
-    backstage.execute("update taskq.task set failures = 998")
+    postgres.execute("update taskq.task set failures = 998")
     agent = hire()
     task = claim_one(agent)
     assert agent.fail(task) == "accepted"
-    row = task_row(backstage, task.task)
+    row = task_row(postgres, task.task)
     assert (row["status"], row["failures"]) == ("delayed", 999)
 
 
 def test_delayed_task_becomes_waiting_only_when_it_is_due(
-    agent: AgentDouble, backstage: Backstage
+    agent: AgentDouble, postgres: Postgres
 ) -> None:
     """Promotion takes what is due by the database's clock, and nothing else."""
     first, second = agent.claim(2)
     agent.fail(first)
     agent.fail(second)
-    backstage.execute(
+    postgres.execute(
         "update taskq.task set due_at = clock_timestamp() where task_id = %s", [second.task]
     )
-    assert value(backstage, "select taskq.promote()") == 1
-    assert statuses(backstage) == {"a": "delayed", "b": "waiting"}
+    assert value(postgres, "select taskq.promote()") == 1
+    assert statuses(postgres) == {"a": "delayed", "b": "waiting"}
     (again,) = agent.claim(2)
     assert (again.key, again.attempt) == ("b", 2)
 
 
-def test_promotion_is_bounded(queue: Client, hire: Hire, backstage: Backstage) -> None:
+def test_promotion_is_bounded(queue: Client, hire: Hire, postgres: Postgres) -> None:
     """One call promotes no more than its limit, those that are due longest first."""
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(5))
     agent = hire()
     for task in agent.claim(5):
         agent.fail(task)
-    backstage.execute(
+    postgres.execute(
         "update taskq.task set due_at = clock_timestamp() - make_interval(mins => task_id::integer)"
     )
-    oldest = value(backstage, "select max(task_id) from taskq.task")
-    assert value(backstage, "select taskq.promote(2)") == 2
+    oldest = value(postgres, "select max(task_id) from taskq.task")
+    assert value(postgres, "select taskq.promote(2)") == 2
     waiting = [view.task_id for view in campaign.tasks("waiting")]
     assert waiting == [oldest - 1, oldest]
 
 
 def test_task_is_failed_after_max_attempts(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The default is three failed attempts."""
-    fail_all_attempts(agent, backstage, 2)
-    assert statuses(backstage) == {"a": "waiting", "b": "waiting"}
-    fail_all_attempts(agent, backstage, 1)
-    assert statuses(backstage) == {"a": "failed", "b": "failed"}
+    fail_all_attempts(agent, postgres, 2)
+    assert statuses(postgres) == {"a": "waiting", "b": "waiting"}
+    fail_all_attempts(agent, postgres, 1)
+    assert statuses(postgres) == {"a": "failed", "b": "failed"}
     assert [one.attempt for one in campaign.attempts("a")] == [1, 2, 3]
     assert [(one.key, one.attempt) for one in campaign.failures()] == [("a", 3), ("b", 3)]
     assert agent.claim(1) == []
@@ -168,29 +168,29 @@ def test_failure_for_good_needs_no_further_attempt(agent: AgentDouble, campaign:
 
 
 def test_losses_do_not_count_as_failures(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Four lost agents leave a task all its three attempts."""
     for _ in range(4):
         doomed = hire()
         doomed.claim(2)
-        silence(backstage, doomed.session)
-        assert expire(backstage) == 2
-    fail_all_attempts(agent, backstage, 2)
+        silence(postgres, doomed.session)
+        assert expire(postgres) == 2
+    fail_all_attempts(agent, postgres, 2)
     view = campaign.task("a")
     assert (view.status, view.failures, view.losses, view.attempt) == ("waiting", 2, 4, 6)
 
 
 def test_task_is_failed_after_max_losses(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A task that takes five agents with it is given up, and says why."""
     for _ in range(5):
-        assert statuses(backstage) == {"a": "waiting", "b": "waiting"}
+        assert statuses(postgres) == {"a": "waiting", "b": "waiting"}
         doomed = hire()
         doomed.claim(2)
-        silence(backstage, doomed.session)
-        expire(backstage)
+        silence(postgres, doomed.session)
+        expire(postgres)
     assert agent.claim(1) == []
     assert [(one.key, one.error_class) for one in campaign.failures()] == [
         ("a", "agent-lost"),
@@ -221,26 +221,26 @@ def test_started_attempt_that_is_handed_back_is_recorded(
 
 
 def test_cancelled_task_is_never_claimed(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Cancelling by key takes waiting and delayed tasks, and counts what it took."""
     agent.fail(claim_one(agent))
     assert campaign.cancel(["a", "b"]) == 2
-    assert statuses(backstage) == {"a": "cancelled", "b": "cancelled"}
-    assert promote(backstage) == 0
+    assert statuses(postgres) == {"a": "cancelled", "b": "cancelled"}
+    assert promote(postgres) == 0
     assert agent.claim(2) == []
     assert campaign.cancel(["a", "b"]) == 0
 
 
 def test_final_tasks_cannot_be_cancelled(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """What is done or failed stays so."""
     first, second = agent.claim(2)
     agent.done(first)
     agent.fail(second, retry=False)
     assert campaign.cancel() == 0
-    assert statuses(backstage) == {"a": "done", "b": "failed"}
+    assert statuses(postgres) == {"a": "done", "b": "failed"}
 
 
 def test_cancelling_a_running_task_voids_its_lease(agent: AgentDouble, campaign: Campaign) -> None:
@@ -256,19 +256,19 @@ def test_cancelling_a_running_task_voids_its_lease(agent: AgentDouble, campaign:
 
 @pytest.mark.parametrize("way", ["failed", "released", "lost", "left", "forgotten"])
 def test_task_that_comes_back_to_a_cancelled_campaign_is_cancelled(
-    way: str, agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    way: str, agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """However an attempt ends while a campaign is being cancelled, no further one follows."""
     task = claim_one(agent)
     # The campaign's status comes first; its tasks are moved after that, chunk by chunk.
-    backstage.execute("select taskq.set_status('/c', 'cancelled')")
+    postgres.execute("select taskq.set_status('/c', 'cancelled')")
     if way == "failed":
         agent.fail(task)
     elif way == "released":
         agent.release(task, started=False)
     elif way == "lost":
-        silence(backstage, agent.session)
-        expire(backstage)
+        silence(postgres, agent.session)
+        expire(postgres)
     elif way == "left":
         agent.leave()
     else:
@@ -277,10 +277,10 @@ def test_task_that_comes_back_to_a_cancelled_campaign_is_cancelled(
 
 
 def test_retried_task_starts_anew(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """It has all its attempts again; they go on being numbered, so that none is overwritten."""
-    fail_all_attempts(agent, backstage, 3)
+    fail_all_attempts(agent, postgres, 3)
     assert campaign.retry() == 2
     view = campaign.task("a")
     assert (view.status, view.failures, view.losses) == ("waiting", 0, 0)
@@ -289,41 +289,41 @@ def test_retried_task_starts_anew(
 
 
 def test_retry_can_be_limited_to_an_error_class(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The class of the last attempt counts, not that of an earlier one."""
     first, second = agent.claim(2)
     agent.fail(first, "Disk", retry=True)
     agent.fail(second, "Disk", retry=False)
-    promote(backstage)
+    promote(postgres)
     agent.fail(claim_one(agent), "Memory", retry=False)
-    assert statuses(backstage) == {"a": "failed", "b": "failed"}
+    assert statuses(postgres) == {"a": "failed", "b": "failed"}
     assert campaign.retry(error_class="Disk") == 1
-    assert statuses(backstage) == {"a": "failed", "b": "waiting"}
+    assert statuses(postgres) == {"a": "failed", "b": "waiting"}
 
 
 def test_retry_can_be_limited_to_keys(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Only the named tasks come back."""
     for task in agent.claim(2):
         agent.fail(task, retry=False)
     assert campaign.retry(keys=["b"]) == 1
-    assert statuses(backstage) == {"a": "failed", "b": "waiting"}
+    assert statuses(postgres) == {"a": "failed", "b": "waiting"}
 
 
 def test_retry_of_cancelled_tasks_is_asked_for(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A plain retry leaves them alone."""
     agent.fail(claim_one(agent), retry=False)
     campaign.cancel(["b"])
     assert campaign.retry(status="cancelled") == 1
-    assert statuses(backstage) == {"a": "failed", "b": "waiting"}
+    assert statuses(postgres) == {"a": "failed", "b": "waiting"}
 
 
 def test_steering_many_tasks_goes_on_until_all_are_moved(
-    campaign: Campaign, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+    campaign: Campaign, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancel, retry and remove work in chunks, so that no transaction grows with the campaign."""
     monkeypatch.setattr("taskq.campaign.MOVE_CHUNK", 7)
@@ -331,6 +331,6 @@ def test_steering_many_tasks_goes_on_until_all_are_moved(
     assert campaign.cancel() == 50
     campaign.resume()
     assert campaign.retry(status="cancelled") == 50
-    assert value(backstage, "select count(*) from taskq.delta") > 2 * 50 / 7
+    assert value(postgres, "select count(*) from taskq.delta") > 2 * 50 / 7
     assert campaign.status().waiting == 50
     assert campaign.remove() == 50

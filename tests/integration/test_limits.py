@@ -10,9 +10,9 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
 WORKING = "select count(*) from taskq.task where status = 'working'"
 
@@ -50,7 +50,7 @@ def test_task_that_ends_makes_room_in_the_same_exchange(limited: Campaign, hire:
 
 
 def test_limit_holds_while_many_claim_at_once(
-    limited: Campaign, hire: Hire, backstage: Backstage
+    limited: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Eight connections claim and report as fast as they can; at no moment do more than five run.
 
@@ -73,10 +73,10 @@ def test_limit_holds_while_many_claim_at_once(
         working = [pool.submit(work, number) for number in range(len(agents))]
         most = 0
         while not all(one.done() for one in working):
-            most = max(most, value(backstage, WORKING))
+            most = max(most, value(postgres, WORKING))
         assert sum(one.result() for one in working) == 300
     assert most <= 5
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_limit_refuses_claims_that_cannot_see_the_others(

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from taskq import CampaignSpec, Client, Handler
-from tests.backstage import Backstage, assert_counts_are_true, value
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.waiting import wait_until
 
 AGENTS = 12
 LEASE_S = 4
@@ -45,20 +45,18 @@ def agent(number: int, dsn: str, log: Path) -> Iterator[subprocess.Popen[bytes]]
         process.wait()
 
 
-def rounds(backstage: Backstage, number: int) -> None:
+def rounds(postgres: Postgres, number: int) -> None:
     """Wait until the keeper has done so many rounds."""
     for _ in range(number):
-        before = value(backstage, "select until::text from taskq.keeper")
+        before = value(postgres, "select until::text from taskq.keeper")
         wait_until(
-            lambda before=before: (
-                value(backstage, "select until::text from taskq.keeper") != before
-            ),
+            lambda before=before: value(postgres, "select until::text from taskq.keeper") != before,
             timeout_s=TIMEOUT_S,
         )
 
 
 def test_agents_that_are_cut_off_lose_nothing_and_dead_ones_are_replaced(
-    queue: Client, hire: Hire, dsn: str, backstage: Backstage, tmp_path: Path
+    queue: Client, hire: Hire, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     """Stopped for longer than a lease and continued: no task is lost, none executed twice.
 
@@ -83,7 +81,7 @@ def test_agents_that_are_cut_off_lose_nothing_and_dead_ones_are_replaced(
 
     with ExitStack() as stack:
         stack.enter_context(CommandLine(dsn).process("keeper"))
-        rounds(backstage, 1)  # so that none of the agents is the keeper that acts
+        rounds(postgres, 1)  # so that none of the agents is the keeper that acts
         logs = [tmp_path / f"agent-{number}.log" for number in range(AGENTS)]
         agents = [stack.enter_context(agent(number, dsn, log)) for number, log in enumerate(logs)]
         wait_until(lambda: len(queue.agents()) == AGENTS, timeout_s=TIMEOUT_S)
@@ -93,10 +91,10 @@ def test_agents_that_are_cut_off_lose_nothing_and_dead_ones_are_replaced(
         for process in agents:
             process.send_signal(signal.SIGSTOP)
         wait_until(
-            lambda: value(backstage, SILENT_S) > 1.5 * LEASE_S and queue.brake() is not None,
+            lambda: value(postgres, SILENT_S) > 1.5 * LEASE_S and queue.brake() is not None,
             timeout_s=TIMEOUT_S,
         )
-        rounds(backstage, 2)
+        rounds(postgres, 2)
         held = queue.brake()
         assert held is not None
         assert (held.silent, held.open, held.heard_at) == (AGENTS, AGENTS, None)
@@ -118,17 +116,17 @@ def test_agents_that_are_cut_off_lose_nothing_and_dead_ones_are_replaced(
         for process in agents:
             process.kill()
         wait_until(
-            lambda: value(backstage, SILENT_S) > 1.5 * LEASE_S and queue.brake() is not None,
+            lambda: value(postgres, SILENT_S) > 1.5 * LEASE_S and queue.brake() is not None,
             timeout_s=TIMEOUT_S,
         )
-        rounds(backstage, 2)
+        rounds(postgres, 2)
         assert working()
         hire(lease_s=3_600)
         wait_until(lambda: campaign.status().waiting == AGENTS, timeout_s=TIMEOUT_S)
         wait_until(lambda: queue.brake() is None, timeout_s=TIMEOUT_S)
 
     lost = "select min(a.ended_at) - max(s.opened_at) from taskq.attempt a, taskq.session s"
-    waited = value(backstage, lost + " where a.outcome = 'lost'")
+    waited = value(postgres, lost + " where a.outcome = 'lost'")
     assert waited.total_seconds() > LEASE_S
     assert campaign.status().losses == AGENTS
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)

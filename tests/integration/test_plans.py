@@ -18,20 +18,18 @@ from psycopg.rows import dict_row
 
 from taskq import Campaign
 from taskq.db.queries import statement
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, promote, silence, value
 from tests.fixtures.queues import Hire
-from tests.plans import watched
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, promote, silence, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
 
 class Load:
     """The verbs, spoken on one connection, beside many tasks in the hands of one agent."""
 
-    def __init__(
-        self, connection: Backstage, backstage: Backstage, campaign: int, hire: Hire
-    ) -> None:
+    def __init__(self, connection: Postgres, postgres: Postgres, campaign: int, hire: Hire) -> None:
         self.connection = connection
-        self._backstage = backstage
+        self._postgres = postgres
         self._hire = hire
         self._agent = hire()
         self._campaign = campaign
@@ -39,21 +37,21 @@ class Load:
 
     def grow(self, working: int, waiting: int, *, analyze: str = "") -> None:
         """Add tasks and claim some; bring the statistics up to date once `seeded` or `claimed`."""
-        with self._backstage.transaction():
-            above = value(self._backstage, "select taskq.seed_begin(%s)", self._campaign)
-            self._backstage.execute(
+        with self._postgres.transaction():
+            above = value(self._postgres, "select taskq.seed_begin(%s)", self._campaign)
+            self._postgres.execute(
                 "insert into taskq.spec (campaign_id, key, payload)"
                 " select %s, gen_random_uuid()::text, '{}' from generate_series(1, %s)",
                 [self._campaign, working + waiting],
             )
-            self._backstage.execute("select taskq.seed_end(%s, %s)", [self._campaign, above])
+            self._postgres.execute("select taskq.seed_end(%s, %s)", [self._campaign, above])
         if analyze == "seeded":
-            self._backstage.execute("analyze")
+            self._postgres.execute("analyze")
         mine: list[Claimed] = []
         while len(mine) < working:
             mine += self._agent.claim(min(1_000, working - len(mine)))
         if analyze == "claimed":
-            self._backstage.execute("analyze")
+            self._postgres.execute("analyze")
         self._tasks = iter(mine[1::2] + mine[::2])
 
     def draw_no_fold(self) -> None:
@@ -80,7 +78,7 @@ class Load:
         """Report what another session of the same token has, and what one of another token has."""
         heir, stranger = self._hire(), self._hire()
         sessions = [self._agent.session, heir.session, stranger.session]
-        self._backstage.execute(
+        self._postgres.execute(
             "update taskq.session"
             "   set token_id = 1 + (session_id = %s)::integer,"
             "       token_hash = sha256(key::text::bytea)"
@@ -93,7 +91,7 @@ class Load:
 
     def identify(self) -> None:
         """Look up the tokens of a session and of nobody."""
-        hashes = self._backstage.execute("""
+        hashes = self._postgres.execute("""
             select array_agg(s.token_hash) || sha256('') as hashes
               from (select token_hash from taskq.session where token_hash is not null limit 1) s
         """).fetchone()
@@ -155,20 +153,20 @@ class Load:
     def _lost(self) -> Claimed:
         agent = self._hire()
         (task,) = agent.claim(1)
-        silence(self._backstage, agent.session)
+        silence(self._postgres, agent.session)
         assert value(self.connection, "select taskq.expire(clock_timestamp())") == 1
         return task
 
     def _change(self, **settings: object) -> None:
         body = json.dumps(settings)
-        assert value(self._backstage, "select taskq.change_campaign('/c', %s)", body)
+        assert value(self._postgres, "select taskq.change_campaign('/c', %s)", body)
 
     def claim_elsewhere(self) -> None:
         """Claim what has failed on another host, with what nobody has tried."""
         failed = [next(self._tasks) for _ in range(2)]
         reports = [report_of(one, "failed") for one in failed]
         self._agent.exchange(reports)
-        promote(self._backstage)
+        promote(self._postgres)
         agent = self._hire(host="elsewhere")
         self.connection.execute(f"set taskq.position_{self._campaign} = ''")
         claimed = self._exchange(agent, [], "", want=20)
@@ -209,14 +207,14 @@ class Load:
     def keep(self) -> None:
         """Do a round of upkeep that finds a few delayed tasks due."""
         self._agent.fail(next(self._tasks))
-        self._backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+        self._postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
         (done,) = self._say("keep", holder="00000000-0000-0000-0000-000000000000", term_s=10)
         assert done["acting"]
         assert 1 <= done["promoted"] <= 20
 
     def seed(self) -> None:
         """Seed two tasks, one of which is known."""
-        known = value(self._backstage, "select min(key) from taskq.spec")
+        known = value(self._postgres, "select min(key) from taskq.spec")
         keys = json.dumps([known, "new"])
         assert self._say("seed_known", campaign=self._campaign, keys=keys) != []
         fresh = {"key": self._agent.draw_lease(), "payload": {}}
@@ -225,7 +223,7 @@ class Load:
 
     def keep_both(self) -> None:
         """Seed two tasks whose key another payload has, and one of them again."""
-        key = value(self._backstage, "select max(key) from taskq.spec")
+        key = value(self._postgres, "select max(key) from taskq.spec")
         payloads = [{"new": self._agent.draw_lease()} for _ in range(2)]
         tasks = [{"key": key, "payload": payload} for payload in payloads]
         assert self._seed_all([*tasks, tasks[0]], "keep-both") == (2, 2)
@@ -338,15 +336,15 @@ VERBS = {
 
 
 @pytest.fixture
-def load(campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str) -> Iterator[Load]:
+def load(campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str) -> Iterator[Load]:
     """Give a load without tasks yet."""
     with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as connection:
-        yield Load(connection, backstage, campaign.campaign_id, hire)
+        yield Load(connection, postgres, campaign.campaign_id, hire)
 
 
 @pytest.mark.parametrize("statistics", ["true", "all waiting", "absent", "empty", "few", "cached"])
 def test_every_verb_goes_by_key_whatever_the_statistics_say(
-    statistics: str, load: Load, backstage: Backstage
+    statistics: str, load: Load, postgres: Postgres
 ) -> None:
     """No verb walks a table, nor an index over working tasks beyond those that it is about.
 
@@ -358,12 +356,12 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
     cached       as `few`, with plans that were made then
     """
     if statistics == "empty":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     elif statistics in {"few", "cached"}:
         load.grow(1_500, 1_500)
         for outcome in ("done", "failed", "released"):
             load.exchange(outcome, 8)
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     if statistics == "cached":
         # After the fifth time a plan may be kept that serves all values.
         for verb in VERBS.values():

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from tests.command_line import PROGRAM, CommandLine
+from tests.helpers.command_line import PROGRAM, CommandLine
 
 MOST = 1_048_576
 MARK = b"\xef\xbb\xbf"

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from tests.agent_double import report_of
-from tests.backstage import Backstage, expire, silence, statuses, task_row
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, expire, silence, statuses, task_row
+from tests.helpers.scripted_agent import report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -27,7 +27,7 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def lose(campaign: Campaign, hire: Hire, backstage: Backstage) -> Lose:
+def lose(campaign: Campaign, hire: Hire, postgres: Postgres) -> Lose:
     """Give a function by which the task's agents are lost, one after the other, on some nodes."""
     assert campaign.path == "/c"
 
@@ -35,28 +35,28 @@ def lose(campaign: Campaign, hire: Hire, backstage: Backstage) -> Lose:
         for host in hosts:
             agent = hire(host=host)
             assert len(agent.claim(1)) == 1
-            silence(backstage, agent.session)
-            assert expire(backstage) == 1
+            silence(postgres, agent.session)
+            assert expire(postgres) == 1
 
     return lose_on
 
 
 def test_task_whose_agents_are_lost_on_many_nodes_is_poison(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """It fails before max_losses, and its last attempt says what was seen."""
     lose("n1")
     agent = hire(host="n9")
     agent.fail(agent.claim(1)[0])  # neither a loss nor a node of one
-    backstage.execute("update taskq.task set status = 'waiting' where status = 'delayed'")
-    backstage.execute(
+    postgres.execute("update taskq.task set status = 'waiting' where status = 'delayed'")
+    postgres.execute(
         "insert into taskq.delta (campaign_id, waiting, delayed) values (%s, 1, -1)",
         [campaign.campaign_id],
     )
     lose("n2")
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
     lose("n1")
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
     lose("n3")
     (failure,) = campaign.failures()
     assert (failure.error_class, failure.host, failure.attempt) == ("poison", "n3", 5)
@@ -100,37 +100,37 @@ def test_poison_wins_where_both_limits_are_reached(lose: Lose, campaign: Campaig
 
 
 def test_losses_before_an_operators_retry_do_not_count(
-    lose: Lose, campaign: Campaign, backstage: Backstage
+    lose: Lose, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Only what was lost since then is evidence."""
     lose("n1", "n2", "n3")
     assert campaign.retry(error_class="poison") == 1
     lose("n4", "n5")
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
     lose("n6")
     (failure,) = campaign.failures()
     assert failure.error == "agents lost on 3 nodes: n4, n5, n6 (attempts 4, 5, 6)"
 
 
 def test_agent_that_leaves_in_good_order_is_no_loss(
-    lose: Lose, hire: Hire, campaign: Campaign, backstage: Backstage
+    lose: Lose, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """What it hands back is not poison, on whichever node."""
     lose("n1", "n2")
     agent = hire(host="n3")
     agent.claim(1)
     assert agent.leave() == 1
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
     assert campaign.attempts("a")[-1].error is None
 
 
-def test_evidence_is_bounded(lose: Lose, campaign: Campaign, backstage: Backstage) -> None:
+def test_evidence_is_bounded(lose: Lose, campaign: Campaign, postgres: Postgres) -> None:
     """However many nodes and attempts there were, and whatever the nodes are called."""
     policy = RetryPolicy(max_losses=1000, max_lost_nodes=12)
     campaign.change(CampaignSpec("/c", retry=policy))
     # Of a name 200 characters are kept, so two of these are one node.
     lose(*["n1"] * 10, "", "x" * 200 + "1", "x" * 200 + "2", *(f"n{n}" for n in range(2, 10)))
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
     lose("n10")
     (failure,) = campaign.failures()
     nodes = ["n1", "(unnamed)", "x" * 200, *(f"n{n}" for n in range(2, 9))]
@@ -140,9 +140,7 @@ def test_evidence_is_bounded(lose: Lose, campaign: Campaign, backstage: Backstag
     )
 
 
-def test_poison_is_shown_and_retried_by_its_class(
-    lose: Lose, backstage: Backstage, dsn: str
-) -> None:
+def test_poison_is_shown_and_retried_by_its_class(lose: Lose, postgres: Postgres, dsn: str) -> None:
     """By `failures`, `logs` and `retry`; what a terminal would obey is shown as an escape."""
     lose("n1", "n2\x1b[31m", "n3")
     taskq = CommandLine(dsn)
@@ -155,14 +153,14 @@ def test_poison_is_shown_and_retried_by_its_class(
         assert "poison" in text
         assert evidence.format("\\x1b") in text
     taskq.out("retry", "/c", "--error-class", "agent-lost")
-    assert statuses(backstage)["a"] == "failed"
+    assert statuses(postgres)["a"] == "failed"
     taskq.out("retry", "/c", "--error-class", "poison")
-    assert statuses(backstage)["a"] == "waiting"
+    assert statuses(postgres)["a"] == "waiting"
 
 
 @pytest.mark.parametrize("retry", [True, None])
 def test_class_that_is_never_retried_fails_the_task_at_once(
-    retry: bool | None, hire: Hire, campaign: Campaign, backstage: Backstage
+    retry: bool | None, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Whatever the report says of a retry, alone and among others."""
     policy = RetryPolicy(never_retry=("bad-ligand", "no-licence"))
@@ -178,8 +176,8 @@ def test_class_that_is_never_retried_fails_the_task_at_once(
         for one, name in zip(others, classes, strict=True)
     ]
     assert agent.exchange(reports)["acks"] == ["accepted"] * 3
-    assert statuses(backstage) == {"a": "failed", "k0": "failed", "k1": "delayed", "k2": "delayed"}
-    assert task_row(backstage, alone.task)["failures"] == 1
+    assert statuses(postgres) == {"a": "failed", "k0": "failed", "k1": "delayed", "k2": "delayed"}
+    assert task_row(postgres, alone.task)["failures"] == 1
 
 
 def test_success_has_no_class_of_error(hire: Hire, campaign: Campaign) -> None:

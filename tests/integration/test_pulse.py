@@ -14,12 +14,12 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client
 from taskq.keeper import Keeper
 from taskq.spec.spec import RetryPolicy
-from tests.agent_double import AgentDouble, report_of
-from tests.backstage import Backstage, assert_counts_are_true, promote, value
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
-from tests.plans import watched
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
+from tests.helpers.scripted_agent import AgentDouble, report_of
+from tests.helpers.waiting import wait_until
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 
@@ -40,21 +40,21 @@ def work(agent: AgentDouble, *, done: int = 0, failed: int = 0, error_class: str
     assert set(agent.exchange(reports)["acks"]) == {"accepted"}
 
 
-def keep(backstage: Backstage) -> list[str]:
+def keep(postgres: Postgres) -> list[str]:
     """Do a round of upkeep; return the campaigns that paused themselves."""
-    row = backstage.execute(KEEP).fetchone()
+    row = postgres.execute(KEEP).fetchone()
     assert row is not None
     assert row["acting"]
     return row["paused"] or []
 
 
 def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """With the numbers, how long it took, and the class that is most frequent."""
     work(agent, done=3, failed=2, error_class="timeout")
     work(agent, failed=95, error_class="bad-receptor")
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     status = campaign.status()
     assert status.state == "paused"
     assert status.paused_why is not None
@@ -62,16 +62,16 @@ def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
         r"97 of 100 attempts failed within \d+ s, mostly bad-receptor \(95\)", status.paused_why
     )
     assert agent.claim(1) == []
-    assert keep(backstage) == [], "it tells once"
-    assert_counts_are_true(backstage)
+    assert keep(postgres) == [], "it tells once"
+    assert_counts_are_true(postgres)
 
 
 def test_people_who_look_from_above_see_what_paused_itself(
-    agent: AgentDouble, backstage: Backstage, dsn: str
+    agent: AgentDouble, postgres: Postgres, dsn: str
 ) -> None:
     """Though what they look at is open."""
     work(agent, failed=100)
-    keep(backstage)
+    keep(postgres)
     taskq = CommandLine(dsn)
     assert taskq.json("status", "/")["paused_below"] == ["/c"]
     assert "\npaused     /c itself: 100 of 100 attempts failed" in taskq.out("status", "/")
@@ -79,51 +79,51 @@ def test_people_who_look_from_above_see_what_paused_itself(
 
 
 def test_fewer_than_a_hundred_attempts_pause_nothing(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The first tasks of a trial may all fail."""
     work(agent, failed=99)
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     assert campaign.status().state == "open"
     work(agent, failed=1)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
 
 
 @pytest.mark.parametrize(("done", "failed", "pauses"), [(10, 90, False), (9, 91, True)])
 def test_share_must_be_larger_than_the_campaign_allows(
-    done: int, failed: int, pauses: bool, agent: AgentDouble, backstage: Backstage
+    done: int, failed: int, pauses: bool, agent: AgentDouble, postgres: Postgres
 ) -> None:
     """Nine of ten, unless the campaign says otherwise."""
     work(agent, done=done, failed=failed)
-    assert keep(backstage) == (["/c"] if pauses else [])
+    assert keep(postgres) == (["/c"] if pauses else [])
 
 
 @pytest.mark.parametrize(("share", "pauses"), [(None, False), (0.2, True)])
 def test_campaign_says_which_share_of_failures_it_bears(
-    share: float | None, pauses: bool, agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    share: float | None, pauses: bool, agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Any, or only a small one."""
     campaign.change(replace(campaign.spec(), max_failure_share=share))
     work(agent, done=0 if share is None else 70, failed=100 if share is None else 30)
-    assert keep(backstage) == (["/c"] if pauses else [])
+    assert keep(postgres) == (["/c"] if pauses else [])
 
 
 def test_resumed_campaign_is_judged_by_what_happens_from_then_on(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The reason is gone with the pause; the failures before it count no more."""
     work(agent, failed=150)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     assert campaign.resume()
     assert campaign.status().paused_why is None
     work(agent, failed=99)
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     work(agent, failed=1)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
 
 
 def test_somebody_who_pauses_gives_no_reason(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Nor is a campaign judged while it is paused, and cancelling clears the reason."""
     campaign.pause()
@@ -133,62 +133,60 @@ def test_somebody_who_pauses_gives_no_reason(
     tasks = agent.claim(60)
     campaign.pause()
     agent.exchange([report_of(task, "failed", error_class="Boom") for task in tasks])
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     assert campaign.status().paused_why is None
     campaign.resume()
     work(agent, failed=100)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     campaign.cancel()
     assert (campaign.status().state, campaign.status().paused_why) == ("cancelled", None)
 
 
 def test_failures_of_five_minutes_count_not_older_ones(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A campaign that was well is paused for what goes wrong now; old failures are forgotten."""
     work(agent, done=400, failed=60)
-    assert keep(backstage) == []
-    backstage.execute("update taskq.pulse set since = since - interval '6 min'")
-    backstage.execute("update taskq.delta set since = since - interval '1 min'")
-    backstage.execute("select taskq.fold()")
-    assert keep(backstage) == []
+    assert keep(postgres) == []
+    postgres.execute("update taskq.pulse set since = since - interval '6 min'")
+    postgres.execute("update taskq.delta set since = since - interval '1 min'")
+    postgres.execute("select taskq.fold()")
+    assert keep(postgres) == []
     work(agent, failed=40)
-    assert keep(backstage) == [], "a window begins"
+    assert keep(postgres) == [], "a window begins"
     work(agent, failed=59)
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     work(agent, failed=1)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     assert (campaign.status().paused_why or "").startswith("100 of 100 ")
 
 
 def test_tasks_that_fail_whenever_they_are_tried_do_not_stop_those_that_nobody_has_tried(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """First attempts are judged: of those, most are good. Where they fail, the campaign pauses."""
     retry = RetryPolicy(max_attempts=50, backoff_s=3_000)
     campaign.change(replace(campaign.spec(), retry=retry))
     work(agent, done=380, failed=20)
-    assert keep(backstage) == []
-    backstage.execute("update taskq.pulse set since = since - interval '6 min'")
-    backstage.execute("update taskq.delta set since = since - interval '1 min'")
-    backstage.execute("select taskq.fold()")
+    assert keep(postgres) == []
+    postgres.execute("update taskq.pulse set since = since - interval '6 min'")
+    postgres.execute("update taskq.delta set since = since - interval '1 min'")
+    postgres.execute("select taskq.fold()")
     work(agent, done=19, failed=1)
     for _ in range(6):
-        assert promote(backstage) == 21
+        assert promote(postgres) == 21
         agent.forget_position()
         tasks = agent.claim(21)
         assert min(task.attempt for task in tasks) > 1
         agent.exchange([report_of(task, "failed", error_class="Boom") for task in tasks])
-        assert keep(backstage) == []
+        assert keep(postgres) == []
     assert (campaign.status().state, campaign.status().waiting) == ("open", 580)
     work(agent, failed=200)
-    assert keep(backstage) == ["/c"]
-    assert_counts_are_true(backstage)
+    assert keep(postgres) == ["/c"]
+    assert_counts_are_true(postgres)
 
 
-def test_each_campaign_is_judged_for_itself(
-    queue: Client, hire: Hire, backstage: Backstage
-) -> None:
+def test_each_campaign_is_judged_for_itself(queue: Client, hire: Hire, postgres: Postgres) -> None:
     """Neither those above nor those below, but a pause holds for what is below, as always."""
     for path in ("/p", "/p/bad", "/p/bad/below", "/p/good"):
         spec = CampaignSpec(path, retry=RetryPolicy(max_attempts=1))
@@ -197,7 +195,7 @@ def test_each_campaign_is_judged_for_itself(
     work(hire("/p/bad"), failed=100)
     work(hire("/p/bad/below"), done=20, failed=99)
     work(hire("/p/good"), done=100)
-    assert keep(backstage) == ["/p/bad"]
+    assert keep(postgres) == ["/p/bad"]
     seen = {one.path: (one.state, bool(one.paused_why)) for one in queue.campaign("/p").tree()}
     assert seen == {
         "/p": ("open", False),
@@ -209,61 +207,59 @@ def test_each_campaign_is_judged_for_itself(
 
 
 def test_campaign_that_somebody_holds_is_paused_by_a_later_round(
-    agent: AgentDouble, backstage: Backstage, dsn: str
+    agent: AgentDouble, postgres: Postgres, dsn: str
 ) -> None:
     """Upkeep waits for nobody."""
     work(agent, failed=100)
     with psycopg.connect(dsn) as other:
         other.execute("select from taskq.campaign where path = '/c' for update")
-        assert keep(backstage) == []
-    assert keep(backstage) == ["/c"]
+        assert keep(postgres) == []
+    assert keep(postgres) == ["/c"]
 
 
 def test_upkeep_goes_on_when_no_campaign_can_be_judged(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Whatever is wrong there, delayed tasks are promoted, and moves folded."""
     work(agent, failed=100)
-    backstage.execute("alter table taskq.pulse rename to hidden")
+    postgres.execute("alter table taskq.pulse rename to hidden")
     campaign.change(replace(campaign.spec(), retry=RetryPolicy(max_attempts=3)))
     work(agent, failed=1)
-    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
-    row = backstage.execute(KEEP).fetchone()
+    postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    row = postgres.execute(KEEP).fetchone()
     assert row is not None
     assert (row["acting"], row["promoted"], row["paused"]) == (True, 1, None)
     assert row["folded"] > 0
-    backstage.execute("alter table taskq.hidden rename to pulse")
-    assert keep(backstage) == ["/c"]
+    postgres.execute("alter table taskq.hidden rename to pulse")
+    assert keep(postgres) == ["/c"]
 
 
-def test_campaigns_without_failures_leave_no_trace(
-    agent: AgentDouble, backstage: Backstage
-) -> None:
+def test_campaigns_without_failures_leave_no_trace(agent: AgentDouble, postgres: Postgres) -> None:
     """Nothing is written for them, and for others once in a window."""
     work(agent, done=200)
-    assert keep(backstage) == []
-    assert value(backstage, "select count(*) from taskq.pulse") == 0
+    assert keep(postgres) == []
+    assert value(postgres, "select count(*) from taskq.pulse") == 0
     work(agent, failed=1)
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     version = "select xmin::text || xmax::text from taskq.pulse"
-    before = value(backstage, version)
+    before = value(postgres, version)
     work(agent, failed=1)
-    assert keep(backstage) == []
-    assert value(backstage, version) == before
+    assert keep(postgres) == []
+    assert value(postgres, version) == before
 
 
 def test_removed_campaign_leaves_nothing(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Its window goes with it."""
     work(agent, failed=100)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     campaign.remove()
-    assert value(backstage, "select count(*) from taskq.pulse") == 0
+    assert value(postgres, "select count(*) from taskq.pulse") == 0
 
 
 def test_reason_is_found_among_many_classes(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Without a class there is none to name; lost attempts are no failures."""
     for error_class in ("a", "z", "é"):
@@ -273,7 +269,7 @@ def test_reason_is_found_among_many_classes(
     agent.exchange(reports)
     agent.claim(100)
     agent.leave()
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     why = campaign.status().paused_why or ""
     assert why.endswith(f", mostly {'m' * 90} (40)")
 
@@ -294,21 +290,19 @@ def test_keeper_names_what_paused_itself(
             keeper.join(timeout=10)
 
 
-def test_campaigns_are_judged_by_key(
-    agent: AgentDouble, queue: Client, backstage: Backstage
-) -> None:
+def test_campaigns_are_judged_by_key(agent: AgentDouble, queue: Client, postgres: Postgres) -> None:
     """No task is read, and no attempt but the failed ones of a campaign that is to be paused."""
     queue.create_campaign("/other").seed({"n": n} for n in range(500))
     work(agent, done=300, failed=20)
     judge = "select taskq.pulse(now())"
-    backstage.execute("update taskq.campaign set max_failure_share = 0.5")
-    backstage.execute(judge)
-    with watched(backstage) as seen:
-        assert value(backstage, judge) is None
+    postgres.execute("update taskq.campaign set max_failure_share = 0.5")
+    postgres.execute(judge)
+    with watched(postgres) as seen:
+        assert value(postgres, judge) is None
     assert seen.to("task", "spec", "attempt").accesses == []
-    backstage.execute("update taskq.campaign set max_failure_share = 0.01")
-    with watched(backstage) as seen:
-        assert value(backstage, judge) == ["/c"]
+    postgres.execute("update taskq.campaign set max_failure_share = 0.01")
+    with watched(postgres) as seen:
+        assert value(postgres, judge) == ["/c"]
     hot = seen.to("task", "spec", "attempt")
     assert hot.ways == {"attempt by attempt_unsuccessful"}
     assert hot.widest is not None

@@ -19,8 +19,8 @@ from taskq.blobs.store import BlobStore
 from taskq.errors import ResultLost, UsageError
 from taskq.export import ranking
 from taskq.export.ranking import Ranking, dotted
-from tests.backstage import Backstage
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres
 
 FIELDS = ("result.score", "result.a.b", "result.a.b.c", "payload.n", "phases.run_s", "result.a.0")
 FIELDS += ("task_id", "attempt", "ended_at", "result.", "result", "key", "nope", "attempt.x")
@@ -47,7 +47,7 @@ VALUES: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_are_those_that_sorting_all_gives(
-    seed: int, queue: Client, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+    seed: int, queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of random results in two campaigns, by any field, both ways, equal ones in their order."""
     monkeypatch.setattr(ranking, "PAGE", 3)
@@ -55,7 +55,7 @@ def test_the_best_are_those_that_sorting_all_gives(
     campaigns = [queue.create_campaign(path) for path in ("/c/a", "/c/b")]
     for campaign in campaigns:
         campaign.seed({"n": n, "x": chance.choice(VALUES)} for n in range(40))
-        fill(backstage, campaign, chance)
+        fill(postgres, campaign, chance)
     found = [one for campaign in campaigns for one in records(campaign)]
     for field in FIELDS:
         for ascending in (False, True):
@@ -102,9 +102,9 @@ def test_large_results_are_ranked_by_what_they_are(
     assert best("payload.n", raw=True) == ([3, 2, 1], 0)
 
 
-def fill(backstage: Backstage, campaign: Campaign, chance: random.Random) -> None:
+def fill(postgres: Postgres, campaign: Campaign, chance: random.Random) -> None:
     """Let most tasks have a result, some after a failure or two, some none."""
-    backstage.execute(
+    postgres.execute(
         "insert into taskq.session (key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid,"
         "  agent, host, site, release)"
         " values (gen_random_uuid(), %s, now(), now(), 60, 1, 1, 'a', 'h', 's', '')",
@@ -114,7 +114,7 @@ def fill(backstage: Backstage, campaign: Campaign, chance: random.Random) -> Non
         tries = chance.choice((0, 1, 1, 2, 3))
         for attempt in range(1, tries + 1):
             result = chance.choice((None, random_result(chance), random_result(chance)))
-            backstage.execute(
+            postgres.execute(
                 "insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id,"
                 "  claimed_at, ended_at, outcome, phases, result)"
                 " select %s, %s, %s, gen_random_uuid(), max(session_id), now(),"

@@ -13,9 +13,11 @@ from taskq.db.connections import Database
 from taskq.errors import NotFound, SessionEnded
 from taskq.spec.spec import RetryPolicy
 from taskq.views import Recovery
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import (
-    Backstage,
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.plans import watched
+from tests.helpers.postgres import (
+    Postgres,
     assert_counts_are_true,
     expire,
     silence,
@@ -23,20 +25,18 @@ from tests.backstage import (
     task_row,
     value,
 )
-from tests.command_line import CommandLine
-from tests.fixtures.queues import Hire
-from tests.plans import watched
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 
 NOTHING = Recovery(sessions=0, sessions_left=0, tasks_left=0, braked=False, campaigns=[])
 
 
 @pytest.fixture
-def gone(campaign: Campaign, hire: Hire, backstage: Backstage) -> tuple[AgentDouble, list[Claimed]]:
+def gone(campaign: Campaign, hire: Hire, postgres: Postgres) -> tuple[AgentDouble, list[Claimed]]:
     """Give an agent that has been silent for long, with two tasks of four."""
     campaign.seed({"n": n} for n in range(4))
     agent = hire()
     tasks = agent.claim(2)
-    silence(backstage, agent.session)
+    silence(postgres, agent.session)
     return agent, tasks
 
 
@@ -52,14 +52,14 @@ def moved(path: str, handed_out: int, retried: int = 0) -> dict[str, object]:
 
 
 def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, hire: Hire, backstage: Backstage
+    gone: tuple[AgentDouble, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """As released: the crash was not the tasks' fault. What the agents still say is superseded."""
     agent, tasks = gone
     found = queue.recover()
     assert (found.sessions, found.campaigns) == (1, [moved("/c", 2)])
-    assert set(statuses(backstage).values()) == {"waiting"}
-    row = task_row(backstage, tasks[0].task)
+    assert set(statuses(postgres).values()) == {"waiting"}
+    row = task_row(postgres, tasks[0].task)
     assert (row["failures"], row["losses"]) == (0, 0)
     (attempt,) = queue.campaign("/c").attempts(tasks[0].key)
     assert (attempt.outcome, attempt.error_class) == ("released", None)
@@ -68,15 +68,15 @@ def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
         agent.beat()
     assert [one.attempt for one in hire().claim(2)] == [2, 2]
     assert queue.recover() == NOTHING
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_agents_that_are_heard_go_on(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, hire: Hire, backstage: Backstage
+    gone: tuple[AgentDouble, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Half of its lease is what an agent may be silent for, whatever the lease."""
     _, patient, prompt = gone, hire(lease_s=86_400), hire(lease_s=120)
-    backstage.execute(
+    postgres.execute(
         "update taskq.session set heartbeat_at = clock_timestamp() - make_interval(secs => %s)"
         " where session_id = %s",
         [40_000, patient.session],
@@ -89,11 +89,11 @@ def test_agents_that_are_heard_go_on(
 
 
 def test_time_in_which_the_server_was_down_is_not_silence(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, backstage: Backstage
+    gone: tuple[AgentDouble, list[Claimed]], queue: Client, postgres: Postgres
 ) -> None:
     """Agents that live have not been able to beat."""
     agent, tasks = gone
-    backstage.execute(
+    postgres.execute(
         "update taskq.session"
         "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
     )
@@ -102,28 +102,28 @@ def test_time_in_which_the_server_was_down_is_not_silence(
 
 
 def test_dry_run_tells_the_same_and_changes_nothing(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, backstage: Backstage
+    gone: tuple[AgentDouble, list[Claimed]], queue: Client, postgres: Postgres
 ) -> None:
     """Not even what it would have written."""
     agent, tasks = gone
-    before = value(backstage, "select array_agg(t::text order by task_id) from taskq.task t")
+    before = value(postgres, "select array_agg(t::text order by task_id) from taskq.task t")
     told = queue.recover(dry_run=True)
-    after = value(backstage, "select array_agg(t::text order by task_id) from taskq.task t")
+    after = value(postgres, "select array_agg(t::text order by task_id) from taskq.task t")
     assert after == before
     assert agent.beat(tasks) == set()
-    silence(backstage, agent.session)
+    silence(postgres, agent.session)
     assert queue.recover() == told
 
 
-def test_site_and_path_choose_the_agents(queue: Client, hire: Hire, backstage: Backstage) -> None:
+def test_site_and_path_choose_the_agents(queue: Client, hire: Hire, postgres: Postgres) -> None:
     """An agent of a campaign above may work elsewhere: it is not one of the path's."""
     for path in ("/a", "/a/b", "/a-b"):
         queue.create_campaign(path).seed([{"n": 1}])
     agents = {path: hire(path) for path in ("/a", "/a/b", "/a-b")}
     for agent in agents.values():
         agent.claim(1)
-        silence(backstage, agent.session)
-    backstage.execute(
+        silence(postgres, agent.session)
+    postgres.execute(
         "update taskq.session set site = 'there' where session_id = %s", [agents["/a/b"].session]
     )
     assert queue.recover("/a/b", site="here") == NOTHING
@@ -143,30 +143,30 @@ def test_silence_that_counts_can_be_said(
     assert gone
 
 
-def lose(queue: Client, hire: Hire, backstage: Backstage, path: str) -> None:
+def lose(queue: Client, hire: Hire, postgres: Postgres, path: str) -> None:
     """Let the only task of a new campaign fail through its agent's loss."""
     spec = CampaignSpec(path, retry=RetryPolicy(max_losses=1))
     queue.create_campaign(spec).seed([{"n": 1}])
     agent = hire(path)
     agent.claim(1)
-    silence(backstage, agent.session)
-    assert expire(backstage) == 1
+    silence(postgres, agent.session)
+    assert expire(postgres) == 1
     assert queue.campaign(path).status().failed == 1
 
 
 @pytest.mark.parametrize("error_class", ["agent-lost", "poison"])
 def test_tasks_that_failed_through_lost_agents_get_another_chance(
-    error_class: str, queue: Client, hire: Hire, backstage: Backstage
+    error_class: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Those that failed since then; no others, and not in a campaign that is cancelled."""
     for path in ("/p/new", "/p/old", "/p/own", "/p/cancelled", "/q"):
-        lose(queue, hire, backstage, path)
-    backstage.execute("update taskq.attempt set error_class = %s", [error_class])
-    backstage.execute(
+        lose(queue, hire, postgres, path)
+    postgres.execute("update taskq.attempt set error_class = %s", [error_class])
+    postgres.execute(
         "update taskq.attempt set ended_at = ended_at - interval '3 h' where campaign_id = %s",
         [queue.campaign("/p/old").campaign_id],
     )
-    backstage.execute(
+    postgres.execute(
         "update taskq.attempt set outcome = 'failed', error_class = 'Boom' where campaign_id = %s",
         [queue.campaign("/p/own").campaign_id],
     )
@@ -191,21 +191,21 @@ def key_of(queue: Client, path: str) -> str:
 
 
 def test_brake_is_off_when_nobody_silent_is_left(
-    queue: Client, campaign: Campaign, backstage: Backstage, hire: Hire
+    queue: Client, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
     """All of it in one call, though the brake held the tasks; of a part, it goes on holding."""
     campaign.seed({"n": n} for n in range(24))
     agents = [hire() for _ in range(24)]
     for agent in agents:
         agent.claim(1)
-        silence(backstage, agent.session)
-    backstage.execute(
+        silence(postgres, agent.session)
+    postgres.execute(
         "update taskq.session set site = 'there' where session_id = %s", [agents[0].session]
     )
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
     found = queue.recover(site="there")
     assert (found.sessions, found.braked) == (1, True)
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
     found = queue.recover()
     assert (found.sessions, found.braked, found.campaigns) == (23, False, [moved("/c", 23)])
     assert queue.brake() is None
@@ -223,13 +223,13 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
     gone: tuple[AgentDouble, list[Claimed]],
     queue: Client,
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
     other: psycopg.Connection,
 ) -> None:
     """A beat that is being taken in saves its session, a report its task; nobody is waited for."""
     agent, tasks = gone
     beating = hire()
-    silence(backstage, beating.session)
+    silence(postgres, beating.session)
     other.execute("select from taskq.session where session_id = %s for update", [beating.session])
     other.execute("select from taskq.task where task_id = %s for update", [tasks[0].task])
     found = queue.recover()
@@ -238,22 +238,22 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
     other.rollback()
     assert queue.recover().sessions == 1
     # The keeper hands out what was left, and it is no loss either.
-    assert expire(backstage) == 0
-    assert set(statuses(backstage).values()) == {"waiting"}
-    assert task_row(backstage, tasks[0].task)["losses"] == 0
+    assert expire(postgres) == 0
+    assert set(statuses(postgres).values()) == {"waiting"}
+    assert task_row(postgres, tasks[0].task)["losses"] == 0
     assert agent.done(tasks[0]) == "superseded"
 
 
 def test_recovering_goes_by_key(
-    gone: tuple[AgentDouble, list[Claimed]], database: Database, backstage: Backstage
+    gone: tuple[AgentDouble, list[Claimed]], database: Database, postgres: Postgres
 ) -> None:
     """It reads neither other tasks nor attempts that ended otherwise."""
     queue = Client(database)
     queue.create_campaign("/other").seed({"n": n} for n in range(3_000))
     question = "select * from taskq.recover('/', null, null, now() - interval '1 h', true)"
-    backstage.execute(question)
-    with watched(backstage) as seen:
-        backstage.execute(question)
+    postgres.execute(question)
+    with watched(postgres) as seen:
+        postgres.execute(question)
     hot = seen.to("task", "spec", "attempt")
     assert hot.ways <= {
         "task by task_working",
@@ -265,7 +265,7 @@ def test_recovering_goes_by_key(
 
 
 def test_command_tells_what_it_did(
-    gone: tuple[AgentDouble, list[Claimed]], taskq: CommandLine, backstage: Backstage
+    gone: tuple[AgentDouble, list[Claimed]], taskq: CommandLine, postgres: Postgres
 ) -> None:
     """By campaign; for programs as a record; a dry run in the same words."""
     assert taskq.out("recover", "/c", "--dry-run") == (
@@ -274,7 +274,7 @@ def test_command_tells_what_it_did(
     code, said = taskq.refused("recover")
     assert code != 0
     assert "At and below /: end 1 silent agent and hand out 2 tasks again. Do it?" in said
-    assert statuses(backstage)[gone[1][0].key] == "working"
+    assert statuses(postgres)[gone[1][0].key] == "working"
     assert taskq.json("recover", "--yes") == {
         "path": "/",
         "dry_run": False,
@@ -289,10 +289,10 @@ def test_command_tells_what_it_did(
 
 @pytest.mark.parametrize("since", ["2h", "1.5 h", "90min", "1d", "7200 s", "an hour ago"])
 def test_command_knows_times_and_durations(
-    since: str, queue: Client, hire: Hire, backstage: Backstage, taskq: CommandLine
+    since: str, queue: Client, hire: Hire, postgres: Postgres, taskq: CommandLine
 ) -> None:
     """An instant without a zone is UTC."""
-    lose(queue, hire, backstage, "/c")
+    lose(queue, hire, postgres, "/c")
     if since == "an hour ago":
         since = f"{datetime.now(timezone.utc) - timedelta(hours=1):%Y-%m-%dT%H:%M:%S}"
     assert taskq.out("recover", "--lost-since", since, "--yes") == (

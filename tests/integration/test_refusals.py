@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 
@@ -37,25 +37,25 @@ def refuse(agent: AgentDouble, tasks: int = 1) -> None:
     assert set(agent.exchange(reports)["acks"]) == {"accepted"}
 
 
-def keep(backstage: Backstage, rounds: int = 2) -> list[str]:
+def keep(postgres: Postgres, rounds: int = 2) -> list[str]:
     """Do some rounds of upkeep; return the campaigns that paused themselves."""
     paused: list[str] = []
     for _ in range(rounds):
-        row = backstage.execute(KEEP).fetchone()
+        row = postgres.execute(KEEP).fetchone()
         assert row is not None
         paused += row["paused"] or []
     return paused
 
 
 def test_three_hosts_that_agree_pause_the_campaign(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """With the hosts, the class and the text; not before it is seen that nobody succeeds."""
     for host in ("n1", "n2", "n3"):
         refuse(hire(host=host))
     hire(host="idle")
-    assert keep(backstage, rounds=1) == []
-    assert keep(backstage, rounds=1) == ["/c"]
+    assert keep(postgres, rounds=1) == []
+    assert keep(postgres, rounds=1) == ["/c"]
     status = campaign.status()
     assert (status.state, status.waiting) == ("paused", 20)
     assert status.paused_why == (
@@ -64,106 +64,106 @@ def test_three_hosts_that_agree_pause_the_campaign(
 
 
 def test_agents_of_one_host_are_one_witness(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """And tasks that ran side by side are one refusal, while another host may be able to."""
     for _ in range(4):
         refuse(hire(host="n1"), tasks=4)
     other = hire(host="n2")
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     tasks = (agent := hire(host="n1")).claim(4)
     for task in tasks:
         assert agent.exchange([refusal(task)])["acks"] == ["accepted"]
     other.leave()
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     assert campaign.status().state == "open"
 
 
 def test_host_with_a_task_in_hand_may_be_able_to_run_it(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Its task may take hours; when it has refused too, all agree."""
     able = hire(host="n4")
     (task,) = able.claim()
     for host in ("n1", "n2", "n3"):
         refuse(hire(host=host))
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     assert able.exchange([refusal(task)])["acks"] == ["accepted"]
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     assert "4 hosts" in str(campaign.status().paused_why)
 
 
 def test_success_makes_what_was_refused_before_count_for_nothing(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """The campaign can be run: it is the hosts, which leave it to others."""
     able = hire(host="n4")
     refuse(hire(host="n1"))
     refuse(hire(host="n2"))
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     able.done(able.claim()[0])
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     refuse(hire(host="n3"))
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     assert campaign.status().state == "open"
 
 
 def test_all_hosts_there_are_need_be_only_one(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """After three refusals one after the other; agents that cannot serve it do not count."""
     refuse(agent := hire(host="laptop"))
     hire(host="draining")
-    value(backstage, "select taskq.drain_sessions('/', null, 'double')")
-    assert keep(backstage) == []
+    value(postgres, "select taskq.drain_sessions('/', null, 'double')")
+    assert keep(postgres) == []
     refuse(agent)
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     other = hire(host="other")
     refuse(agent)
-    assert keep(backstage) == [], "another one serves it"
+    assert keep(postgres) == [], "another one serves it"
     other.leave()
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
     assert "cannot be run on laptop: " in str(campaign.status().paused_why)
 
 
-def test_host_that_lacks_what_is_required_is_no_witness(hire: Hire, backstage: Backstage) -> None:
+def test_host_that_lacks_what_is_required_is_no_witness(hire: Hire, postgres: Postgres) -> None:
     """Its agents are never given a task of the campaign."""
     agent = hire(host="gpu", offers=["gpu"])
     hire(host="plain")
     body = '{"requires": ["gpu"]}'
-    value(backstage, "select taskq.change_campaign('/c', %s)", body)
+    value(postgres, "select taskq.change_campaign('/c', %s)", body)
     for _ in range(3):
         refuse(agent)
-    assert keep(backstage) == ["/c"]
+    assert keep(postgres) == ["/c"]
 
 
 @pytest.mark.parametrize("repair", ["change", "resume"])
 def test_repaired_campaign_is_judged_anew_and_tried_at_once(
-    repair: str, queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
+    repair: str, queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """What was refused before says nothing about it; its revision tells agents to try again."""
     agents = [hire(host=host) for host in ("n1", "n2", "n3")]
     for agent in agents:
         refuse(agent)
-    assert keep(backstage) == ["/c"]
-    before = value(backstage, "select revision from taskq.campaign where path = '/c'")
+    assert keep(postgres) == ["/c"]
+    before = value(postgres, "select revision from taskq.campaign where path = '/c'")
     if repair == "change":
         campaign.change(CampaignSpec("/c"))
     campaign.resume()
-    assert value(backstage, "select revision from taskq.campaign where path = '/c'") == before + 1
+    assert value(postgres, "select revision from taskq.campaign where path = '/c'") == before + 1
     refuse(agents[0])
-    assert keep(backstage) == []
+    assert keep(postgres) == []
     assert [one.hosts for one in queue.refusals("/c")] == [1]
 
 
 def test_resumed_campaign_that_was_not_refused_keeps_its_revision(
-    campaign: Campaign, backstage: Backstage
+    campaign: Campaign, postgres: Postgres
 ) -> None:
     """Children that have prepared for long go on."""
-    before = value(backstage, "select revision from taskq.campaign where path = '/c'")
+    before = value(postgres, "select revision from taskq.campaign where path = '/c'")
     campaign.pause()
     campaign.resume()
-    assert value(backstage, "select revision from taskq.campaign where path = '/c'") == before
+    assert value(postgres, "select revision from taskq.campaign where path = '/c'") == before
 
 
 def test_stopped_or_unbegun_attempts_refuse_nothing(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from tests.command_line import CommandLine
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.waiting import wait_until
 
 TASKS = 6
 LATER_S = 60.0

@@ -18,8 +18,8 @@ from taskq.errors import LoginRefused, Unavailable
 from taskq.keeper import Keeper
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Heartbeat, Hello
-from tests.command_line import CommandLine
 from tests.fixtures.logins import SECRET, Login, Staff
+from tests.helpers.command_line import CommandLine
 
 
 def change(staff: Staff, statement: str, name: str) -> None:

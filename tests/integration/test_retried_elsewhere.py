@@ -9,10 +9,10 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.db.queries import statement
 from taskq.spec.spec import RetryPolicy
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, assert_counts_are_true, promote, silence
 from tests.fixtures.queues import Hire
-from tests.plans import watched
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, silence
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 
 AT_ONCE = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
 
@@ -34,28 +34,28 @@ def work(agent: AgentDouble, *, good: bool, want: int = 1) -> list[Claimed]:
 
 
 def test_no_task_is_lost_to_one_bad_host_of_two(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whatever fails on it is done by the other."""
     bad, good = hire(host="bad"), hire(host="good")
     for _ in range(200):
         work(bad, good=False, want=2)
-        promote(backstage)
+        promote(postgres)
         work(good, good=True)
         if campaign.status().done == 40:
             break
     status = campaign.status()
     assert (status.done, status.failed) == (40, 0)
     assert status.failures >= 20, "the bad host took its part"
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 @pytest.mark.usefixtures("campaign")
-def test_task_that_failed_is_given_to_another_host_first(hire: Hire, backstage: Backstage) -> None:
+def test_task_that_failed_is_given_to_another_host_first(hire: Hire, postgres: Postgres) -> None:
     """Its host gets what comes behind it, from the same connection and from another."""
     first, same, other = hire(host="a"), hire(host="a"), hire(host="b")
     (task,) = work(first, good=False)
-    assert promote(backstage) == 1
+    assert promote(postgres) == 1
     for agent in (first, same):
         agent.forget_position()
         assert agent.claim(1)[0].task > task.task
@@ -63,21 +63,19 @@ def test_task_that_failed_is_given_to_another_host_first(hire: Hire, backstage: 
     assert other.claim(1)[0].task == task.task
 
 
-def test_lone_host_tries_again_at_once(
-    campaign: Campaign, hire: Hire, backstage: Backstage
-) -> None:
+def test_lone_host_tries_again_at_once(campaign: Campaign, hire: Hire, postgres: Postgres) -> None:
     """Also beside agents that serve something else, are silent, leave, or offer too little."""
     lone = hire(host="laptop")
     silent, leaving, elsewhere = hire(host="b"), hire(host="c"), hire("/", host="d")
     elsewhere.leave()
-    silence(backstage, silent.session)
-    backstage.execute("update taskq.session set drain = true where host = 'c'")
+    silence(postgres, silent.session)
+    postgres.execute("update taskq.session set drain = true where host = 'c'")
     tried = []
     for _ in range(3):
         lone.forget_position()
         (task,) = work(lone, good=False)
         tried.append((task.task, task.attempt))
-        promote(backstage)
+        promote(postgres)
     assert tried == [(tried[0][0], attempt) for attempt in (1, 2, 3)]
     assert campaign.status().failed == 1
     assert leaving.claim(1)[0].task == tried[0][0] + 1
@@ -85,18 +83,18 @@ def test_lone_host_tries_again_at_once(
 
 @pytest.mark.usefixtures("campaign")
 def test_task_waits_for_another_host_no_longer_than_two_minutes(
-    hire: Hire, backstage: Backstage
+    hire: Hire, postgres: Postgres
 ) -> None:
     """Since that may be busy; but its last attempt is for another, as long as there is one."""
     host, other = hire(host="a"), hire(host="b")
     (task,) = work(host, good=False)
-    promote(backstage)
+    promote(postgres)
     past = "update taskq.task set due_at = due_at - interval '%s' where task_id = %s"
-    backstage.execute(past % ("121 s", task.task))
+    postgres.execute(past % ("121 s", task.task))
     host.forget_position()
     assert work(host, good=False)[0].task == task.task
-    promote(backstage)
-    backstage.execute(past % ("20 h", task.task))
+    promote(postgres)
+    postgres.execute(past % ("20 h", task.task))
     host.forget_position()
     assert host.claim(1)[0].task > task.task
     other.leave()
@@ -107,15 +105,15 @@ def test_task_waits_for_another_host_no_longer_than_two_minutes(
 
 @pytest.mark.usefixtures("campaign")
 def test_claims_of_several_hosts_in_one_statement_get_what_each_may_have(
-    hire: Hire, backstage: Backstage
+    hire: Hire, postgres: Postgres
 ) -> None:
     """In the order of the queue, each claim the first that the claims before it have left."""
     a, b, c = hire(host="a"), hire(host="b"), hire(host="c")
     (first,) = work(a, good=False)
     (second,) = work(b, good=False)
-    promote(backstage)
+    promote(postgres)
     leases = [agent.draw_lease() for agent in (a, b, c)]
-    row = backstage.execute(
+    row = postgres.execute(
         statement("exchange"),
         {
             "campaign": a.campaign,
@@ -139,7 +137,7 @@ def test_claims_of_several_hosts_in_one_statement_get_what_each_may_have(
 
 
 def test_priority_holds_between_tasks_that_have_failed_and_others(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A task is not more urgent for having failed, nor less."""
     a, b = hire(host="a"), hire(host="b")
@@ -147,25 +145,25 @@ def test_priority_holds_between_tasks_that_have_failed_and_others(
     campaign.seed(Seed({"urgent": n}, priority=5) for n in range(2))
     a.forget_position()
     (high,) = work(a, good=False)
-    promote(backstage)
+    promote(postgres)
     assert [b.claim(1)[0].task for _ in range(2)] == [high.task, high.task + 1]
     b.forget_position()
     assert b.claim(1)[0].task == low.task
 
 
 @pytest.mark.usefixtures("campaign")
-def test_all_that_failed_is_tried_again_while_others_wait(hire: Hire, backstage: Backstage) -> None:
+def test_all_that_failed_is_tried_again_while_others_wait(hire: Hire, postgres: Postgres) -> None:
     """One after the other, as fast as it is claimed."""
     a, b = hire(host="a"), hire(host="b")
     failed = work(a, good=False, want=10)
-    promote(backstage)
+    promote(postgres)
     b.forget_position()
     assert [b.claim(1)[0].task for _ in range(10)] == [one.task for one in failed]
     assert b.claim(1)[0].task == failed[-1].task + 1
 
 
 def test_all_hosts_that_failed_it_may_have_it_again(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Then there is nowhere else; and with attempts left the one that has not yet goes first."""
     campaign.change(replace(campaign.spec(), retry=replace(AT_ONCE, max_attempts=5)))
@@ -174,7 +172,7 @@ def test_all_hosts_that_failed_it_may_have_it_again(
     for agent in (agents[0], agents[1], agents[1], agents[0]):
         agent.forget_position()
         tried += [one.task for one in work(agent, good=False)]
-        promote(backstage)
+        promote(postgres)
     assert tried == tried[:1] * 4
 
 
@@ -190,7 +188,7 @@ def test_operators_retry_begins_anew(campaign: Campaign, hire: Hire) -> None:
 
 
 def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
-    queue: Client, hire: Hire, backstage: Backstage
+    queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Neither by its claims, which get something, nor by others'."""
     spec = replace(queue.create_campaign("/many").spec(), retry=AT_ONCE)
@@ -203,14 +201,14 @@ def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
             {"task": one.task, "lease": one.lease, "outcome": "failed"} for one in a.claim(1_000)
         ]
         a.exchange(reports)
-    promote(backstage)
-    backstage.execute("analyze")
+    promote(postgres)
+    postgres.execute("analyze")
     for _ in range(6):
         a.forget_position()
         assert a.claim(1)[0].task > 3_000
 
     def claim() -> None:
-        rows = backstage.execute(
+        rows = postgres.execute(
             statement("exchange"),
             {
                 "campaign": a.campaign,
@@ -223,13 +221,13 @@ def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
         assert rows[0]["tasks"][0][1] > 3_000
 
     claim()
-    backstage.execute(f"set taskq.position_{a.campaign} = ''")
-    with watched(backstage) as seen:
+    postgres.execute(f"set taskq.position_{a.campaign} = ''")
+    with watched(postgres) as seen:
         claim()
     hot = seen.to("task", "spec", "attempt")
     assert hot.widest is not None
     assert hot.widest.rows <= 1_000
-    with watched(backstage) as seen:
+    with watched(postgres) as seen:
         claim()
     hot = seen.to("task", "spec", "attempt")
     assert hot.ways <= {

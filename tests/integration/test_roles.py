@@ -17,8 +17,8 @@ from taskq.db import roles
 from taskq.db.queries import statement
 from taskq.db.roles import ROLES
 from taskq.errors import Conflict, NotFound, ServerUnsuitable
-from tests.backstage import value
 from tests.fixtures.logins import Login, Staff
+from tests.helpers.postgres import value
 
 READING = "reader submitter operator"
 SERVING = "agent gateway"

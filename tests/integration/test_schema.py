@@ -26,8 +26,8 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
-from tests.backstage import Backstage, value
-from tests.schema import described
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.schema import described
 
 
 @pytest.fixture
@@ -39,15 +39,15 @@ def empty(empty_dsn: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def stranger(dsn: str, backstage: Backstage) -> Iterator[psycopg.Connection]:
+def stranger(dsn: str, postgres: Postgres) -> Iterator[psycopg.Connection]:
     """Give a connection as a role that has been given nothing."""
     role = sql.Identifier(f"stranger_{secrets.token_hex(4)}")
-    backstage.execute(sql.SQL("create role {}").format(role))
+    postgres.execute(sql.SQL("create role {}").format(role))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("set role {}").format(role))
         yield connection
-    backstage.execute(sql.SQL("drop owned by {}").format(role))
-    backstage.execute(sql.SQL("drop role {}").format(role))
+    postgres.execute(sql.SQL("drop owned by {}").format(role))
+    postgres.execute(sql.SQL("drop role {}").format(role))
 
 
 def role_of(connection: psycopg.Connection) -> sql.Identifier:
@@ -62,11 +62,11 @@ def test_schema_equals_its_snapshot(dsn: str) -> None:
     assert described(dsn) == snapshot
 
 
-def test_every_function_is_a_file_of_its_name(backstage: Backstage) -> None:
+def test_every_function_is_a_file_of_its_name(postgres: Postgres) -> None:
     """Whoever looks for one finds it, and a removed file does not live on in new databases."""
     names = {
         row["proname"]
-        for row in backstage.execute(
+        for row in postgres.execute(
             "select proname from pg_proc where pronamespace = 'taskq'::regnamespace"
         )
     }
@@ -75,9 +75,9 @@ def test_every_function_is_a_file_of_its_name(backstage: Backstage) -> None:
     assert names == files
 
 
-def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(backstage: Backstage) -> None:
+def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(postgres: Postgres) -> None:
     """Their search path is pinned, and temporary objects come last in it."""
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select proname, prosecdef, proconfig from pg_proc"
         " where pronamespace = 'taskq'::regnamespace"
     ).fetchall()
@@ -88,9 +88,9 @@ def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(backstage: B
         assert path == "search_path=pg_catalog, pg_temp", row["proname"]
 
 
-def test_nothing_is_anybodys_until_it_is_granted(backstage: Backstage) -> None:
+def test_nothing_is_anybodys_until_it_is_granted(postgres: Postgres) -> None:
     """No function, table, sequence or the schema itself has a grant to others than its owner."""
-    granted = backstage.execute(
+    granted = postgres.execute(
         "select n.name from ("
         " select proname as name, proowner as owner, coalesce(proacl, acldefault('f', proowner))"
         " from pg_proc where pronamespace = 'taskq'::regnamespace"
@@ -103,12 +103,12 @@ def test_nothing_is_anybodys_until_it_is_granted(backstage: Backstage) -> None:
     assert granted == []
 
 
-def test_strangers_may_do_nothing(stranger: psycopg.Connection, backstage: Backstage) -> None:
+def test_strangers_may_do_nothing(stranger: psycopg.Connection, postgres: Postgres) -> None:
     """Neither see a table nor call a function, also once they may enter the schema."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema taskq"):
         stranger.execute("select * from taskq.task")
     role = role_of(stranger)
-    backstage.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
+    postgres.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
     for statement in (
         "select * from taskq.task",
         "select taskq.expire()",
@@ -120,17 +120,17 @@ def test_strangers_may_do_nothing(stranger: psycopg.Connection, backstage: Backs
 
 
 def test_role_that_may_execute_the_verbs_needs_no_right_on_tables(
-    stranger: psycopg.Connection, backstage: Backstage
+    stranger: psycopg.Connection, postgres: Postgres
 ) -> None:
     """An agent's role gets EXECUTE and nothing else."""
     role = role_of(stranger)
-    backstage.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
+    postgres.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
     for verb in ("open_session", "claim", "complete"):
-        backstage.execute(
+        postgres.execute(
             sql.SQL("grant execute on function taskq.{} to {}").format(sql.Identifier(verb), role)
         )
-    backstage.execute("select taskq.create_campaign('/c')")
-    backstage.execute("""select taskq.submit('/c', '[{"key": "a", "payload": {}}]')""")
+    postgres.execute("select taskq.create_campaign('/c')")
+    postgres.execute("""select taskq.submit('/c', '[{"key": "a", "payload": {}}]')""")
     (session,) = stranger.execute(
         "select taskq.open_session('/c', gen_random_uuid())"
     ).fetchone() or pytest.fail("no session")
@@ -183,19 +183,17 @@ def test_migration_that_fails_leaves_nothing(empty: Database) -> None:
         ).fetchone() == (0,)
 
 
-def test_functions_of_another_release_are_replaced(
-    database: Database, backstage: Backstage
-) -> None:
+def test_functions_of_another_release_are_replaced(database: Database, postgres: Postgres) -> None:
     """Functions are put in place again whenever one of them differs from this release's."""
-    backstage.execute(
+    postgres.execute(
         "create or replace function taskq.fold() returns int language sql as 'select 7'"
     )
-    backstage.execute("update taskq.installation set functions = 'older'")
+    postgres.execute("update taskq.installation set functions = 'older'")
     with pytest.raises(SchemaOlder, match="taskq db migrate"):
         migrations.require(database)
     migrations.migrate(database)
     migrations.require(database)
-    assert value(backstage, "select taskq.fold()") == 0
+    assert value(postgres, "select taskq.fold()") == 0
 
 
 def test_database_without_the_schema_is_told(empty: Database) -> None:
@@ -205,18 +203,18 @@ def test_database_without_the_schema_is_told(empty: Database) -> None:
     assert migrations.inspect(empty).version == 0
 
 
-def test_schema_of_a_newer_release_is_left_alone(database: Database, backstage: Backstage) -> None:
+def test_schema_of_a_newer_release_is_left_alone(database: Database, postgres: Postgres) -> None:
     """Neither used nor changed."""
-    backstage.execute("update taskq.installation set version = version + 1")
+    postgres.execute("update taskq.installation set version = version + 1")
     with pytest.raises(SchemaNewer, match="newer release"):
         taskq.connect(database.dsn)
     with pytest.raises(SchemaNewer, match="newer release"):
         migrations.migrate(database)
 
 
-def test_schema_of_an_older_release_is_named(database: Database, backstage: Backstage) -> None:
+def test_schema_of_an_older_release_is_named(database: Database, postgres: Postgres) -> None:
     """With both versions, or as what differs when that is the functions alone."""
-    backstage.execute("update taskq.installation set functions = 'older'")
+    postgres.execute("update taskq.installation set functions = 'older'")
     with pytest.raises(SchemaOlder, match=r"functions are those of another.*taskq db migrate"):
         taskq.connect(database.dsn)
     migrations.migrate(database)

@@ -11,11 +11,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from taskq import CampaignSpec, Handler
-from tests.command_line import CommandLine
-from tests.command_lines import watched_command_lines
 from tests.fixtures.logins import SECRET, Staff
 from tests.fixtures.redis_servers import StartRedis
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.process_arguments import watched_command_lines
+from tests.helpers.waiting import wait_until
 
 REDIS_SECRET = "swordfish-marker"  # noqa: S105  # of a server that lives as long as the test
 

@@ -16,8 +16,8 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.errors import InvalidTask, UsageError
 from taskq.ingest.seeding import CHUNK, CHUNK_CHARS, SeedCount
-from tests.backstage import Backstage, assert_counts_are_true, statuses, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 
 MIB = 1024 * 1024
 
@@ -71,17 +71,17 @@ def test_tasks_are_numbered_as_they_were_seeded(campaign: Campaign) -> None:
     assert found == [(f"{n:06d}", n) for n in range(2 * CHUNK + 1)]
 
 
-def test_seeding_again_adds_nothing(campaign: Campaign, backstage: Backstage) -> None:
+def test_seeding_again_adds_nothing(campaign: Campaign, postgres: Postgres) -> None:
     """The same file twice is the same campaign; what is new in a longer file is added."""
     campaign.seed(numbered(CHUNK + 5))
     again = campaign.seed(numbered(CHUNK + 8))
     assert (again.added, again.known) == (3, CHUNK + 5)
     assert campaign.status().waiting == CHUNK + 8
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_seeding_again_leaves_tasks_as_they_are(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whatever has become of them since; neither a payload nor a priority is ever changed."""
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
@@ -90,7 +90,7 @@ def test_seeding_again_leaves_tasks_as_they_are(
     again = [Seed({"n": 1}, "a", 5), Seed({"n": 20}, "b", 5)]
     count = campaign.seed(again, on_conflict="skip")
     assert (count.added, count.known, count.conflicts) == (0, 1, 1)
-    assert statuses(backstage) == {"a": "done", "b": "waiting"}
+    assert statuses(postgres) == {"a": "done", "b": "waiting"}
     assert [(view.payload, view.priority) for view in campaign.tasks()] == [
         ({"n": 1}, 0),
         ({"n": 2}, 0),
@@ -139,14 +139,14 @@ def test_progress_is_told_after_each_chunk(campaign: Campaign) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is gone")])
 def test_interrupted_seeding_can_be_repeated_from_the_start(
-    error: BaseException, campaign: Campaign, backstage: Backstage
+    error: BaseException, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Chunks that were committed stay, the rest is as if it had never been begun."""
     records = CHUNK + 100
     with pytest.raises(type(error)):
         campaign.seed(interrupted(numbered(records), CHUNK + 50, error))
     assert campaign.status().waiting == CHUNK
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
     assert campaign.seed(numbered(records)).added == 100
     assert campaign.status().waiting == records
 
@@ -173,18 +173,18 @@ def test_bad_records_can_be_passed_over(campaign: Campaign) -> None:
 
 
 def test_seeds_of_two_processes_at_once_add_each_task_once(
-    campaign: Campaign, dsn: str, backstage: Backstage
+    campaign: Campaign, dsn: str, postgres: Postgres
 ) -> None:
     """The same file, started twice: between them they add all of it, and neither fails."""
     seeders = [start_seeder(dsn, 4 * CHUNK) for _ in range(2)]
     added = [outcome(seeder)[0] for seeder in seeders]
     assert sum(added) == 4 * CHUNK == campaign.status().waiting
-    assert value(backstage, "select count(*) from taskq.spec") == 4 * CHUNK
-    assert_counts_are_true(backstage)
+    assert value(postgres, "select count(*) from taskq.spec") == 4 * CHUNK
+    assert_counts_are_true(postgres)
 
 
 def test_seeds_in_different_orders_at_once_do_not_deadlock(
-    campaign: Campaign, backstage: Backstage
+    campaign: Campaign, postgres: Postgres
 ) -> None:
     """Two files with the same keys, one of them backwards."""
     records = list(numbered(2 * CHUNK))
@@ -197,7 +197,7 @@ def test_seeds_in_different_orders_at_once_do_not_deadlock(
     with ThreadPoolExecutor(2) as pool:
         added = list(pool.map(seed, [records, records[::-1]]))
     assert sum(added) == 2 * CHUNK
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_campaigns_are_seeded_beside_each_other(queue: Client, dsn: str) -> None:
@@ -220,12 +220,12 @@ def test_seeded_tasks_are_claimed_while_seeding_goes_on(campaign: Campaign, hire
     assert claimed == ["000000", "000001"]
 
 
-def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, backstage: Backstage) -> None:
+def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, postgres: Postgres) -> None:
     """A few at a time; keys that are known, and those that come twice, add nothing."""
     campaign.seed([Seed({"n": 0}, "a")])
 
     def submit(*tasks: str) -> int:
-        return int(value(backstage, "select taskq.submit('/c', %s)", f"[{','.join(tasks)}]"))
+        return int(value(postgres, "select taskq.submit('/c', %s)", f"[{','.join(tasks)}]"))
 
     known = '{"key": "a", "payload": {"n": 0}}'
     assert submit(known, '{"key": "b", "payload": {"n": 1}, "priority": 3}') == 1
@@ -245,7 +245,7 @@ def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, backstage: Ba
         with pytest.raises(psycopg.IntegrityError):
             submit('{"key": "fine", "payload": {}}', bad)
     assert campaign.status().total == 3
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 @pytest.mark.usefixtures("campaign")
@@ -277,21 +277,21 @@ def test_nothing_to_seed_is_no_error(campaign: Campaign) -> None:
 
 
 def test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before(
-    campaign: Campaign, backstage: Backstage
+    campaign: Campaign, postgres: Postgres
 ) -> None:
     """Nothing of the refused chunk is half there."""
-    backstage.execute(
+    postgres.execute(
         "alter table taskq.spec add constraint odd"
         f" check ((payload ->> 'n')::integer <> {CHUNK + 50})".encode()
     )
     with pytest.raises(UsageError, match="odd"):
         campaign.seed(numbered(CHUNK + 100))
     assert campaign.status().waiting == CHUNK
-    assert value(backstage, "select count(*) from taskq.spec") == CHUNK
-    assert_counts_are_true(backstage)
+    assert value(postgres, "select count(*) from taskq.spec") == CHUNK
+    assert_counts_are_true(postgres)
 
 
-def test_single_task_is_submitted_once(campaign: Campaign, backstage: Backstage) -> None:
+def test_single_task_is_submitted_once(campaign: Campaign, postgres: Postgres) -> None:
     """A key that is there already adds nothing, with or without a key of one's own."""
     assert [campaign.submit({"n": 1}), campaign.submit({"n": 1})] == [True, False]
     assert [campaign.submit({"n": 2}, "'k'\t\"", 7) for _ in range(2)] == [True, False]
@@ -301,11 +301,11 @@ def test_single_task_is_submitted_once(campaign: Campaign, backstage: Backstage)
     with pytest.raises(InvalidTask, match="JSON"):
         campaign.submit({"n": float("nan")})
     assert campaign.status().waiting == 2
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
-    campaign: Campaign, backstage: Backstage, dsn: str, monkeypatch: pytest.MonkeyPatch
+    campaign: Campaign, postgres: Postgres, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is on its way is broken off after a while, and none of it is added."""
     monkeypatch.setattr("taskq.ingest.seeding.GRACE_S", 0.2)
@@ -317,7 +317,7 @@ def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
         assert time.monotonic() - began < 10
     assert campaign.status().total == 0
     assert campaign.seed(numbered(3)).added == 3
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_payload_that_contains_itself_is_no_task(campaign: Campaign) -> None:

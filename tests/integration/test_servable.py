@@ -11,8 +11,8 @@ import pytest
 from taskq import CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from taskq.errors import NotFound
-from tests.backstage import Backstage
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres
 
 HANDLER = Handler("command", argv=("true",))
 
@@ -113,7 +113,7 @@ def test_campaign_that_has_its_share_is_tried_when_others_give_nothing(
 
 
 def test_running_tasks_follow_the_weights_whatever_tasks_last(
-    queue: Client, backstage: Backstage
+    queue: Client, postgres: Postgres
 ) -> None:
     """Thirty agents, who all see the counts as they were at the last full second.
 
@@ -125,20 +125,20 @@ def test_running_tasks_follow_the_weights_whatever_tasks_last(
         add(queue, path, 10_000, weight=weight)
     ids = {queue.campaign(path).campaign_id: path for path in lengths}
     draw = random.Random(1)
-    backstage.execute("select setseed(0.5)")
+    postgres.execute("select setseed(0.5)")
     running: list[tuple[float, int]] = []  # when it ends, campaign
     seen: Counter[str] = Counter()
 
     for second in range(200):
         ended = [campaign for end, campaign in running if end <= second]
         running = [one for one in running if one[0] > second]
-        move(backstage, {campaign: -count for campaign, count in Counter(ended).items()})
-        claimed = choices(backstage, 30 - len(running))
+        move(postgres, {campaign: -count for campaign, count in Counter(ended).items()})
+        claimed = choices(postgres, 30 - len(running))
         running += [
             (second + draw.expovariate(1 / lengths[ids[campaign]]), campaign)
             for campaign in claimed
         ]
-        move(backstage, Counter(claimed))
+        move(postgres, Counter(claimed))
         if second >= 50:
             seen.update(ids[campaign] for _, campaign in running)
 
@@ -146,9 +146,9 @@ def test_running_tasks_follow_the_weights_whatever_tasks_last(
     assert shares == pytest.approx({"/a": 4 / 6, "/b": 1 / 6, "/c": 1 / 6}, abs=0.06)
 
 
-def choices(backstage: Backstage, agents: int) -> list[int]:
+def choices(postgres: Postgres, agents: int) -> list[int]:
     """Return where so many agents go who look at the same moment."""
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select s.campaign_id from generate_series(1, %s) n"
         " cross join lateral taskq.servable('/', n + 1e9, '{}', 1) s",
         [agents],
@@ -156,11 +156,11 @@ def choices(backstage: Backstage, agents: int) -> list[int]:
     return [row["campaign_id"] for row in rows]
 
 
-def move(backstage: Backstage, working: dict[int, int]) -> None:
+def move(postgres: Postgres, working: dict[int, int]) -> None:
     """Count tasks as claimed (or ended, where negative), and bring it into the counters."""
     for campaign, count in working.items():
-        backstage.execute(
+        postgres.execute(
             "insert into taskq.delta (campaign_id, waiting, working) values (%s, %s, %s)",
             [campaign, -max(count, 0), count],
         )
-    backstage.execute("select taskq.fold()")
+    postgres.execute("select taskq.fold()")

@@ -15,9 +15,9 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import AsyncConnection, Connection, Database
 from taskq.errors import Unavailable
 from taskq.keeper import Keeper
-from tests.backstage import Backstage, expire, silence, statuses, value
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres, expire, silence, statuses, value
+from tests.helpers.waiting import wait_until
 
 _POOL_AGE = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.task"
 
@@ -32,70 +32,70 @@ def keeper(database: Database) -> Iterator[Keeper]:
     keeper.run(stopped)
 
 
-def pretend_promotion(backstage: Backstage) -> None:
+def pretend_promotion(postgres: Postgres) -> None:
     """Let the server look as if it had been a standby until this moment."""
-    backstage.execute("update taskq.serving set timeline = timeline - 1, since = '-infinity'")
+    postgres.execute("update taskq.serving set timeline = timeline - 1, since = '-infinity'")
 
 
 def test_silence_before_a_promotion_costs_no_lease(
-    keeper: Keeper, campaign: Campaign, hire: Hire, backstage: Backstage
+    keeper: Keeper, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """The standby was started long before; what counts is when it took over."""
     campaign.seed([{"n": 1}])
     agent = hire()
     agent.claim(1)
-    silence(backstage, agent.session)
-    pretend_promotion(backstage)
-    assert expire(backstage) == 0, "no keeper has looked yet"
+    silence(postgres, agent.session)
+    pretend_promotion(postgres)
+    assert expire(postgres) == 0, "no keeper has looked yet"
     assert keeper.round().lost == 0
     assert keeper.round().lost == 0, "the lease begins with the promotion"
-    backstage.execute("update taskq.serving set since = since - interval '2 s'")
+    postgres.execute("update taskq.serving set since = since - interval '2 s'")
     assert keeper.round().lost == 1
-    assert set(statuses(backstage).values()) == {"waiting"}
+    assert set(statuses(postgres).values()) == {"waiting"}
 
 
 def test_what_was_leased_ahead_survives_a_promotion(
-    keeper: Keeper, queue: Client, backstage: Backstage
+    keeper: Keeper, queue: Client, postgres: Postgres
 ) -> None:
     """Nobody could name it meanwhile, so its deadline begins anew."""
     campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
     campaign.seed([{"n": 1}])
-    epoch = value(backstage, "select epoch from taskq.begin_front(1)")
+    epoch = value(postgres, "select epoch from taskq.begin_front(1)")
     lease_ahead = "select cardinality(entries) from taskq.lease_ahead(%s, %s, 1)"
-    assert value(backstage, lease_ahead, epoch, campaign.campaign_id) == 1
-    wait_until(lambda: value(backstage, _POOL_AGE) > 1)
-    pretend_promotion(backstage)
+    assert value(postgres, lease_ahead, epoch, campaign.campaign_id) == 1
+    wait_until(lambda: value(postgres, _POOL_AGE) > 1)
+    pretend_promotion(postgres)
     keeper.round()
-    assert set(statuses(backstage).values()) == {"working"}
-    backstage.execute("update taskq.serving set since = since - interval '2 s'")
+    assert set(statuses(postgres).values()) == {"working"}
+    postgres.execute("update taskq.serving set since = since - interval '2 s'")
     keeper.round()
-    assert set(statuses(backstage).values()) == {"waiting"}
+    assert set(statuses(postgres).values()) == {"waiting"}
 
 
-def test_promotion_is_noted_once(keeper: Keeper, backstage: Backstage) -> None:
+def test_promotion_is_noted_once(keeper: Keeper, postgres: Postgres) -> None:
     """A keeper that acts writes nothing of it as long as nothing happens."""
-    pretend_promotion(backstage)
+    pretend_promotion(postgres)
     keeper.round()
-    noted = value(backstage, "select since from taskq.serving")
-    assert value(backstage, "select taskq.serving_since()") == noted
+    noted = value(postgres, "select since from taskq.serving")
+    assert value(postgres, "select taskq.serving_since()") == noted
     keeper.round()
-    assert value(backstage, "select since from taskq.serving") == noted
+    assert value(postgres, "select since from taskq.serving") == noted
 
 
 def test_agent_that_has_not_heard_of_this_server_is_not_taken_at_its_word(
-    campaign: Campaign, hire: Hire, backstage: Backstage
+    campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """What its beat does not name may have been reported to the server before: that comes again."""
     campaign.seed([{"n": 1}, {"n": 2}])
     agent, other = hire(), hire()
     (task,) = agent.claim(1)
     (stranger,) = other.claim(1)
-    here = value(backstage, "select taskq.timeline()")
+    here = value(postgres, "select taskq.timeline()")
     assert agent.beat([stranger], timeline=here + 1) == {stranger.task}
-    assert set(statuses(backstage).values()) == {"working"}
+    assert set(statuses(postgres).values()) == {"working"}
     assert agent.done(task) == "accepted"
     assert other.beat([], timeline=here) == set()
-    assert sorted(statuses(backstage).values()) == ["done", "waiting"]
+    assert sorted(statuses(postgres).values()) == ["done", "waiting"]
 
 
 def test_connection_to_a_server_that_takes_no_writes_is_given_up(database: Database) -> None:
@@ -148,12 +148,12 @@ async def told(line: Connection | AsyncConnection) -> int:
 
 @pytest.mark.parametrize("kind", ["line", "async_line"])
 def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
-    database: Database, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, kind: str
+    database: Database, postgres: Postgres, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Not for each statement; but a pooler may lead to another server at any moment."""
 
     async def both() -> None:
-        here = value(backstage, "select taskq.timeline()")
+        here = value(postgres, "select taskq.timeline()")
         line = getattr(database, kind)()
         assert await told(line) == here
         line.timeline = 0

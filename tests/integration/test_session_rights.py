@@ -15,14 +15,14 @@ from taskq.dispatch.exchange import Exchanges, asked, run
 from taskq.dispatch.fair_share import Scope
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import (
-    Backstage,
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import (
+    Postgres,
     expire,
     silence,
     task_row,
 )
-from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -31,7 +31,7 @@ Hired: TypeAlias = Callable[[str], AgentDouble]
 
 
 @pytest.fixture
-def hired(queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage) -> Hired:
+def hired(queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres) -> Hired:
     """Give a function that returns an agent of a site, in a campaign with the tasks a to d."""
     campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcd"))
     for name in ("here", "there"):
@@ -39,7 +39,7 @@ def hired(queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage) -
 
     def of_site(name: str) -> AgentDouble:
         agent = hire()
-        backstage.execute(
+        postgres.execute(
             "update taskq.session s set token_id = t.token_id, token_hash = %s"
             "  from taskq.token t where s.session_id = %s and t.name = %s",
             [hashed(str(uuid.uuid4())), agent.session, name],
@@ -69,16 +69,16 @@ def test_session_reports_on_what_it_has_claimed(hired: Hired) -> None:
 @pytest.mark.parametrize("owner", ["there", None])
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_lease_of_another_site_is_unknown_and_stays_as_it_is(
-    owner: str | None, outcome: str, hired: Hired, hire: Hire, backstage: Backstage
+    owner: str | None, outcome: str, hired: Hired, hire: Hire, postgres: Postgres
 ) -> None:
     """As if there were no such task; also that of an agent beside the database."""
     stranger = hired("here")
     agent = hired(owner) if owner else hire()
     tasks = agent.claim(3)
-    before = [task_row(backstage, one.task) for one in tasks]
+    before = [task_row(postgres, one.task) for one in tasks]
     assert say(stranger, report_of(tasks[0], outcome)) == ["unknown"]
     assert say(stranger, *(report_of(one, outcome) for one in tasks)) == ["unknown"] * 3
-    assert [task_row(backstage, one.task) for one in tasks] == before
+    assert [task_row(postgres, one.task) for one in tasks] == before
     assert agent.done(tasks[0]) == "accepted"
     for again in OUTCOMES:
         assert say(stranger, report_of(tasks[0], again)) == ["unknown"]
@@ -107,13 +107,13 @@ def test_spool_of_a_killed_agent_is_reported_by_another_of_its_site(
 
 
 def test_late_word_on_an_attempt_of_its_own_is_superseded_whoever_has_the_task(
-    hired: Hired, backstage: Backstage
+    hired: Hired, postgres: Postgres
 ) -> None:
     """That its lease is void is the agent's business."""
     late, other = hired("here"), hired("there")
     (task,) = late.claim()
-    silence(backstage, late.session)
-    assert expire(backstage) == 1
+    silence(postgres, late.session)
+    assert expire(postgres) == 1
     (again,) = other.claim()
     assert again.task == task.task
     assert say(late, report_of(task, DONE)) == ["superseded"]

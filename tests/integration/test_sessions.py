@@ -13,15 +13,15 @@ from taskq.direct import DirectTransport
 from taskq.errors import NotFound, SessionEnded, UsageError
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import Heartbeat, Held, Hello, Request, new_lease
-from tests.agent_double import AgentDouble
-from tests.backstage import (
-    Backstage,
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import (
+    Postgres,
     expire,
     silence,
     statuses,
     task_row,
 )
-from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -98,67 +98,67 @@ def test_session_keeps_what_its_agent_offers(queue: Client, database: Database) 
         open_session(database, offers=["mem>=64"])
 
 
-def test_beats_keep_a_session_alive(agent: AgentDouble, backstage: Backstage) -> None:
+def test_beats_keep_a_session_alive(agent: AgentDouble, postgres: Postgres) -> None:
     """A session whose beat arrived in time does not expire."""
     (task,) = agent.claim(1)
-    silence(backstage, agent.session)
+    silence(postgres, agent.session)
     agent.beat([task])
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
     assert agent.done(task) == "accepted"
 
 
 def test_silent_session_expires_and_its_tasks_are_handed_out_again(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whoever comes next gets them; each attempt is recorded as lost, with its class."""
     agent.claim(2)
-    silence(backstage, agent.session)
-    assert expire(backstage) == 2
-    assert statuses(backstage) == dict.fromkeys("abcd", "waiting")
+    silence(postgres, agent.session)
+    assert expire(postgres) == 2
+    assert statuses(postgres) == dict.fromkeys("abcd", "waiting")
     (lost,) = campaign.attempts("a")
     assert (lost.outcome, lost.error_class, lost.attempt) == ("lost", "agent-lost", 1)
     assert [(task.key, task.attempt) for task in hire().claim(2)] == [("a", 2), ("b", 2)]
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
 
 
-def test_expired_session_is_told_so(agent: AgentDouble, backstage: Backstage) -> None:
+def test_expired_session_is_told_so(agent: AgentDouble, postgres: Postgres) -> None:
     """Neither beats nor claims revive it."""
     agent.claim(1)
-    silence(backstage, agent.session)
-    expire(backstage)
+    silence(postgres, agent.session)
+    expire(postgres)
     with pytest.raises(SessionEnded, match="has ended"):
         agent.beat()
     assert agent.exchange(want=1)["refused"] == [agent.session]
 
 
 def test_session_expires_without_tasks_too(
-    agent: AgentDouble, queue: Client, backstage: Backstage
+    agent: AgentDouble, queue: Client, postgres: Postgres
 ) -> None:
     """An agent that is gone is not shown for ever."""
     assert [seen.session_id for seen in queue.agents()] == [agent.session]
-    silence(backstage, agent.session)
-    expire(backstage)
+    silence(postgres, agent.session)
+    expire(postgres)
     assert queue.agents() == []
 
 
 def test_only_silence_longer_than_its_own_lease_ends_a_session(
-    agent: AgentDouble, hire: Hire, backstage: Backstage
+    agent: AgentDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """Each agent chooses its lease time."""
     patient = hire(lease_s=86_400)
-    backstage.execute(
+    postgres.execute(
         "update taskq.session set heartbeat_at = heartbeat_at - interval '3 h'"
         " where session_id = %s",
         [patient.session],
     )
     patient.claim(1)
-    silence(backstage, agent.session)
-    expire(backstage)
+    silence(postgres, agent.session)
+    expire(postgres)
     assert patient.beat() == set()
 
 
 def test_time_in_which_the_server_was_down_is_not_silence(
-    agent: AgentDouble, hire: Hire, backstage: Backstage
+    agent: AgentDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """A lease runs from the last beat or the server's start, whichever is later.
 
@@ -167,43 +167,43 @@ def test_time_in_which_the_server_was_down_is_not_silence(
     (task,) = agent.claim(1)
     doomed = hire()
     doomed.claim(1)
-    backstage.execute(
+    postgres.execute(
         "update taskq.session"
         "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
     )
-    assert expire(backstage) == 0
-    silence(backstage, doomed.session)
-    assert expire(backstage) == 1
+    assert expire(postgres) == 0
+    silence(postgres, doomed.session)
+    assert expire(postgres) == 1
     assert agent.beat([task]) == set()
 
 
 def test_claim_that_overtakes_the_expiry_of_its_session_is_handed_out_again(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """It saw its session open, and commits after that was ended: the next round finds it."""
-    silence(backstage, agent.session)
+    silence(postgres, agent.session)
     with psycopg.connect(dsn) as slow:
         slow.execute(
             "select taskq.exchange(%s, null, %s, %s::uuid[], '{1}')",
             [agent.campaign, [agent.session], [agent.draw_lease()]],
         )
-        assert expire(backstage) == 0
+        assert expire(postgres) == 0
     assert campaign.status().working == 1
-    assert expire(backstage) == 1
+    assert expire(postgres) == 1
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
 
 
 def test_report_that_overtakes_the_expiry_of_its_session_counts(
-    agent: AgentDouble, backstage: Backstage, dsn: str
+    agent: AgentDouble, postgres: Postgres, dsn: str
 ) -> None:
     """What is being reported at this moment is not lost, nor waited for."""
     done, lost = agent.claim(2)
-    silence(backstage, agent.session)
+    silence(postgres, agent.session)
     with psycopg.connect(dsn) as slow:
         slow.execute("select taskq.complete('/c', %s, %s)", [done.task, done.lease])
-        assert expire(backstage) == 1
-    assert statuses(backstage)["a"] == "done"
-    assert expire(backstage) == 0
+        assert expire(postgres) == 1
+    assert statuses(postgres)["a"] == "done"
+    assert expire(postgres) == 0
     assert agent.done(lost) == "superseded"
 
 
@@ -221,28 +221,26 @@ def test_leaving_agent_hands_back_what_it_holds(
 
 
 def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
-    agent: AgentDouble, backstage: Backstage, dsn: str
+    agent: AgentDouble, postgres: Postgres, dsn: str
 ) -> None:
     """A claim may hold a row locked for a moment that it does not take; upkeep comes back to it."""
     first, second = agent.claim(2)
     with psycopg.connect(dsn) as other:
         other.execute("select from taskq.task where task_id = %s for update", [second.task])
         assert agent.leave() == 1
-    assert expire(backstage) == 0
-    row = task_row(backstage, second.task)
+    assert expire(postgres) == 0
+    row = task_row(postgres, second.task)
     assert (row["status"], row["losses"]) == ("waiting", 0)
-    assert set(statuses(backstage).values()) == {"waiting"}
+    assert set(statuses(postgres).values()) == {"waiting"}
     assert first.task != second.task
 
 
-def test_beat_that_names_everything_changes_nothing(
-    agent: AgentDouble, backstage: Backstage
-) -> None:
+def test_beat_that_names_everything_changes_nothing(agent: AgentDouble, postgres: Postgres) -> None:
     """The ordinary beat."""
     tasks = agent.claim(2)
-    before = [task_row(backstage, task.task) for task in tasks]
+    before = [task_row(postgres, task.task) for task in tasks]
     assert agent.beat(tasks) == set()
-    assert [task_row(backstage, task.task) for task in tasks] == before
+    assert [task_row(postgres, task.task) for task in tasks] == before
 
 
 def test_beat_hands_on_what_the_agent_does_not_name(
@@ -310,7 +308,7 @@ def test_agents_are_shown_with_what_they_hold(
 
 
 def test_transport_beside_the_database_keeps_these_promises(
-    queue: Client, database: Database, backstage: Backstage
+    queue: Client, database: Database, postgres: Postgres
 ) -> None:
     """What real agents use: open, exchange and beat, each repeated; stop orders; a lost session."""
     handler = Handler("command", argv=("true",))
@@ -328,7 +326,7 @@ def test_transport_beside_the_database_keeps_these_promises(
     held = tuple(Held(task.campaign, task.task, task.lease) for task in answer.tasks)
     campaign.cancel(["a"])
     assert transport.beat(Heartbeat(welcome.session, held, drawn=request.lease)).stop == held[:1]
-    backstage.execute("select taskq.end_session(%s)", [welcome.session])
+    postgres.execute("select taskq.end_session(%s)", [welcome.session])
     with pytest.raises(SessionLost):
         transport.beat(Heartbeat(welcome.session, held))
     with pytest.raises(SessionLost):

@@ -13,10 +13,10 @@ from psycopg.rows import DictRow, dict_row
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from taskq.db.queries import statement
-from tests.agent_double import AgentDouble, report_of
-from tests.backstage import Backstage, assert_counts_are_true
 from tests.fixtures.queues import Hire
-from tests.plans import watched
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, assert_counts_are_true
+from tests.helpers.scripted_agent import AgentDouble, report_of
 
 MADE_UP = 10**12
 
@@ -70,7 +70,7 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
     campaign: Campaign,
     hire: Hire,
     database: Database,
-    backstage: Backstage,
+    postgres: Postgres,
     connection: psycopg.Connection[DictRow],
 ) -> None:
     """In the order of the reports, whatever that of their campaigns."""
@@ -96,7 +96,7 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
     again = ["duplicate", "duplicate", "duplicate", "superseded", "superseded", "duplicate"]
     assert settle(connection, campaigns, reports) == again
     assert (campaign.status().done, other.status().done, other.status().waiting) == (1, 1, 2)
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 @pytest.mark.parametrize("campaigns", [[1], [1, None], [1, 2, 3]])

@@ -20,10 +20,10 @@ from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.protocol import Heartbeat, Trouble
-from tests.backstage import Backstage, value
-from tests.command_line import CommandLine
 from tests.fixtures.queues import Hire
-from tests.support import wait_until
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.waiting import wait_until
 
 TASKS = 60
 LEASE_S = 4
@@ -54,9 +54,9 @@ def install(folder: Path, program: str) -> None:
     new.rename(folder / "calculate")
 
 
-def attempts(backstage: Backstage) -> Counter[tuple[str, str]]:
+def attempts(postgres: Postgres) -> Counter[tuple[str, str]]:
     """Return how many attempts of which agent ended how."""
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select s.agent, a.outcome::text, count(*) as n from taskq.attempt a"
         " join taskq.session s using (session_id) group by 1, 2"
     )
@@ -70,7 +70,7 @@ def trouble(queue: Client, name: str) -> dict[str, Any] | None:
 
 
 def test_broken_node_takes_little_is_shown_and_comes_back(
-    queue: Client, dsn: str, backstage: Backstage, tmp_path: Path
+    queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     """Of many tasks it spoils few attempts; when its program is mended, it works like any other."""
     retry = RetryPolicy(max_attempts=100, max_losses=5, backoff_s=0, backoff_max_s=0)
@@ -85,7 +85,7 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
         stack.enter_context(node("bad", dsn, bad))
         wait_until(
             lambda: (
-                attempts(backstage)["bad", "failed"] >= FAILURES
+                attempts(postgres)["bad", "failed"] >= FAILURES
                 and trouble(queue, "bad") is not None
             ),
             timeout_s=60,
@@ -98,17 +98,17 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
         wait_until(lambda: campaign.status().done == TASKS, timeout_s=90)
         # One more after each pause, which is not longer for tasks that have failed before.
         most = FAILURES + 2 + (time.monotonic() - begun) / SHORTEST_PAUSE_S
-        assert FAILURES <= attempts(backstage)["bad", "failed"] <= most
-        assert attempts(backstage)["bad", "done"] == 0
+        assert FAILURES <= attempts(postgres)["bad", "failed"] <= most
+        assert attempts(postgres)["bad", "done"] == 0
 
         install(bad, "sleep 0.1")
         campaign.seed({"later": n} for n in range(2_000))
-        wait_until(lambda: attempts(backstage)["bad", "done"] >= 10, timeout_s=120)
+        wait_until(lambda: attempts(postgres)["bad", "done"] >= 10, timeout_s=120)
         wait_until(lambda: trouble(queue, "bad") is None, timeout_s=10)
 
 
 def test_trouble_is_as_the_last_beat_tells(
-    campaign: Campaign, queue: Client, hire: Hire, backstage: Backstage
+    campaign: Campaign, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Each beat says it, or that there is none; other sessions' beats change nothing."""
     agents = [hire(), hire()]
@@ -116,7 +116,7 @@ def test_trouble_is_as_the_last_beat_tells(
 
     def beat(*beats: Heartbeat) -> list[dict[str, Any] | None]:
         text = f"[{','.join(map(encoded, beats))}]"
-        backstage.execute("select * from taskq.beat(%s)", [text])
+        postgres.execute("select * from taskq.beat(%s)", [text])
         shown = {agent.session_id: agent.trouble for agent in queue.agents()}
         return [shown[one], shown[other]]
 
@@ -126,16 +126,16 @@ def test_trouble_is_as_the_last_beat_tells(
     assert beat(Heartbeat(other)) == [told, None]
     assert beat(Heartbeat(one), Heartbeat(other)) == [None, None]
     assert campaign.status().total == 0
-    assert value(backstage, "select count(*) from taskq.session where trouble is not null") == 0
+    assert value(postgres, "select count(*) from taskq.session where trouble is not null") == 0
 
 
 def test_strange_class_of_error_can_be_kept(
-    campaign: Campaign, queue: Client, hire: Hire, backstage: Backstage, dsn: str
+    campaign: Campaign, queue: Client, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """It is cut, and shown as it can be printed."""
     strange = Trouble(9, "\x00\x1b[31mred" + "x" * 5_000, 1.0)
     beat = Heartbeat(hire().session, trouble=strange)
-    backstage.execute("select * from taskq.beat(%s)", [f"[{encoded(beat)}]"])
+    postgres.execute("select * from taskq.beat(%s)", [f"[{encoded(beat)}]"])
     (agent,) = queue.agents(campaign.path)
     assert agent.trouble is not None
     assert len(agent.trouble["error_class"]) <= 200
@@ -143,13 +143,13 @@ def test_strange_class_of_error_can_be_kept(
 
 
 def test_no_more_of_a_trouble_is_kept_than_is_shown(
-    queue: Client, campaign: Campaign, hire: Hire, backstage: Backstage
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whoever speaks with the database, in whatever language."""
     shown = {"failures": 8, "error_class": "\x1b" * 200, "try_in_s": 2.5}
     trouble = shown | {"error_class": "\x1b" * 1_000, "odd": "x" * 9_000}
     said = [{"session": hire().session, "trouble": trouble}]
-    backstage.execute("select * from taskq.beat(%s)", [json.dumps(said)])
+    postgres.execute("select * from taskq.beat(%s)", [json.dumps(said)])
     (agent,) = queue.agents(campaign.path)
     assert agent.trouble == shown
 
@@ -167,10 +167,10 @@ def test_no_more_of_a_trouble_is_kept_than_is_shown(
     ],
 )
 def test_trouble_of_another_form_is_refused(
-    trouble: object, hire: Hire, backstage: Backstage
+    trouble: object, hire: Hire, postgres: Postgres
 ) -> None:
     """Nothing else is kept of a session: who lists the agents relies on it."""
     said = [{"session": hire("/").session, "trouble": trouble}]
     with pytest.raises(psycopg.Error) as refused:
-        backstage.execute("select * from taskq.beat(%s)", [json.dumps(said)])
+        postgres.execute("select * from taskq.beat(%s)", [json.dumps(said)])
     assert refused.value.sqlstate == "TQ400"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskq import Client
 from taskq.errors import UsageError
 from taskq.spec.tags import check_offers, check_requires
-from tests.backstage import Backstage, value
+from tests.helpers.postgres import Postgres, value
 
 OFFERED = "select taskq.offered(%s::text[], %s::text[])"
 
@@ -36,9 +36,9 @@ OFFERED = "select taskq.offered(%s::text[], %s::text[])"
         (["v=2-rc1"], ["v=2-rc1"]),
     ],
 )
-def test_requirements_are_met(requires: list[str], offers: list[str], backstage: Backstage) -> None:
+def test_requirements_are_met(requires: list[str], offers: list[str], postgres: Postgres) -> None:
     """All of them, each by one of the offers; numbers compare as numbers."""
-    assert value(backstage, OFFERED, requires, offers) is True
+    assert value(postgres, OFFERED, requires, offers) is True
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_requirements_are_met(requires: list[str], offers: list[str], backstage:
     ],
 )
 def test_requirements_are_not_met(
-    requires: list[str], offers: list[str], backstage: Backstage
+    requires: list[str], offers: list[str], postgres: Postgres
 ) -> None:
     """What is not said is not there."""
-    assert value(backstage, OFFERED, requires, offers) is False
+    assert value(postgres, OFFERED, requires, offers) is False
 
 
 @given(
@@ -73,7 +73,7 @@ def test_requirements_are_not_met(
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_database_takes_the_tags_that_the_library_takes(
-    tag: str, requires: bool, backstage: Backstage
+    tag: str, requires: bool, postgres: Postgres
 ) -> None:
     """A client that speaks SQL gets no further, and no less far."""
     check, what = (check_requires, "requires") if requires else (check_offers, "offers")
@@ -83,10 +83,10 @@ def test_database_takes_the_tags_that_the_library_takes(
     except UsageError:
         if "\x00" not in tag:  # that one does not even get there
             with pytest.raises(psycopg.Error) as refused:
-                value(backstage, ask, what, [tag])
+                value(postgres, ask, what, [tag])
             assert refused.value.sqlstate == "TQ400"
     else:
-        assert value(backstage, ask, what, [tag]) == [tag]
+        assert value(postgres, ask, what, [tag]) == [tag]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import psycopg
 from taskq import Client
 from taskq.db import migrations
 from taskq.db.connections import Database
-from tests.schema import described
+from tests.helpers.schema import described
 
 #: Functions that returned something else in an earlier release, with their arguments.
 OTHER_RESULTS = {

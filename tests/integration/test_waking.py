@@ -15,9 +15,9 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.long_poll import LongPoll
-from tests.backstage import Backstage, value
 from tests.fixtures.queues import Hire
-from tests.plans import watched
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, value
 
 POLL_S = 0.05
 NEVER_RUN = Handler("command", argv=("true",))
@@ -263,7 +263,7 @@ def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Da
 def test_database_that_goes_away_is_asked_on(
     campaign: Campaign,
     database: Database,
-    backstage: Backstage,
+    postgres: Postgres,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is told once in the log, and who waits is woken when the database is back."""
@@ -273,10 +273,10 @@ def test_database_that_goes_away_is_asked_on(
         statements = counted(waker)
         (one,) = park(waker, ONE, 1)
         await turns(statements, 2)
-        backstage.execute("alter function taskq.claimable(jsonb, boolean) rename to claimable_away")
+        postgres.execute("alter function taskq.claimable(jsonb, boolean) rename to claimable_away")
         await turns(statements, 4)
         assert len(caplog.records) == 1
-        backstage.execute("alter function taskq.claimable_away(jsonb, boolean) rename to claimable")
+        postgres.execute("alter function taskq.claimable_away(jsonb, boolean) rename to claimable")
         campaign.seed([{"n": 1}])
         assert await one is True
         assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
@@ -303,15 +303,15 @@ def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
 
 
 @pytest.mark.parametrize("broken", ["5", '[{"path": "/", "lifetime_s": "x"}]', '[{"offers": 3}]'])
-def test_servings_of_another_form_are_refused(broken: str, backstage: Backstage) -> None:
+def test_servings_of_another_form_are_refused(broken: str, postgres: Postgres) -> None:
     """With an error of their own class."""
     with pytest.raises(psycopg.Error) as refused:
-        backstage.execute("select * from taskq.claimable(%s)", [broken])
+        postgres.execute("select * from taskq.claimable(%s)", [broken])
     assert refused.value.sqlstate == "TQ400"
 
 
 def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
-    campaign: Campaign, queue: Client, backstage: Backstage, hire: Hire
+    campaign: Campaign, queue: Client, postgres: Postgres, hire: Hire
 ) -> None:
     """Within the limit of running tasks; not where it is closed, nor without a handler.
 
@@ -328,14 +328,14 @@ def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
         {"path": path, "lifetime_s": None, "offers": []}
         for path in ("/c", "/", "/c/two", "/c/shut", "/nowhere", "/c")
     ]
-    row = backstage.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
+    row = postgres.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
     assert row is not None
     assert sorted(row["claimable"]) == [[[0, 1, 2, 5], 1], [[0, 1, 5], 3]]
     assert row["unfinished"] == [10, 10, 5, 1, 0, 10]
 
 
 def test_what_is_left_out_counts_for_the_others_only(
-    campaign: Campaign, queue: Client, backstage: Backstage
+    campaign: Campaign, queue: Client, postgres: Postgres
 ) -> None:
     """As long as it has the revision in which it could not be run; and all of it is unfinished."""
     campaign.seed({"n": n} for n in range(1, 4))
@@ -346,7 +346,7 @@ def test_what_is_left_out_counts_for_the_others_only(
     servings: list[dict[str, Any]] = [{"path": "/c", "lifetime_s": None, "offers": []}] * 3
     servings[1] = servings[1] | {"without": [[number, revision]]}
     servings[2] = servings[2] | {"without": [[number, revision + 1], [number + 1_000, 1]]}
-    told = backstage.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
+    told = postgres.execute("select * from taskq.claimable(%s)", [json.dumps(servings)]).fetchone()
     assert told is not None
     assert sorted(told["claimable"]) == [[[0, 1, 2], 1], [[0, 2], 3]]
     assert told["unfinished"] == [5, 5, 5]
@@ -354,24 +354,24 @@ def test_what_is_left_out_counts_for_the_others_only(
 
 @pytest.mark.parametrize("statistics", ["true", "absent"])
 def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
-    statistics: str, queue: Client, backstage: Backstage
+    statistics: str, queue: Client, postgres: Postgres
 ) -> None:
     """Once for each path, however many servings have it."""
     for number in range(100):
         spec = CampaignSpec(f"/many/{number}", handler=NEVER_RUN)
         queue.create_campaign(spec).seed([{"n": 1}])
-    backstage.execute("select taskq.fold('0')")
+    postgres.execute("select taskq.fold('0')")
     if statistics == "true":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     servings = [
         {"path": path, "lifetime_s": 2.0**step, "offers": []}
         for path in ("/many", "/many/1")
         for step in range(20)
     ]
     question = "select * from taskq.claimable(%s)"
-    backstage.execute(question, [json.dumps(servings)])  # planning reads the catalogues
-    with watched(backstage) as seen:
-        backstage.execute(question, [json.dumps(servings)])
+    postgres.execute(question, [json.dumps(servings)])  # planning reads the catalogues
+    with watched(postgres) as seen:
+        postgres.execute(question, [json.dumps(servings)])
     tables = seen.to("campaign", "counter", "delta", "task", "spec", "attempt")
     assert tables.ways <= {
         "campaign by campaign_path_key",
@@ -382,4 +382,4 @@ def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
         "delta by delta_xid",
     }
     assert sum(one.rows for one in tables.accesses) <= 500
-    assert value(backstage, "select count(*) from taskq.delta") <= 300
+    assert value(postgres, "select count(*) from taskq.delta") <= 300

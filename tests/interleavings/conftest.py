@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, Seed
-from tests.agent_double import AgentDouble, Claimed
 from tests.fixtures.queues import Hire
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 
 
 @pytest.fixture(autouse=True)

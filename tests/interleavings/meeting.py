@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage
-from tests.support import wait_until
+from tests.helpers.postgres import Postgres
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.waiting import wait_until
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -30,11 +30,11 @@ class Met(Generic[First, Second]):
 
 def meet(
     dsn: str,
-    first: Callable[[Backstage], First],
-    second: Callable[[Backstage], Second],
+    first: Callable[[Postgres], First],
+    second: Callable[[Postgres], Second],
     *,
     undo: bool = False,
-    meanwhile: Callable[[Backstage], object] = lambda _: None,
+    meanwhile: Callable[[Postgres], object] = lambda _: None,
 ) -> Met[First, Second]:
     """Let `second` run while the transaction of `first` is open, which then commits or is undone.
 
@@ -61,14 +61,14 @@ def meet(
         return Met(began, running.result(timeout=30), waited)
 
 
-def in_order(dsn: str, tasks: Sequence[Claimed], act: Callable[[Backstage], Second]) -> Second:
+def in_order(dsn: str, tasks: Sequence[Claimed], act: Callable[[Postgres], Second]) -> Second:
     """Assert that an act that waits for the first of two tasks has not locked the second yet.
 
     Return what it returned in the end.
     """
     first, second = tasks
 
-    def look_behind(early: Backstage) -> None:
+    def look_behind(early: Postgres) -> None:
         early.execute("select from taskq.task where task_id = %s for update nowait", [second.task])
 
     met = meet(dsn, locking(first.task), act, meanwhile=look_behind)
@@ -78,15 +78,15 @@ def in_order(dsn: str, tasks: Sequence[Claimed], act: Callable[[Backstage], Seco
 
 def reporting(
     *tasks: Claimed, outcome: str = "done", **details: Any
-) -> Callable[[Backstage], list[str]]:
+) -> Callable[[Postgres], list[str]]:
     """Return an act that reports attempts in one exchange, and returns the verdicts."""
     return telling(tasks[0].campaign, [report_of(task, outcome, **details) for task in tasks])
 
 
-def telling(campaign: int, reports: list[dict[str, Any]]) -> Callable[[Backstage], list[str]]:
+def telling(campaign: int, reports: list[dict[str, Any]]) -> Callable[[Postgres], list[str]]:
     """Return an act that makes these reports in one exchange, and returns the verdicts."""
 
-    def report(connection: Backstage) -> list[str]:
+    def report(connection: Postgres) -> list[str]:
         row = connection.execute(
             "select acks from taskq.exchange(%s, %s, null, null, null)",
             [campaign, json.dumps(reports)],
@@ -99,11 +99,11 @@ def telling(campaign: int, reports: list[dict[str, Any]]) -> Callable[[Backstage
 
 def claiming(
     agent: AgentDouble, want: int = 1, lease: str | None = None
-) -> Callable[[Backstage], list[Claimed]]:
+) -> Callable[[Postgres], list[Claimed]]:
     """Return an act that claims for an agent, and returns the tasks in the order of their ids."""
     drawn = lease or agent.draw_lease()
 
-    def claim(connection: Backstage) -> list[Claimed]:
+    def claim(connection: Postgres) -> list[Claimed]:
         row = connection.execute(
             "select tasks from taskq.exchange(%s, null, %s, %s::uuid[], %s)",
             [agent.campaign, [agent.session], [drawn], [want]],
@@ -114,10 +114,10 @@ def claiming(
     return claim
 
 
-def calling(query: str, *values: object) -> Callable[[Backstage], Any]:
+def calling(query: str, *values: object) -> Callable[[Postgres], Any]:
     """Return an act that returns the first row of a query, as a tuple, or its one value."""
 
-    def call(connection: Backstage) -> Any:
+    def call(connection: Postgres) -> Any:
         row = connection.execute(query.encode(), values).fetchone()
         assert row is not None
         found = tuple(row.values())
@@ -126,7 +126,7 @@ def calling(query: str, *values: object) -> Callable[[Backstage], Any]:
     return call
 
 
-def in_turn(*acts: Callable[[Backstage], Any]) -> Callable[[Backstage], list[Any]]:
+def in_turn(*acts: Callable[[Postgres], Any]) -> Callable[[Postgres], list[Any]]:
     """Return an act that does several in one transaction."""
     return lambda connection: [act(connection) for act in acts]
 
@@ -134,11 +134,11 @@ def in_turn(*acts: Callable[[Backstage], Any]) -> Callable[[Backstage], list[Any
 EXPIRE = calling("select taskq.expire()")
 
 
-def cancelling(campaign: int) -> Callable[[Backstage], int]:
+def cancelling(campaign: int) -> Callable[[Postgres], int]:
     """Return an act that cancels all of a campaign's tasks, and returns how many that were."""
     return calling("select moved from taskq.cancel(%s, null, 0, 1000)", campaign)
 
 
-def locking(task: int) -> Callable[[Backstage], Any]:
+def locking(task: int) -> Callable[[Postgres], Any]:
     """Return an act that locks the row of a task and does nothing with it."""
     return calling("select task_id from taskq.task where task_id = %s for update", task)

@@ -7,9 +7,9 @@ in order, a cancellation say, would wait for it in a circle.
 from __future__ import annotations
 
 from taskq import Client
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, expire, silence
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 from tests.interleavings.meeting import in_order, telling
 
 
@@ -18,13 +18,13 @@ def test_batch_with_what_another_agent_has_left(
     agent: AgentDouble,
     hire: Hire,
     queue: Client,
-    backstage: Backstage,
+    postgres: Postgres,
     dsn: str,
 ) -> None:
     """One token has opened both sessions: the report is found in the spool of a killed agent."""
     heir = hire()
     queue.tokens.create("site", "here", ["/c"])
-    backstage.execute(
+    postgres.execute(
         "update taskq.session s set token_id = t.token_id, token_hash = sha256(s.key::text::bytea)"
         "  from taskq.token t"
     )
@@ -36,11 +36,11 @@ def test_batch_with_what_another_agent_has_left(
 
 
 def test_batch_with_two_words_on_one_task(
-    held: list[Claimed], agent: AgentDouble, hire: Hire, backstage: Backstage, dsn: str
+    held: list[Claimed], agent: AgentDouble, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """A late one, and that of the agent that has the task now: gateways gather both."""
-    silence(backstage, agent.session)
-    assert expire(backstage) == 2
+    silence(postgres, agent.session)
+    assert expire(postgres) == 2
     mine = hire().claim(2)
     words = [report_of(task, "done") for task in (mine[1], held[0], mine[0])]
     verdicts = ["accepted", "superseded", "accepted"]

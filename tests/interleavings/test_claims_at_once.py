@@ -9,18 +9,18 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, expire, promote, task_row, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, promote, task_row, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.waiting import wait_until
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet, reporting
-from tests.support import wait_until
 
 WORKING = "select count(*) from taskq.task where status = 'working'"
 
 
 @pytest.mark.parametrize(("undo", "left"), [(False, 2), (True, 4)])
 def test_limit_holds_for_a_claim_that_meets_another(
-    undo: bool, left: int, queue: Client, hire: Hire, backstage: Backstage, dsn: str
+    undo: bool, left: int, queue: Client, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """It waits, and counts what the other has taken.
 
@@ -33,11 +33,11 @@ def test_limit_holds_for_a_claim_that_meets_another(
     met = meet(dsn, claiming(first, 3), claiming(second, 4), undo=undo)
     assert met.waited
     assert (len(met.first), len(met.second)) == (3, left)
-    assert value(backstage, WORKING) == (4 if undo else 5)
+    assert value(postgres, WORKING) == (4 if undo else 5)
 
 
 def test_room_made_by_a_report_is_not_given_away_before_that_commits(
-    queue: Client, hire: Hire, backstage: Backstage, dsn: str
+    queue: Client, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """What ends is seen late, never early."""
     campaign = queue.create_campaign(CampaignSpec("/limited", max_running=1))
@@ -45,7 +45,7 @@ def test_room_made_by_a_report_is_not_given_away_before_that_commits(
     first, second = hire("/limited"), hire("/limited")
     (task,) = first.claim(1)
     assert meet(dsn, reporting(task), claiming(second), undo=True).second == []
-    assert value(backstage, WORKING) == 1
+    assert value(postgres, WORKING) == 1
 
 
 @pytest.mark.parametrize("want", [1, 2, 7])
@@ -55,7 +55,7 @@ def test_claim_takes_as_many_as_it_wants_beside_others(
     statistics: str,
     campaign: Campaign,
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
     dsn: str,
 ) -> None:
     """Rows that others hold are passed over; nothing beyond what is answered is touched.
@@ -65,25 +65,25 @@ def test_claim_takes_as_many_as_it_wants_beside_others(
     locked (saurabhnanda/odd-jobs#115).
     """
     if statistics == "empty":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     campaign.seed({"n": n} for n in range(40))
     if statistics == "true":
-        backstage.execute("analyze")
+        postgres.execute("analyze")
     first, second = hire(), hire()
     met = meet(dsn, claiming(first, want), claiming(second, want))
     assert not met.waited
     assert len(met.first) == len(met.second) == want
     assert {task.task for task in met.first}.isdisjoint(task.task for task in met.second)
-    assert value(backstage, WORKING) == 2 * want
+    assert value(postgres, WORKING) == 2 * want
     # By way of take_one() as well, which goes on behind the hint of a connection.
     act = in_turn(claiming(first, want), claiming(first), claiming(first))
     assert [len(tasks) for tasks in meet(dsn, act, claiming(second)).first] == [want, 1, 1]
-    assert value(backstage, WORKING) == 3 * want + 3
+    assert value(postgres, WORKING) == 3 * want + 3
 
 
 @pytest.mark.parametrize("want", [1, 3])
 def test_claim_that_is_asked_again_before_it_commits_gets_the_same_tasks(
-    want: int, campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    want: int, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """An agent lost patience with one gateway and asks another, while the first is at work."""
     campaign.seed({"n": n} for n in range(10))
@@ -91,12 +91,12 @@ def test_claim_that_is_asked_again_before_it_commits_gets_the_same_tasks(
     lease = agent.draw_lease()
     met = meet(dsn, claiming(agent, want, lease), claiming(agent, want, lease))
     assert met.second == met.first
-    assert value(backstage, WORKING) == want
+    assert value(postgres, WORKING) == want
 
 
 @pytest.mark.parametrize("want", [1, 3])
 def test_claim_under_the_lease_id_of_another_session_waits_for_nobody(
-    want: int, campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    want: int, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Agents draw lease ids: one that draws another's must not hold up who shares its statement."""
     campaign.seed({"n": n} for n in range(10))
@@ -106,11 +106,11 @@ def test_claim_under_the_lease_id_of_another_session_waits_for_nobody(
     assert not met.waited
     assert len(met.first) == len(met.second) == want
     assert {task.task for task in met.first}.isdisjoint(task.task for task in met.second)
-    assert value(backstage, WORKING) == 2 * want
+    assert value(postgres, WORKING) == 2 * want
 
 
 def test_claim_that_is_asked_again_gets_others_if_the_first_was_undone(
-    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Or the same; what counts is that nothing is kept for nobody."""
     campaign.seed({"n": n} for n in range(10))
@@ -118,7 +118,7 @@ def test_claim_that_is_asked_again_gets_others_if_the_first_was_undone(
     lease = agent.draw_lease()
     met = meet(dsn, claiming(agent, 3, lease), claiming(agent, 3, lease), undo=True)
     assert len(met.second) == 3
-    assert value(backstage, WORKING) == 3
+    assert value(postgres, WORKING) == 3
 
 
 def test_cancellation_that_meets_a_claim_cancels_the_attempt(
@@ -134,17 +134,17 @@ def test_cancellation_that_meets_a_claim_cancels_the_attempt(
 
 
 def test_claim_passes_over_what_is_being_cancelled(
-    agent: AgentDouble, campaign: Campaign, backstage: Backstage, dsn: str
+    agent: AgentDouble, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """It does not wait, and takes nothing that is about to be final."""
     met = meet(dsn, cancelling(campaign.campaign_id), claiming(agent, 2))
     assert (met.waited, met.first, met.second) == (False, 2, [])
-    assert value(backstage, WORKING) == 0
+    assert value(postgres, WORKING) == 0
 
 
 @pytest.mark.parametrize("first", ["claim", "end"])
 def test_claim_that_meets_the_end_of_its_session_is_handed_out_again(
-    first: str, agent: AgentDouble, campaign: Campaign, backstage: Backstage, dsn: str
+    first: str, agent: AgentDouble, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """Upkeep looks through sessions that ended a while ago, and it counts as released.
 
@@ -160,18 +160,18 @@ def test_claim_that_meets_the_end_of_its_session_is_handed_out_again(
         claimed, ended = met.second, met.first
     assert (met.waited, len(claimed), ended) == (False, 1, 0)
     assert campaign.status().working == 1
-    assert expire(backstage) == 0
-    row = task_row(backstage, claimed[0].task)
+    assert expire(postgres) == 0
+    row = task_row(postgres, claimed[0].task)
     assert (row["status"], row["losses"]) == ("waiting", 0)
 
 
-def test_session_outlives_its_tasks(backstage: Backstage) -> None:
+def test_session_outlives_its_tasks(postgres: Postgres) -> None:
     """Nothing that is shipped removes a session; by its row its tasks are found.
 
     Procrastinate prunes the row of a stalled worker, after which its jobs are `doing` for ever
     (procrastinate-org/procrastinate#1518).
     """
-    removing = backstage.execute(
+    removing = postgres.execute(
         "select p.proname from pg_proc p"
         " where p.pronamespace = 'taskq'::regnamespace"
         r" and p.prosrc ~* '(delete\s+from|truncate)\s+(only\s+|table\s+)?taskq\.session\y'"
@@ -203,7 +203,7 @@ def test_attempt_begins_after_that_before_it_has_ended(
     agent: AgentDouble,
     held: list[Claimed],
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
     dsn: str,
 ) -> None:
     """Also by the clock, when a claim was under way before the report that gave it the task."""
@@ -213,17 +213,17 @@ def test_attempt_begins_after_that_before_it_has_ended(
     with psycopg.connect(dsn, row_factory=dict_row) as other, ThreadPoolExecutor(1) as pool:
         other.execute("lock table taskq.session in access exclusive mode")
         claim = pool.submit(second.claim, want)
-        wait_until(lambda: value(backstage, "select count(*) from pg_locks where not granted") == 1)
+        wait_until(lambda: value(postgres, "select count(*) from pg_locks where not granted") == 1)
         assert agent.release(held[1], started=True) == "accepted"
         other.commit()
         (task,) = claim.result(timeout=30)
     assert (task.task, task.attempt) == (held[1].task, 2)
     ended = "select ended_at from taskq.attempt where task_id = %s"
-    assert task_row(backstage, task.task)["claimed_at"] > value(backstage, ended, task.task)
+    assert task_row(postgres, task.task)["claimed_at"] > value(postgres, ended, task.task)
 
 
 def test_claims_of_what_has_failed_take_no_task_twice_and_wait_for_nobody(
-    campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Each gets what the other has not locked, first what has failed on a third host."""
     campaign.seed({"n": n} for n in range(10))
@@ -231,7 +231,7 @@ def test_claims_of_what_has_failed_take_no_task_twice_and_wait_for_nobody(
     failed = failing.claim(4)
     for task in failed:
         assert failing.fail(task) == "accepted"
-    assert promote(backstage) == 4
+    assert promote(postgres) == 4
     met = meet(dsn, claiming(first, 2), claiming(second, 2))
     assert not met.waited
     assert sorted(one.task for one in [*met.first, *met.second]) == [task.task for task in failed]

@@ -13,9 +13,9 @@ import json
 import pytest
 
 from taskq import Campaign
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, expire, silence, statuses
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence, statuses
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 from tests.interleavings.meeting import EXPIRE, calling, claiming, in_turn, meet, reporting
 
 OUTCOMES = ["done", "failed", "released"]
@@ -23,10 +23,10 @@ AFTER = {"done": "done", "failed": "delayed", "released": "waiting"}
 
 
 @pytest.fixture
-def silent(agent: AgentDouble, held: list[Claimed], backstage: Backstage) -> AgentDouble:
+def silent(agent: AgentDouble, held: list[Claimed], postgres: Postgres) -> AgentDouble:
     """Give an agent that holds a and b and was silent for too long."""
     assert len(held) == 2
-    silence(backstage, agent.session)
+    silence(postgres, agent.session)
     return agent
 
 
@@ -66,24 +66,24 @@ def test_report_that_meets_an_expiry_which_is_undone_counts(
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_expiry_neither_overwrites_nor_awaits_a_report(
-    outcome: str, held: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+    outcome: str, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """What is being reported stays as it is reported; the session's other task is handed out."""
     met = meet(dsn, reporting(held[0], outcome=outcome), EXPIRE)
     assert (met.waited, met.first, met.second) == (False, ["accepted"], 1)
-    assert expire(backstage) == 0
-    assert statuses(backstage) == {"a": AFTER[outcome], "b": "waiting"}
+    assert expire(postgres) == 0
+    assert statuses(postgres) == {"a": AFTER[outcome], "b": "waiting"}
     assert (outcomes(campaign, "a"), outcomes(campaign, "b")) == ([outcome], ["lost"])
 
 
 @pytest.mark.usefixtures("silent")
 def test_task_whose_report_was_undone_is_expired_by_the_next_round(
-    held: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+    held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """Its session ended while it was passed over, and is looked through again."""
     assert meet(dsn, reporting(held[0]), EXPIRE, undo=True).second == 1
     assert campaign.task("a").status == "working"
-    assert expire(backstage) == 1
+    assert expire(postgres) == 1
     assert outcomes(campaign, "a") == ["lost"]
 
 
@@ -111,13 +111,13 @@ def test_late_report_does_not_touch_the_next_attempt(
 
 
 def test_beat_under_way_keeps_its_session(
-    silent: AgentDouble, held: list[Claimed], backstage: Backstage, dsn: str
+    silent: AgentDouble, held: list[Claimed], postgres: Postgres, dsn: str
 ) -> None:
     """The keeper does not wait for it, nor end the session from what it read before."""
     beat = calling("select count(*) from taskq.heartbeat(%s)", silent.session)
     met = meet(dsn, beat, EXPIRE)
     assert (met.waited, met.second) == (False, 0)
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
     assert silent.done(held[0]) == "accepted"
 
 
@@ -130,7 +130,7 @@ def test_beat_that_meets_the_end_of_its_session_hears_of_it(silent: AgentDouble,
 
 @pytest.mark.parametrize("first", ["expiry", "leaving"])
 def test_session_that_expires_as_its_agent_leaves_ends_once(
-    first: str, silent: AgentDouble, campaign: Campaign, backstage: Backstage, dsn: str
+    first: str, silent: AgentDouble, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """Each attempt is lost or released, as whoever came first says, and handed out once."""
     leave = calling("select taskq.end_session(%s)", silent.session)
@@ -139,7 +139,7 @@ def test_session_that_expires_as_its_agent_leaves_ends_once(
     assert (met.first, met.second) == (2, 0)
     outcome = "lost" if first == "expiry" else "released"
     assert (outcomes(campaign, "a"), outcomes(campaign, "b")) == ([outcome], [outcome])
-    assert set(statuses(backstage).values()) == {"waiting"}
+    assert set(statuses(postgres).values()) == {"waiting"}
 
 
 @pytest.mark.usefixtures("silent")

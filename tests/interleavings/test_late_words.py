@@ -12,9 +12,9 @@ from collections.abc import Callable
 import pytest
 
 from taskq import Campaign
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage, expire, silence, statuses, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence, statuses, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 from tests.interleavings.meeting import (
     calling,
     cancelling,
@@ -31,7 +31,7 @@ def outcomes(campaign: Campaign, key: str) -> list[str]:
     return [attempt.outcome for attempt in campaign.attempts(key)]
 
 
-def retrying(campaign: Campaign, status: str) -> Callable[[Backstage], int]:
+def retrying(campaign: Campaign, status: str) -> Callable[[Postgres], int]:
     query = "select moved from taskq.retry(%s, %s::text::taskq.task_status, null, null, 0, 10)"
     return calling(query, campaign.campaign_id, status)
 
@@ -79,7 +79,7 @@ def test_cancellation_that_meets_a_report_takes_what_that_leaves(
     cancelled: int,
     held: list[Claimed],
     campaign: Campaign,
-    backstage: Backstage,
+    postgres: Postgres,
     dsn: str,
 ) -> None:
     """It waits, looks again, and records no attempt as cancelled that has ended otherwise."""
@@ -90,7 +90,7 @@ def test_cancellation_that_meets_a_report_takes_what_that_leaves(
     assert (met.waited, met.first, met.second) == (True, ["accepted"], cancelled + 1)
     assert outcomes(campaign, "a") == ([] if unstarted else [outcome])
     assert outcomes(campaign, "b") == ["cancelled"]
-    assert statuses(backstage) == {"a": "cancelled" if cancelled else "done", "b": "cancelled"}
+    assert statuses(postgres) == {"a": "cancelled" if cancelled else "done", "b": "cancelled"}
 
 
 def test_cancellation_that_meets_an_undone_report_cancels_the_attempt(
@@ -111,14 +111,14 @@ def test_late_report_does_not_touch_a_task_that_is_being_retried(
     held: list[Claimed],
     campaign: Campaign,
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
     dsn: str,
 ) -> None:
     """Nor one that was handed out again in the same moment: a retry leaves the old lease behind."""
-    backstage.execute("update taskq.campaign set max_losses = 1 where path = '/c'")
+    postgres.execute("update taskq.campaign set max_losses = 1 where path = '/c'")
     if way == "lost":
-        silence(backstage, agent.session)
-        assert expire(backstage) == 2
+        silence(postgres, agent.session)
+        assert expire(postgres) == 2
     elif way == "failed":
         for task in held:
             agent.fail(task, retry=False)
@@ -131,7 +131,7 @@ def test_late_report_does_not_touch_a_task_that_is_being_retried(
     met = meet(dsn, act, reporting(*held, outcome=word))
     assert met.first[0] == 2
     assert met.second == ["superseded"] * 2
-    assert statuses(backstage) == {"a": "working", "b": "waiting"}
+    assert statuses(postgres) == {"a": "working", "b": "waiting"}
     assert other.done(met.first[1][0]) == "accepted"
     assert outcomes(campaign, "a") == [way, "done"]
 
@@ -150,22 +150,22 @@ def test_two_retries_at_once_move_a_task_once(
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_report_that_meets_the_removal_of_its_task_is_unknown(
-    outcome: str, held: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+    outcome: str, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """It leaves no record of an attempt behind."""
-    backstage.execute("select taskq.set_status('/c', 'cancelled')")
+    postgres.execute("select taskq.set_status('/c', 'cancelled')")
     removal = calling("select taskq.remove_tasks(%s, 10)", campaign.campaign_id)
     met = meet(dsn, removal, reporting(*held, outcome=outcome))
     assert (met.waited, met.first, met.second) == (True, 2, ["unknown"] * 2)
-    assert value(backstage, "select count(*) from taskq.attempt") == 0
+    assert value(postgres, "select count(*) from taskq.attempt") == 0
 
 
 def test_removal_that_meets_a_report_takes_its_record_along(
-    held: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+    held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """What commits while it waits is deleted with the rest."""
-    backstage.execute("select taskq.set_status('/c', 'cancelled')")
+    postgres.execute("select taskq.set_status('/c', 'cancelled')")
     removal = calling("select taskq.remove_tasks(%s, 10)", campaign.campaign_id)
     met = meet(dsn, reporting(held[0]), removal)
     assert (met.waited, met.first, met.second) == (True, ["accepted"], 2)
-    assert value(backstage, "select count(*) from taskq.attempt") == 0
+    assert value(postgres, "select count(*) from taskq.attempt") == 0

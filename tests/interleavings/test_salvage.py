@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, expire, silence, statuses
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence, statuses
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 from tests.interleavings.meeting import (
     EXPIRE,
     calling,
@@ -35,11 +35,11 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def lost(agent: AgentDouble, backstage: Backstage) -> list[Claimed]:
+def lost(agent: AgentDouble, postgres: Postgres) -> list[Claimed]:
     """Give two attempts, on a and on b, that were given up."""
     tasks = agent.claim(2)
-    silence(backstage, agent.session)
-    assert expire(backstage) == 2
+    silence(postgres, agent.session)
+    assert expire(postgres) == 2
     return tasks
 
 
@@ -52,13 +52,13 @@ SALVAGED = ("done", "agent-lost")
 
 @pytest.mark.parametrize("undo", [False, True])
 def test_of_two_leases_salvaged_at_once_the_first_counts(
-    undo: bool, lost: list[Claimed], campaign: Campaign, hire: Hire, backstage: Backstage, dsn: str
+    undo: bool, lost: list[Claimed], campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """The other waits, and is superseded if the first commits."""
     other = hire()
     (again,) = other.claim(1)
-    silence(backstage, other.session)
-    assert expire(backstage) == 1
+    silence(postgres, other.session)
+    assert expire(postgres) == 1
     met = meet(dsn, reporting(lost[0]), reporting(again), undo=undo)
     assert (met.waited, met.first) == (True, ["accepted"])
     assert met.second == ["accepted" if undo else "superseded"]
@@ -88,13 +88,13 @@ def test_late_result_that_meets_a_claim_ends_the_new_attempt(
 
 
 def test_claim_that_meets_a_late_result_gets_another_task(
-    lost: list[Claimed], hire: Hire, backstage: Backstage, dsn: str
+    lost: list[Claimed], hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """It passes over the locked row, and nobody waits."""
     met = meet(dsn, reporting(lost[0]), claiming(hire()))
     assert not met.waited
     assert [task.key for task in met.second] == ["b"]
-    assert statuses(backstage) == {"a": "done", "b": "working"}
+    assert statuses(postgres) == {"a": "done", "b": "working"}
 
 
 @pytest.mark.parametrize(
@@ -125,27 +125,27 @@ def test_word_in_time_that_meets_a_late_result_is_superseded(
 
 
 def test_late_result_that_meets_the_last_loss_counts(
-    lost: list[Claimed], hire: Hire, campaign: Campaign, backstage: Backstage, dsn: str
+    lost: list[Claimed], hire: Hire, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """The task fails through losses while it waits, which it could not have seen before."""
     other = hire()
     other.claim(1)
-    silence(backstage, other.session)
+    silence(postgres, other.session)
     met = meet(dsn, EXPIRE, reporting(lost[0]))
     assert (met.waited, met.first, met.second) == (True, 1, ["accepted"])
     assert attempts(campaign) == [SALVAGED, ("lost", "agent-lost")]
 
 
 def test_expiry_that_meets_a_late_result_loses_nothing(
-    lost: list[Claimed], hire: Hire, campaign: Campaign, backstage: Backstage, dsn: str
+    lost: list[Claimed], hire: Hire, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """It passes over the locked row; what it finds later has ended."""
     other = hire()
     other.claim(1)
-    silence(backstage, other.session)
+    silence(postgres, other.session)
     met = meet(dsn, reporting(lost[0]), EXPIRE)
     assert (met.waited, met.second) == (False, 0)
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
     assert attempts(campaign) == [SALVAGED, ("cancelled", "salvaged")]
 
 
@@ -160,12 +160,12 @@ def test_late_result_that_meets_a_cancellation(
 
 
 def test_cancellation_that_meets_a_late_result_takes_the_others(
-    lost: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+    lost: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """What counts is not cancelled any more."""
     met = meet(dsn, reporting(lost[0]), cancelling(campaign.campaign_id))
     assert (met.waited, met.first, met.second) == (True, ["accepted"], 1)
-    assert statuses(backstage) == {"a": "done", "b": "cancelled"}
+    assert statuses(postgres) == {"a": "done", "b": "cancelled"}
 
 
 def test_late_result_meets_a_beat_of_the_new_attempt(
@@ -190,14 +190,14 @@ def test_batch_with_a_late_result_locks_in_the_order_of_tasks(
 
 
 def test_recovery_locks_in_the_order_of_tasks(
-    lost: list[Claimed], hire: Hire, backstage: Backstage, dsn: str
+    lost: list[Claimed], hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """Those that failed as poison among the others: late results come in that order as well."""
     other = hire()
     other.claim(2)
-    silence(backstage, other.session)
-    assert expire(backstage) == 2
-    backstage.execute(
+    silence(postgres, other.session)
+    assert expire(postgres) == 2
+    postgres.execute(
         "update taskq.attempt set error_class = 'poison' where attempt = 2 and task_id = %s",
         [lost[0].task],
     )

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import pytest
 
 from taskq import Campaign
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import Backstage
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet
 
 
-def beating(agent: AgentDouble, *held: Claimed) -> Callable[[Backstage], list[object]]:
+def beating(agent: AgentDouble, *held: Claimed) -> Callable[[Postgres], list[object]]:
     """Return an act that beats for an agent, and returns the leases that are to stop."""
     said = [(one.campaign, one.task, one.lease) for one in held]
     beat = json.dumps([{"session": agent.session, "held": said, "drawn": agent.drawn}])
@@ -36,7 +36,7 @@ def test_next_attempt_is_not_stopped_for_the_one_before(
     held: list[Claimed],
     campaign: Campaign,
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
     dsn: str,
 ) -> None:
     """A beat meets a cancellation, a retry and a new claim: only the old lease is void."""
@@ -53,17 +53,17 @@ def test_next_attempt_is_not_stopped_for_the_one_before(
     anew: list[Claimed] = met.first[2]
     assert [task.task for task in anew] == [task.task for task in held]
     mine = anew if heir is agent else []
-    assert beating(agent, *held, *mine)(backstage) == [task.lease for task in held]
+    assert beating(agent, *held, *mine)(postgres) == [task.lease for task in held]
     if heir is not agent:
         assert heir.beat(anew) == set()
     assert [heir.done(task) for task in anew] == ["accepted"] * 2
 
 
 def test_order_to_stop_that_is_undone_was_never_given(
-    agent: AgentDouble, held: list[Claimed], campaign: Campaign, backstage: Backstage, dsn: str
+    agent: AgentDouble, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """A beat beside a cancellation that is still open says nothing of it."""
     beat = beating(agent, *held)
     assert meet(dsn, cancelling(campaign.campaign_id), beat, undo=True).second == []
-    assert beat(backstage) == []
+    assert beat(postgres) == []
     assert agent.done(held[0]) == "accepted"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_double import AgentDouble
+from tests.helpers.scripted_agent import AgentDouble
 from tests.property.concurrent_scene import (
     COMMIT,
     HOLD,

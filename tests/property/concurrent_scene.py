@@ -14,9 +14,9 @@ from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db.connections import Database
-from tests.agent_double import AgentDouble
-from tests.backstage import Backstage, assert_counts_are_true
-from tests.pool_double import PoolDouble
+from tests.helpers.postgres import Postgres, assert_counts_are_true
+from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_pool import PoolDouble
 from tests.property.open_lines import Line, Lock, OpenLines
 from tests.property.pooled_model import Fence, PooledModel
 from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
@@ -64,7 +64,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         database = self.database
         self.lines = OpenLines(database, LINES)
         self.queue = Client(database)
-        self.backstage = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
+        self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         self.campaign = self.queue.create_campaign(f"/i{next(self.numbers)}")
         self.pool = PoolDouble(database, self.campaign.campaign_id, POOL_S)
         self.agents: list[AgentDouble] = []
@@ -78,11 +78,11 @@ class ConcurrentScene(RuleBasedStateMachine):
             agent.leave()
             agent.close()
         with self.at_the_deadline():
-            self.backstage.execute("select taskq.expire_ahead()")
-        self.backstage.execute(
+            self.postgres.execute("select taskq.expire_ahead()")
+        self.postgres.execute(
             "select taskq.promote()"
         )  # what was due, and whose promotion is undone
-        self.backstage.close()
+        self.postgres.close()
 
     @rule(which=INDEX, commit=COMMIT)
     def end(self, which: int, commit: bool) -> None:
@@ -93,7 +93,7 @@ class ConcurrentScene(RuleBasedStateMachine):
     def do(
         self,
         line: Line,
-        act: Callable[[Backstage], Any],
+        act: Callable[[Postgres], Any],
         needs: Iterable[Lock] = (),
         *,
         first: Lock = None,
@@ -125,12 +125,12 @@ class ConcurrentScene(RuleBasedStateMachine):
         if not is_over:
             yield
             return
-        self.backstage.execute(_WITH_DEADLINE, [0.0])
+        self.postgres.execute(_WITH_DEADLINE, [0.0])
         try:
-            self.backstage.execute("select pg_sleep(0.002)")  # leases tell milliseconds
+            self.postgres.execute("select pg_sleep(0.002)")  # leases tell milliseconds
             yield
         finally:
-            self.backstage.execute(_WITH_DEADLINE, [POOL_S])
+            self.postgres.execute(_WITH_DEADLINE, [POOL_S])
 
     def done(self, line: Line, model: PooledModel, *, hold: bool) -> None:
         """Note what came of it; hold: leave the transaction open."""
@@ -145,7 +145,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         """Compare tasks, attempts and counts."""
         tasks = self.lines.model.tasks
         campaign = [self.campaign.campaign_id]
-        rows = self.backstage.execute(_TASKS, campaign).fetchall()
+        rows = self.postgres.execute(_TASKS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (
                 *(task.task, task.status, task.attempt, task.failures, task.losses),
@@ -153,21 +153,21 @@ class ConcurrentScene(RuleBasedStateMachine):
             )
             for task in tasks.values()
         ]
-        rows = self.backstage.execute(_ATTEMPTS, campaign).fetchall()
+        rows = self.postgres.execute(_ATTEMPTS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (task.task, one.attempt, one.lease, one.session, one.outcome, one.error_class)
             for task in tasks.values()
             for one in task.ended
         ]
-        assert_counts_are_true(self.backstage, self.campaign.path)
+        assert_counts_are_true(self.postgres, self.campaign.path)
 
 
-def fetch(query: str, values: dict[str, Any]) -> Callable[[Backstage], Any]:
+def fetch(query: str, values: dict[str, Any]) -> Callable[[Postgres], Any]:
     """Return an act that returns the row of a query."""
     return lambda connection: connection.execute(query.encode(), values).fetchone()
 
 
-def fetch_all(query: str, values: dict[str, Any]) -> Callable[[Backstage], Any]:
+def fetch_all(query: str, values: dict[str, Any]) -> Callable[[Postgres], Any]:
     """Return an act that returns the rows of a query."""
     return lambda connection: connection.execute(query.encode(), values).fetchall()
 

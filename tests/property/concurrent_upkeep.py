@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from taskq_agent.protocol import FAILED
-from tests.backstage import silence
+from tests.helpers.postgres import silence
 from tests.property.concurrent_scene import (
     COMMIT,
     HOLD,
@@ -46,7 +46,7 @@ class ConcurrentUpkeep(ConcurrentScene):
         silent = pick(busy or quiet, which) if quiet and which is not None else None
         needs: set[Lock] = set()
         if silent is not None:
-            silence(self.backstage, silent)
+            silence(self.postgres, silent)
             needs.add(("session", silent))
             line.gone[silent] = True
             line.at_end.append(lambda done: self._live_on(silent, unless=done))
@@ -69,12 +69,12 @@ class ConcurrentUpkeep(ConcurrentScene):
             if ("session", session) in line.locks:  # it has waited, and has it now
                 line.at_end.append(lambda _: self._live_on(session, unless=False))
                 return
-        self.backstage.execute(_LIVE_ON, [LONG_S, session])
+        self.postgres.execute(_LIVE_ON, [LONG_S, session])
 
     def promote(self, number: int, _: int, hold: bool, __: bool) -> None:
         """Let delayed tasks come due."""
         line = self.lines.begin(number)
-        self.backstage.execute(_DUE, [self.campaign.campaign_id])
+        self.postgres.execute(_DUE, [self.campaign.campaign_id])
         row = self.do(line, fetch("select taskq.promote() as n", {}))
         model = self.lines.free()
         due = [task for task in model.tasks.values() if task.status == DELAYED]

@@ -19,10 +19,10 @@ from taskq.front.address import FrontAddress
 from taskq.front.entries import open_entry
 from taskq_agent.protocol import DONE
 from taskq_agent.protocol import Task as Handed
-from tests.agent_double import AgentDouble
-from tests.audited import assert_audit_is_clean
-from tests.backstage import assert_counts_are_true, silence
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.audit import assert_audit_is_clean
+from tests.helpers.postgres import assert_counts_are_true, silence
+from tests.helpers.scripted_agent import AgentDouble
 from tests.property.front_actors import GatewayDouble, Stage, Statement, SteppedRefiller
 from tests.property.front_model import (
     MAX_ATTEMPTS,
@@ -72,7 +72,7 @@ class FrontScene(RuleBasedStateMachine):
         super().__init__()
         self.model = FrontModel()
         self.queue = queue = Client(self.database)
-        self.backstage = psycopg.connect(self.database.dsn, autocommit=True, row_factory=dict_row)
+        self.postgres = psycopg.connect(self.database.dsn, autocommit=True, row_factory=dict_row)
         self.server.admin.flushall()
         self.database.row("begin_front", pool_s=POOL_S)
         self.top = f"/m{next(self.numbers)}"
@@ -110,7 +110,7 @@ class FrontScene(RuleBasedStateMachine):
             for gateway in self.gateways:
                 self.stage.play(gateway.link.close())
             self.stage.close()
-            self.backstage.close()
+            self.postgres.close()
 
     def new_refiller(self) -> SteppedRefiller:
         """Return one that has not done anything yet."""
@@ -186,7 +186,7 @@ class FrontScene(RuleBasedStateMachine):
     @invariant()
     def tasks_stand_where_the_model_says(self) -> None:
         """Compare status, attempt, what counts against a task, and whose lease it is under."""
-        rows = self.backstage.execute(_TASKS, [self.ids]).fetchall()
+        rows = self.postgres.execute(_TASKS, [self.ids]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (
                 *(task.task, task.status, task.attempt, task.failures, task.losses),
@@ -198,7 +198,7 @@ class FrontScene(RuleBasedStateMachine):
     @invariant()
     def attempts_ended_as_the_model_says(self) -> None:
         """Compare all attempts: none is forgotten, none ends twice, none is made up."""
-        rows = self.backstage.execute(_ATTEMPTS, [self.ids]).fetchall()
+        rows = self.postgres.execute(_ATTEMPTS, [self.ids]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (task.task, one.attempt, one.lease, one.session, one.outcome)
             for task in sorted(self.model.tasks.values(), key=lambda task: task.task)
@@ -221,21 +221,21 @@ class FrontScene(RuleBasedStateMachine):
             expected = self.model.counts(campaign.campaign_id)
             for name in ("waiting", "delayed", "working", "done", "failed", "cancelled"):
                 assert getattr(status, name) == expected[name], name
-        assert_counts_are_true(self.backstage, self.top)
+        assert_counts_are_true(self.postgres, self.top)
 
     def _finish(self) -> None:
         """Let everybody and everything be gone: each task can be done, and is done once."""
         self.server.admin.flushall()
         for session in sorted(self.model.live):
-            silence(self.backstage, session)
+            silence(self.postgres, session)
             self.model.expire(session)
         for campaign in self.campaigns:
             campaign.resume()
         self.model.closed.clear()
-        self.backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
+        self.postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
         self.model.promote()
-        self.backstage.execute("select pg_sleep(0.002)")
-        self.backstage.execute("update taskq.front set pool_s = 0")
+        self.postgres.execute("select pg_sleep(0.002)")
+        self.postgres.execute("update taskq.front set pool_s = 0")
         self.database.rows("keep", holder=KEEPER, term_s=LONG_S)
         self.model.pass_deadline()
         self.tasks_stand_where_the_model_says()
@@ -249,7 +249,7 @@ class FrontScene(RuleBasedStateMachine):
                 assert agent.done(task) == "accepted"
                 left -= 1
         assert left == 0
-        statuses = {row["status"] for row in self.backstage.execute(_TASKS, [self.ids])}
+        statuses = {row["status"] for row in self.postgres.execute(_TASKS, [self.ids])}
         assert statuses <= {"done", "failed", "cancelled"}
-        assert_counts_are_true(self.backstage, self.top)
+        assert_counts_are_true(self.postgres, self.top)
         assert_audit_is_clean(self.queue, self.top)

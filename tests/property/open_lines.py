@@ -12,10 +12,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from taskq.db.connections import Database
-from tests.backstage import Backstage
+from tests.helpers.postgres import Postgres
+from tests.helpers.waiting import wait_until
 from tests.property.pooled_model import PooledModel
 from tests.property.queue_model import Task
-from tests.support import wait_until
 
 Seen = TypeVar("Seen")
 
@@ -31,7 +31,7 @@ class Line:
     expired. at_end: what is to be done when it ends, committed or not.
     """
 
-    connection: Backstage
+    connection: Postgres
     is_open: bool = False
     changed: dict[int, Task] = field(default_factory=dict)
     gone: dict[int, bool] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class OpenLines:
     def run(
         self,
         line: Line,
-        act: Callable[[Backstage], Seen],
+        act: Callable[[Postgres], Seen],
         needs: Iterable[Lock],
         *,
         first: Lock = None,

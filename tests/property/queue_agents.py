@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import expire, silence
+from tests.helpers.postgres import expire, silence
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
 
 
@@ -166,8 +166,8 @@ class QueueAgents(QueueScene):
             self._fall_silent(agent.session)
 
     def _fall_silent(self, session: int) -> None:
-        silence(self.backstage, session)
-        assert expire(self.backstage) == self.model.expire(session)
+        silence(self.postgres, session)
+        assert expire(self.postgres) == self.model.expire(session)
 
     @precondition(lambda self: len(self.model.live) != 1)
     @rule(which=INDEX)

@@ -14,7 +14,7 @@ from taskq import CampaignSpec, Seed
 from taskq.errors import Conflict, KeyConflict
 from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.spec.spec import LATE_RESULTS
-from tests.backstage import value
+from tests.helpers.postgres import value
 from tests.property.queue_model import DELAYED, Task
 from tests.property.queue_scene import (
     ERROR_CLASSES,
@@ -101,10 +101,10 @@ class QueueOperators(QueueScene):
     def promote(self, which: int) -> None:
         """Let a delayed task come due."""
         task = pick([one for one in self.model.tasks.values() if one.status == DELAYED], which)
-        self.backstage.execute(
+        self.postgres.execute(
             "update taskq.task set due_at = clock_timestamp() where task_id = %s", [task.task]
         )
-        assert value(self.backstage, "select taskq.promote()") == 1
+        assert value(self.postgres, "select taskq.promote()") == 1
         self.model.promote(task)
 
     @rule(status=st.sampled_from(["open", "open", "paused", "cancelled"]), above=st.booleans())
@@ -113,9 +113,9 @@ class QueueOperators(QueueScene):
         path = self.above.path if above else self.campaign.path
         if status == "paused" and (self.model.above if above else self.model.state) == "cancelled":
             with pytest.raises(psycopg.DatabaseError, match="is cancelled"):
-                self.backstage.execute("select taskq.set_status(%s, %s)", [path, status])
+                self.postgres.execute("select taskq.set_status(%s, %s)", [path, status])
             return
-        changed = value(self.backstage, "select taskq.set_status(%s, %s)", path, status)
+        changed = value(self.postgres, "select taskq.set_status(%s, %s)", path, status)
         if above:
             assert changed == (self.model.above != status)
             self.model.above = status
@@ -128,7 +128,7 @@ class QueueOperators(QueueScene):
     def cancel_all(self) -> None:
         """Do the rest of cancelling a campaign."""
         moved = value(
-            self.backstage,
+            self.postgres,
             "select moved from taskq.cancel(%s, null, 0, 1000)",
             self.campaign.campaign_id,
         )
@@ -156,7 +156,7 @@ class QueueOperators(QueueScene):
     @rule()
     def fold(self) -> None:
         """Fold counts, which nobody can see."""
-        self.backstage.execute("select taskq.fold()")
+        self.postgres.execute("select taskq.fold()")
 
     def _must_conflict(self, act: Callable[[], object]) -> None:
         try:

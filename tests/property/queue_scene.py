@@ -13,9 +13,9 @@ from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Client, RetryPolicy
 from taskq.db.connections import Database
-from tests.agent_double import AgentDouble
-from tests.audited import assert_audit_is_clean
-from tests.backstage import assert_counts_are_true
+from tests.helpers.audit import assert_audit_is_clean
+from tests.helpers.postgres import assert_counts_are_true
+from tests.helpers.scripted_agent import AgentDouble
 from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
 
 Fence = tuple[int, str]
@@ -50,7 +50,7 @@ class QueueScene(RuleBasedStateMachine):
         database = self.database
         self.model = QueueModel()
         self.queue = Client(database)
-        self.backstage = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
+        self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         top = f"/m{next(self.numbers)}"
         self.campaign = self.queue.create_campaign(CampaignSpec(f"{top}/c", retry=POLICY))
         self.above = self.queue.campaign(top)
@@ -70,12 +70,12 @@ class QueueScene(RuleBasedStateMachine):
     def _close(self) -> None:
         for agent in self.agents:
             agent.close()
-        self.backstage.close()
+        self.postgres.close()
 
     @invariant()
     def tasks_stand_where_the_model_says(self) -> None:
         """Compare status, attempt number and what counts against a task."""
-        rows = self.backstage.execute(_TASKS, [self.campaign.campaign_id]).fetchall()
+        rows = self.postgres.execute(_TASKS, [self.campaign.campaign_id]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (task.task, task.status, task.attempt, task.failures, task.losses)
             for task in self.model.tasks.values()
@@ -84,7 +84,7 @@ class QueueScene(RuleBasedStateMachine):
     @invariant()
     def attempts_ended_as_the_model_says(self) -> None:
         """Compare all attempts: none is forgotten, none ends twice, none is made up."""
-        rows = self.backstage.execute(_ATTEMPTS, [self.campaign.campaign_id]).fetchall()
+        rows = self.postgres.execute(_ATTEMPTS, [self.campaign.campaign_id]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (task.task, one.attempt, one.lease, one.outcome, one.error_class)
             for task in self.model.tasks.values()
@@ -98,7 +98,7 @@ class QueueScene(RuleBasedStateMachine):
         expected = self.model.counts()
         for name in ("waiting", "delayed", "working", "done", "failed", "cancelled"):
             assert getattr(status, name) == expected[name], name
-        assert_counts_are_true(self.backstage, self.above.path)
+        assert_counts_are_true(self.postgres, self.above.path)
 
 
 def pick(some: list[Any], index: int) -> Any:

@@ -55,8 +55,8 @@ class ConcurrentMachine(ConcurrentAgents, ConcurrentPool, ConcurrentUpkeep):
 
 def test_open_transactions_do_what_the_model_says(database: Database) -> None:
     """Whatever is under way, waits, commits or is undone."""
-    with psycopg.connect(database.dsn, autocommit=True) as backstage:  # so that it can be over
-        backstage.execute("alter table taskq.front drop constraint front_pool_range")
+    with psycopg.connect(database.dsn, autocommit=True) as postgres:  # so that it can be over
+        postgres.execute("alter table taskq.front drop constraint front_pool_range")
     ConcurrentMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
     brief = settings(max_examples=40, stateful_step_count=30)

@@ -18,8 +18,8 @@ from psycopg.rows import dict_row
 
 from taskq import Client
 from taskq.db.connections import Database
-from tests.agent_double import AgentDouble
-from tests.backstage import Backstage, assert_counts_are_true, value
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.scripted_agent import AgentDouble
 
 WRITER = st.integers(0, 2)
 READER = st.integers(0, 1)
@@ -57,7 +57,7 @@ class CountsMachine(RuleBasedStateMachine):
         self.keeper.autocommit = True
 
     @staticmethod
-    def _connect(database: Database) -> Backstage:
+    def _connect(database: Database) -> Postgres:
         return psycopg.connect(database.dsn, row_factory=dict_row)
 
     def teardown(self) -> None:

@@ -18,9 +18,9 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from taskq import Seed
 from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_double import AgentDouble, Claimed
-from tests.backstage import silence, value
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.postgres import silence, value
+from tests.helpers.scripted_agent import AgentDouble, Claimed
 from tests.property.front_model import DELAYED, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
 
@@ -203,7 +203,7 @@ class FrontMachine(FrontScene):
         leases = [lease for _, owner, lease, _ in self.popped if owner is agent]
         drawn = leases[-1 - age] if len(leases) > age else agent.draw_lease()
         aged = "update taskq.task set claimed_at = now() - %s where campaign_id = any (%s)"
-        self.backstage.execute(aged, [timedelta(days=much_later), self.ids])
+        self.postgres.execute(aged, [timedelta(days=much_later), self.ids])
         stop = self.model.beat(agent.session, fences, drawn, much_later=much_later)
         held = [
             Claimed(self.model.tasks[task].campaign, task, lease, 0, "", {})
@@ -211,7 +211,7 @@ class FrontMachine(FrontScene):
         ]
         assert agent.beat(held, drawn=drawn) == {task for task, _ in stop}
         # What goes on began after the attempt before it had ended.
-        self.backstage.execute(aged, [timedelta(0), self.ids])
+        self.postgres.execute(aged, [timedelta(0), self.ids])
 
     def leave(self, which: int) -> None:
         """End a session, perhaps again."""
@@ -243,7 +243,7 @@ class FrontMachine(FrontScene):
 
     def depose(self, _: int) -> None:
         """Let the term run out of whoever is the refiller."""
-        self.backstage.execute("update taskq.front_refiller set until = '-infinity'")
+        self.postgres.execute("update taskq.front_refiller set until = '-infinity'")
 
     def let_time_pass(self, _: int) -> None:
         """Let entries become old in the lists, from which nobody pops."""
@@ -322,25 +322,25 @@ class FrontMachine(FrontScene):
         lost = 0
         if which is not None and self.model.live:
             silent = pick(sorted(self.model.live), which)
-            silence(self.backstage, silent)
+            silence(self.postgres, silent)
             lost = self.model.expire(silent)
-        self.backstage.execute("select pg_sleep(0.002)")  # a lease tells its time in milliseconds
+        self.postgres.execute("select pg_sleep(0.002)")  # a lease tells its time in milliseconds
         with_deadline = "update taskq.front set pool_s = %s"
         if deadline:
-            self.backstage.execute(with_deadline, [0.0])
+            self.postgres.execute(with_deadline, [0.0])
             self.model.pass_deadline()
         (kept,) = self.database.rows("keep", holder=KEEPER, term_s=LONG_S)
-        self.backstage.execute(with_deadline, [POOL_S])
+        self.postgres.execute(with_deadline, [POOL_S])
         assert (kept["acting"], kept["lost"]) == (True, lost)
 
     def promote(self, _: int) -> None:
         """Let delayed tasks come due."""
-        self.backstage.execute(
+        self.postgres.execute(
             "update taskq.task set due_at = clock_timestamp() where status = 'delayed'"
         )
         delayed = sum(one.status == DELAYED for one in self.model.tasks.values())
         self.model.promote()
-        assert value(self.backstage, "select taskq.promote()") == delayed
+        assert value(self.postgres, "select taskq.promote()") == delayed
 
     @rule(how=st.sampled_from(RARELY), which=INDEX)
     def happen(self, how: str, which: int) -> None:
@@ -364,8 +364,8 @@ def test_queue_with_a_front_does_what_its_model_says(
     database: Database, redis_server: RedisServer
 ) -> None:
     """Whatever agents, refillers, keepers and vandals do, in whatever order."""
-    with psycopg.connect(database.dsn, autocommit=True) as backstage:  # so that it can be over
-        backstage.execute("alter table taskq.front drop constraint front_pool_range")
+    with psycopg.connect(database.dsn, autocommit=True) as postgres:  # so that it can be over
+        postgres.execute("alter table taskq.front drop constraint front_pool_range")
     FrontMachine.database, FrontMachine.server = database, redis_server
     soak = settings.get_current_profile_name() == "soak"
     brief = settings(max_examples=40, stateful_step_count=40)

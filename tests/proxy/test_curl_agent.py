@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
-from tests.command_lines import watched_command_lines
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import Agent
 from tests.gateway.site import Site
-from tests.slot_world import processes_with
-from tests.support import wait_until
+from tests.helpers.process_arguments import watched_command_lines
+from tests.helpers.slot_harness import processes_with
+from tests.helpers.waiting import wait_until
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "shell-agent" / "curl-agent.sh"
 LATER_S = 60.0

@@ -17,7 +17,7 @@ import trustme
 from taskq import Client
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.gateway.peers import Agent, Peer, hello
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "haproxy.cfg"
 LATER_S = 20.0

@@ -14,11 +14,11 @@ import pytest
 from benchmarks.pooler import pooled
 from taskq import CampaignSpec, Client, Handler
 from taskq.db.connections import Database
-from tests.agent_double import AgentDouble
-from tests.command_line import CommandLine
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.site import PAYLOADS, Site
-from tests.node import Ran
+from tests.helpers.command_line import CommandLine
+from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.worker_node import Ran
 
 ROUNDS = 3
 COUNTED = "do $$ begin assert (select count(*) {} from pg_prepared_statements); end $$"

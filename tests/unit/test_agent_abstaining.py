@@ -10,7 +10,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.campaign_backoff import CampaignBackoff
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import FAILED, MAX_WITHOUT, RELEASED, Unservable
-from tests.agent_world import World, queue_of, world_of
+from tests.helpers.core_harness import World, queue_of, world_of
 
 REFUSED = Ended(RELEASED, error_class="prepare-failed", error="no receptor", refused=True)
 LEFT_OUT = ((1, 1),)

@@ -8,7 +8,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
-from tests.agent_world import World, queue_of, world_of
+from tests.helpers.core_harness import World, queue_of, world_of
 
 
 def test_short_tasks_are_claimed_ahead() -> None:

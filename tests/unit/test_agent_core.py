@@ -20,8 +20,8 @@ from taskq_agent.protocol import (
     Task,
     Welcome,
 )
-from tests.agent_world import World, queue_of, world_of
-from tests.memory_queue import ANSWER_LOST
+from tests.helpers.core_harness import World, queue_of, world_of
+from tests.helpers.memory_queue import ANSWER_LOST
 
 
 def test_one_exchange_reports_and_claims() -> None:

@@ -11,7 +11,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, STOP, Answer, Orders
-from tests.agent_world import World, queue_of, world_of
+from tests.helpers.core_harness import World, queue_of, world_of
 
 DRAIN = Orders(drain=True)
 WAIT = {"longest_wait_s": 50.0, "slots": 1}

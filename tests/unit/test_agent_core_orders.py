@@ -21,8 +21,8 @@ from taskq_agent.core.reports import fence
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import CONTINUE, DONE, FAILED, RELEASED, STOP, Heartbeat, Held, Orders
-from tests.agent_world import World, queue_of
-from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
+from tests.helpers.core_harness import World, queue_of
+from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
 
 ENDS = [
     Ended(DONE, result={}),

@@ -22,8 +22,8 @@ from taskq_agent.protocol import (
     Request,
     Welcome,
 )
-from tests.agent_world import World
-from tests.memory_queue import ANSWER_LOST, MemoryQueue
+from tests.helpers.core_harness import World
+from tests.helpers.memory_queue import ANSWER_LOST, MemoryQueue
 
 LEASE = "00000000-0000-7000-8000-000000000000"
 REASON = "422 refused: numeric overflow"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from taskq_agent.protocol import DONE, FAILED, MAX_TAIL_BYTES, RELEASED
-from tests.slot_world import SlotWorld, command, shell, slot_in
-from tests.support import wait_until
+from tests.helpers.slot_harness import SlotWorld, command, shell, slot_in
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture

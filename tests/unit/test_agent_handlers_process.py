@@ -11,8 +11,8 @@ import pytest
 from taskq_agent.handlers.channel import MAX_LINE_BYTES, Channel
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.slot_world import SlotWorld, slot_in, talker, wait_for_exit
-from tests.support import wait_until
+from tests.helpers.slot_harness import SlotWorld, slot_in, talker, wait_for_exit
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture

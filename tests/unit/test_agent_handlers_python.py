@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.slot_world import SlotWorld, python, slot_in, wait_for_exit
-from tests.support import wait_until
+from tests.helpers.slot_harness import SlotWorld, python, slot_in, wait_for_exit
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 import taskq_agent
 from taskq_agent import procfs, reaper
-from tests.slot_world import (
+from tests.helpers.slot_harness import (
     PAYLOADS,
     processes_with,
     python,
@@ -24,7 +24,7 @@ from tests.slot_world import (
     talker,
     wait_for_exit,
 )
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 VARIABLE = "REAPER_TEST"
 

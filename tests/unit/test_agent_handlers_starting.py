@@ -14,7 +14,7 @@ import pytest
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.self_test import CHECKS, Node, Unfit
-from tests.slot_world import SlotWorld, command, slot_in
+from tests.helpers.slot_harness import SlotWorld, command, slot_in
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 
 from taskq_agent.handlers import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.blob_source import BlobSource
-from tests.slot_world import PAYLOADS, SlotWorld, command, python, shell, slot_in, talker
-from tests.support import wait_until
+from tests.helpers.blob_server import BlobSource
+from tests.helpers.slot_harness import PAYLOADS, SlotWorld, command, python, shell, slot_in, talker
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture

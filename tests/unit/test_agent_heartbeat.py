@@ -8,8 +8,8 @@ from taskq_agent.errors import TransportFailed
 from taskq_agent.heartbeat import HeartbeatThread
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Welcome
 from taskq_agent.watchdog import Watchdog
-from tests.agent_shop import MemoryTransport, queue_of
-from tests.support import wait_until
+from tests.helpers.threaded_agent import MemoryTransport, queue_of
+from tests.helpers.waiting import wait_until
 
 HELD = Held(1, 2, "lease")
 

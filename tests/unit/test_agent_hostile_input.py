@@ -36,7 +36,7 @@ from taskq_agent.protocol import (
     dumps,
 )
 from taskq_agent.spool import Spool
-from tests.spoiling import ANYTHING, spoiled
+from tests.helpers.corruption import ANYTHING, spoiled
 
 ANSWERS = [
     Welcome(1, 30.0, 120.0, "tqs_secret"),

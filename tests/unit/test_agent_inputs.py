@@ -18,8 +18,8 @@ import pytest
 from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import Input
-from tests.blob_source import BlobSource
-from tests.support import wait_until
+from tests.helpers.blob_server import BlobSource
+from tests.helpers.waiting import wait_until
 
 SIZE = 345_678
 
@@ -59,7 +59,7 @@ def fetching(
     """Run a process that fetches an input, and writes the digest of what it got."""
     words = [source.folder, folder, wanted.digest, wanted.size, *more]
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.blob_source", *map(str, words)],
+        [sys.executable, "-m", "tests.helpers.blob_server", *map(str, words)],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_world import World, queue_of, world_of
+from tests.helpers.core_harness import World, queue_of, world_of
 
 
 def test_terminated_agent_hands_back_what_has_not_begun_at_once() -> None:

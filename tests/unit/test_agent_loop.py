@@ -24,9 +24,9 @@ from taskq_agent.protocol import (
 )
 from taskq_agent.settings import AgentSettings
 from taskq_agent.watchdog import Watchdog
-from tests.agent_shop import Bench, MemoryTransport, Shop, done, queue_of, until_stopped
-from tests.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
-from tests.support import wait_until
+from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
+from tests.helpers.threaded_agent import Bench, MemoryTransport, Shop, done, queue_of, until_stopped
+from tests.helpers.waiting import wait_until
 
 
 def test_agent_works_off_a_campaign() -> None:

@@ -10,7 +10,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.throttle import FAILURES, FAST_S, TOLD
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Outcomes, Trouble
-from tests.agent_world import World, queue_of, world_of
+from tests.helpers.core_harness import World, queue_of, world_of
 
 BROKEN = Ended(FAILED, error_class="no-scratch", error="")
 

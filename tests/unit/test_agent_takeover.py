@@ -9,7 +9,7 @@ from taskq_agent.core.failover_replay import KEPT_S, MOST_BYTES, MOST_REPORTS, F
 from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, NO_ORDERS, Report
-from tests.agent_world import World, world_of
+from tests.helpers.core_harness import World, world_of
 
 
 def reported() -> World:

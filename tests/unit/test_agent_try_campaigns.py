@@ -11,7 +11,7 @@ import pytest
 
 from taskq.spec.spec import CampaignSpec, Handler
 from taskq_agent.__main__ import main
-from tests.slot_world import command
+from tests.helpers.slot_harness import command
 
 toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python reads no TOML")
 

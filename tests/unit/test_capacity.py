@@ -10,7 +10,7 @@ import pytest
 
 from taskq.errors import NotFound, UsageError
 from taskq.planning.capacity import DISK_BYTES, WAL_BYTES, Measured, Need, capacity, from_bench
-from tests.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 FOUND = {
     "findings": [

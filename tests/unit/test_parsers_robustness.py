@@ -26,7 +26,7 @@ from taskq.spec.spec import CampaignSpec
 from taskq.spec.tags import check_offers, check_requires
 from taskq.tokens import hashed, session_token
 from taskq_cli.main import main
-from tests.spoiling import ANYTHING, TEXTS, spoiled
+from tests.helpers.corruption import ANYTHING, TEXTS, spoiled
 
 SPEC = {
     "path": "/a/b",

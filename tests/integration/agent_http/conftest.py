@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agent_shop import queue_of
-from tests.http_gateway import HttpGateway, gateway_of
-from tests.memory_queue import MemoryQueue
+from tests.helpers.memory_gateway import HttpGateway, gateway_of
+from tests.helpers.memory_queue import MemoryQueue
+from tests.helpers.threaded_agent import queue_of
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Hello
-from tests.http_gateway import TOKEN, HttpGateway
+from tests.helpers.memory_gateway import TOKEN, HttpGateway
 
 HELLO = Hello("key", "/test", "agent", "host", 1, "site", 1, "0")
 BLOB = bytes(range(256)) * 4_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq_agent.errors import Refused, TransportFailed
-from tests.http_gateway import HttpGateway, Reply, error
+from tests.helpers.memory_gateway import HttpGateway, Reply, error
 from tests.integration.agent_http.support import BLOB, DIGEST, HELLO, agent_of
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, Hello, Request
-from tests.agent_shop import queue_of
-from tests.http_gateway import TOKEN, HttpGateway, Reply, error
+from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, error
+from tests.helpers.threaded_agent import queue_of
+from tests.helpers.waiting import wait_until
 from tests.integration.agent_http.support import BLOB, DIGEST, HELLO, agent_of
-from tests.support import wait_until
 
 
 def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Heartbeat, Orders, Request
-from tests.http_gateway import HttpGateway, Reply, error, gateway_of
+from tests.helpers.memory_gateway import HttpGateway, Reply, error, gateway_of
+from tests.helpers.memory_queue import MemoryQueue
 from tests.integration.agent_http.support import HELLO, agent_of
-from tests.memory_queue import MemoryQueue
 
 
 @pytest.mark.parametrize(

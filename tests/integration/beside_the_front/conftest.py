@@ -15,8 +15,8 @@ from taskq.front.demand import LEAST
 from taskq.front.entries import Keys
 from tests.fixtures.front import Popper
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.scripted_pool import PoolDouble
 from tests.integration.beside_the_front.support import POOL_S, SPEC, Employ, Hired, Lease, stock
-from tests.pool_double import PoolDouble
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
 from tests.fixtures.front import Popper
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 SPEC = CampaignSpec("/c", handler=Handler("command", argv=("true",)))
 SERVING: dict[str, Any] = {"path": "/c", "lifetime_s": None, "offers": [], "most": 1}

@@ -13,11 +13,11 @@ from taskq.direct import LEASE_S, DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
 from taskq_agent.protocol import ACCEPTED, DONE, FAILED, RELEASED, LeaseIds, Report, Request
-from tests.backstage import Backstage, assert_counts_are_true, value
-from tests.command_line import CommandLine
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.scripted_pool import PoolDouble
 from tests.integration.beside_the_front.support import SPEC, Employ, Lease, Visitor
-from tests.pool_double import PoolDouble
 
 AWKWARD = {"big": 2**70, "small": -1.5e-300, "text": 'é\u2028"\\', "deep": [{"x": [None, True]}]}
 Visit = Callable[..., Visitor]
@@ -38,19 +38,19 @@ def visit(database: Database, front: FrontAddress) -> Iterator[Visit]:
 
 
 def test_agent_runs_what_is_leased_ahead_and_it_is_recorded_as_the_agents(
-    database: Database, refilled: Campaign, employ: Employ, backstage: Backstage
+    database: Database, refilled: Campaign, employ: Employ, postgres: Postgres
 ) -> None:
     """Leased before its session was there, by a refiller; nothing is left with the pool."""
     summary = employ(database).finish()
     assert (summary.done, summary.superseded, summary.exit_code) == (LEAST, 0, 0)
     assert refilled.status().done == LEAST
     ahead = value(
-        backstage,
+        postgres,
         "select count(*) from taskq.attempt a join taskq.session s using (session_id)"
         " where a.claimed_at < s.opened_at and a.attempt = 1 and a.outcome = 'done'",
     )
     assert ahead == LEAST
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_agent_runs_what_is_leased_ahead_and_it_is_recorded_as_the_agents(
     ids=["one", "several", "mixed"],
 )
 def test_reports_on_what_no_beat_has_named_are_recorded_as_the_reporters(
-    outcomes: list[str], leased: Campaign, visit: Visit, backstage: Backstage
+    outcomes: list[str], leased: Campaign, visit: Visit, postgres: Postgres
 ) -> None:
     """However the queue takes them in."""
     visitor = visit()
@@ -69,19 +69,19 @@ def test_reports_on_what_no_beat_has_named_are_recorded_as_the_reporters(
         for one, outcome in zip(tasks, outcomes, strict=True)
     ]
     assert visitor.report(*reports) == [ACCEPTED] * len(outcomes)
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select session_id, outcome::text from taskq.attempt order by outcome::text"
     ).fetchall()
     assert [(row["session_id"], row["outcome"]) for row in rows] == [
         (visitor.session, outcome) for outcome in sorted(outcomes)
     ]
     assert leased.status().done == outcomes.count(DONE)
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 @pytest.mark.usefixtures("campaign")
 def test_what_another_session_has_claimed_is_recorded_as_the_others(
-    visit: Visit, backstage: Backstage
+    visit: Visit, postgres: Postgres
 ) -> None:
     """Who reports for a killed one, out of its spool, takes nothing over."""
     visitor, other = visit(), visit(without=True)
@@ -90,7 +90,7 @@ def test_what_another_session_has_claimed_is_recorded_as_the_others(
             Report(one.campaign, one.task, one.lease, DONE, result={}) for one in other.claim(count)
         ]
         assert set(visitor.report(*reports)) == {ACCEPTED}
-    assert value(backstage, "select array_agg(distinct session_id) from taskq.attempt") == [
+    assert value(postgres, "select array_agg(distinct session_id) from taskq.attempt") == [
         other.session
     ]
 

@@ -15,12 +15,12 @@ from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.demand import LEAST
 from taskq.keeper import keeping
-from tests.backstage import Backstage, assert_counts_are_true, value
 from tests.fixtures.front import Popper
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.postgres import Postgres, assert_counts_are_true, value
+from tests.helpers.waiting import wait_until
 from tests.integration.beside_the_front.support import END_S, POOL_S, SPEC, Employ, Visitor, stock
-from tests.support import wait_until
 
 
 def front_threads() -> list[str]:
@@ -57,7 +57,7 @@ def test_agent_goes_on_while_redis_is_killed(
     refilled: Campaign,
     redis_server: RedisServer,
     employ: Employ,
-    backstage: Backstage,
+    postgres: Postgres,
 ) -> None:
     """With what waits in PostgreSQL, and at last with what was lost in Redis."""
     with keeping(database):
@@ -66,13 +66,13 @@ def test_agent_goes_on_while_redis_is_killed(
         redis_server.kill()
         refilled.seed({"more": n} for n in range(20))
         agent.pass_on(20)
-        backstage.execute("update taskq.front set pool_s = 1")
+        postgres.execute("update taskq.front set pool_s = 1")
         agent.turnstile.let(10_000)
         wait_until(lambda: refilled.status().done == LEAST + 20, timeout_s=END_S)
         assert agent.finish().undelivered == 0
-    done = value(backstage, "select count(*) from taskq.attempt where outcome = 'done'")
+    done = value(postgres, "select count(*) from taskq.attempt where outcome = 'done'")
     assert done == LEAST + 20
-    assert_counts_are_true(backstage)
+    assert_counts_are_true(postgres)
 
 
 def test_front_that_cannot_be_reached_is_none(

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from taskq.embedded import Installation, Server, ServerInfo
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 IS_ROOT = os.geteuid() == 0
 ORDINARY_UID = pwd.getpwnam("nobody").pw_uid if IS_ROOT else os.geteuid()

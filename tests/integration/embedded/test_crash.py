@@ -17,6 +17,7 @@ import pytest
 from taskq.embedded import Installation, Server, ServerInfo, postmaster
 from taskq.embedded.postmaster import Postmaster
 from taskq.errors import Conflict, ServerUnsuitable, Unavailable
+from tests.helpers.waiting import wait_until
 from tests.integration.embedded.support import (
     IS_ROOT,
     call,
@@ -26,7 +27,6 @@ from tests.integration.embedded.support import (
     store,
     value,
 )
-from tests.support import wait_until
 
 
 def test_commits_survive_a_killed_server(server: Server) -> None:

@@ -15,8 +15,8 @@ import redis
 
 from taskq.embedded import RedisInfo, RedisServer, redis_program, redis_server
 from taskq.errors import ServerUnsuitable, Unavailable
+from tests.helpers.waiting import wait_until
 from tests.integration.embedded.support import mode, root_only
-from tests.support import wait_until
 
 
 @pytest.fixture

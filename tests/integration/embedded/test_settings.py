@@ -12,8 +12,8 @@ from taskq.embedded import Server, launching
 from taskq.embedded.postmaster import read_pid_file
 from taskq.embedded.settings import shared_buffers_mib
 from taskq.errors import Conflict, Unavailable, UsageError
+from tests.helpers.waiting import free_port
 from tests.integration.embedded.support import mode, rewrite, value
-from tests.support import free_port
 
 
 @pytest.mark.parametrize(

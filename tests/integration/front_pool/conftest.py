@@ -12,7 +12,7 @@ from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
-from tests.front_desk import NEVER_RUN, Desk, Front, Play, Scene
+from tests.helpers.front_harness import NEVER_RUN, Desk, Front, Play, Scene
 
 
 @pytest.fixture

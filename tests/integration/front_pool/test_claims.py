@@ -11,16 +11,16 @@ import msgspec
 from taskq import CampaignSpec, Client
 from taskq.dispatch.fair_share import Scope
 from taskq.front.popper import MOST_FORGED
-from tests.backstage import Backstage, task_row, value
 from tests.fixtures.front import in_pool
-from tests.front_desk import ALL, NEVER_RUN, Desk, Front, Play, leases, plain, until
+from tests.helpers.front_harness import ALL, NEVER_RUN, Desk, Front, Play, leases, plain, until
+from tests.helpers.postgres import Postgres, task_row, value
 
 #: For so long a busy machine may leave a test alone.
 STALL_S = 2.0
 
 
 def test_claim_gives_a_task_that_is_leased_already(
-    front: Front, play: Play, backstage: Backstage
+    front: Front, play: Play, postgres: Postgres
 ) -> None:
     """Who has popped an entry holds a lease that PostgreSQL knows, with all that an agent needs."""
     front.stock(10)
@@ -28,7 +28,7 @@ def test_claim_gives_a_task_that_is_leased_already(
     async def scene(desk: Desk) -> None:
         await desk.stocked()
         (task,) = await desk.claim()
-        row = task_row(backstage, task.task)
+        row = task_row(postgres, task.task)
         assert (row["status"], row["session_id"]) == ("working", 0)
         assert str(row["lease_id"]) == task.lease
         assert (task.campaign, task.attempt) == (front.campaign, 1)
@@ -89,7 +89,7 @@ def test_claims_get_no_more_than_they_want_and_than_there_is(front: Front, play:
 
 
 def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
-    front: Front, play: Play, backstage: Backstage
+    front: Front, play: Play, postgres: Postgres
 ) -> None:
     """Where many claim, most wait for no pop; when they stop, nothing is kept from the others."""
     front.stock(1_000)
@@ -110,9 +110,9 @@ def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
             assert claims < 1_000
         assert len(tasks) == len(set(tasks)) == claims
         held = "select count(*) from taskq.task where status = 'working'"
-        await until(lambda: value(backstage, held) == claims + front.left())
+        await until(lambda: value(postgres, held) == claims + front.left())
         waiting = "select min(attempt) from taskq.task where status = 'waiting'"
-        assert value(backstage, waiting) == 0, "it was no attempt"
+        assert value(postgres, waiting) == 0, "it was no attempt"
 
     play(scene)
 
@@ -203,7 +203,7 @@ def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
 
 
 def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
-    front: Front, play: Play, backstage: Backstage
+    front: Front, play: Play, postgres: Postgres
 ) -> None:
     """In the second half of the pool's time the agent could not make the lease its own in time."""
     front.double.begin(pool_s=2 * STALL_S)
@@ -214,11 +214,11 @@ def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
         await desk.stocked()
         assert len(await desk.claim()) == 1
         age = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.task"
-        await until(lambda: value(backstage, age) > STALL_S + 0.1)
+        await until(lambda: value(postgres, age) > STALL_S + 0.1)
         assert await desk.claim(want=2) == []
         assert desk.pool.tally.stale == 2
         assert desk.pool.breaker.closed, "they are genuine: nobody has done wrong"
-        await until(lambda: in_pool(backstage) == 1)
+        await until(lambda: in_pool(postgres) == 1)
 
     play(scene)
 

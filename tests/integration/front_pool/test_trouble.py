@@ -28,9 +28,9 @@ from taskq.front.state import STATE_S
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.fronted import Fronted
 from taskq_agent.protocol import Answer, Task
-from tests.backstage import Backstage, value
 from tests.fixtures.redis_servers import RedisServer
-from tests.front_desk import ALL, Desk, Front, Play, leases, until
+from tests.helpers.front_harness import ALL, Desk, Front, Play, leases, until
+from tests.helpers.postgres import Postgres, value
 
 #: For so long a busy machine may leave a test alone.
 STALL_S = 2.0
@@ -101,7 +101,7 @@ def test_front_that_begins_after_the_gateway_is_found_soon(
     redis_server: RedisServer,
     campaign: Campaign,
     play: Play,
-    backstage: Backstage,
+    postgres: Postgres,
 ) -> None:
     """A gateway may well be started before the refiller; it asks each second then."""
     asked = (
@@ -111,7 +111,7 @@ def test_front_that_begins_after_the_gateway_is_found_soon(
 
     async def scene(desk: Desk) -> None:
         assert not desk.pool.stocked(ALL)
-        await until(lambda: value(backstage, asked))  # and has asked for the front before
+        await until(lambda: value(postgres, asked))  # and has asked for the front before
         begun_at = time.monotonic()
         Front(database, redis_server, campaign).stock(1)
         await desk.stocked()
@@ -200,8 +200,8 @@ def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
         with cut_off():
             await asyncio.sleep(6 * KEEP_S)
         held = "select count(*) from taskq.task where status = 'working'"
-        with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as backstage:
-            await until(lambda: value(backstage, held) == claims + front.left())
+        with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as postgres:
+            await until(lambda: value(postgres, held) == claims + front.left())
 
     play(scene)
 

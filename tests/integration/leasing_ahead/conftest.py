@@ -6,8 +6,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db.connections import Database
+from tests.helpers.scripted_pool import PoolDouble
 from tests.integration.leasing_ahead.support import HANDLER
-from tests.pool_double import PoolDouble
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskq import Handler
-from tests.agent_double import AgentDouble
+from tests.helpers.scripted_agent import AgentDouble
 
 HANDLER = Handler("command", argv=("true",))
 

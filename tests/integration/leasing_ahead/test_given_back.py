@@ -9,12 +9,12 @@ import pytest
 from taskq import Campaign
 from taskq.db.connections import Database
 from taskq_agent.protocol import DONE
-from tests.agent_double import Claimed, report_of
-from tests.backstage import Backstage, expire, task_row, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, task_row, value
+from tests.helpers.scripted_agent import Claimed, report_of
+from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.waiting import wait_until
 from tests.integration.leasing_ahead.support import say
-from tests.pool_double import PoolDouble
-from tests.support import wait_until
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -37,53 +37,53 @@ def test_lease_given_back_waits_again_uncounted(
 
 
 def test_lost_entry_waits_again_after_the_pools_deadline(
-    database: Database, campaign: Campaign, backstage: Backstage, hire: Hire
+    database: Database, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
     """Redis may vanish with all that is in it; nothing counts as an attempt, nothing is lost."""
     pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
     agent = hire()
     named, *_ = leased = pool.lease(5)
     agent.beat([named])
-    assert value(backstage, "select taskq.expire_ahead()") == 0, "none is due yet"
-    wait_until(lambda: value(backstage, "select taskq.expire_ahead()") == 4)
+    assert value(postgres, "select taskq.expire_ahead()") == 0, "none is due yet"
+    wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
     assert (campaign.status().waiting, campaign.status().losses) == (9, 0)
-    assert {task_row(backstage, one.task)["attempt"] for one in leased[1:]} == {0}
+    assert {task_row(postgres, one.task)["attempt"] for one in leased[1:]} == {0}
     assert say(hire(), report_of(leased[1], DONE)) == ["superseded"]
     assert agent.beat(leased) == {one.task for one in leased[1:]}
 
 
 def test_deadline_passes_over_what_is_locked_and_comes_back_to_it(
-    database: Database, campaign: Campaign, backstage: Backstage
+    database: Database, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A report that is under way at that moment wins; if it fails, the task is found later."""
     pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
     one, other = pool.lease(2)
     with database.transaction() as statements:
         statements.script(f"select from taskq.task where task_id = {one.task} for update")
-        wait_until(lambda: value(backstage, "select taskq.expire_ahead()") == 1)
-        assert task_row(backstage, other.task)["status"] == "waiting"
-        assert value(backstage, "select taskq.expire_ahead()") == 0
-    wait_until(lambda: value(backstage, "select taskq.expire_ahead()") == 1)
+        wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 1)
+        assert task_row(postgres, other.task)["status"] == "waiting"
+        assert value(postgres, "select taskq.expire_ahead()") == 0
+    wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 1)
 
 
 def test_pool_is_nobodys_session_and_never_lost_with_one(
-    pool: PoolDouble, campaign: Campaign, backstage: Backstage
+    pool: PoolDouble, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Upkeep that looks for silent agents leaves the pool alone."""
     pool.lease(3)
-    assert expire(backstage) == 0
+    assert expire(postgres) == 0
     assert campaign.status().working == 3
 
 
 def test_cancelled_task_of_the_pool_was_no_attempt(
-    pool: PoolDouble, campaign: Campaign, backstage: Backstage, hire: Hire
+    pool: PoolDouble, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
     """Nobody has worked on it, as far as anybody knows."""
     leased = pool.lease(2)
     campaign.cancel()
     assert campaign.status().cancelled == 10
-    assert value(backstage, "select count(*) from taskq.attempt") == 0
-    assert task_row(backstage, leased[0].task)["attempt"] == 0
+    assert value(postgres, "select count(*) from taskq.attempt") == 0
+    assert task_row(postgres, leased[0].task)["attempt"] == 0
     assert hire().beat(leased) == {one.task for one in leased}
 
 

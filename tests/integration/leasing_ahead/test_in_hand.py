@@ -7,11 +7,11 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client
 from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.agent_double import AgentDouble, Claimed, report_of
-from tests.backstage import Backstage, expire, silence, task_row
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence, task_row
+from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_pool import PoolDouble
 from tests.integration.leasing_ahead.support import HANDLER, say
-from tests.pool_double import PoolDouble
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -29,7 +29,7 @@ def name(database: Database, agent: AgentDouble, task: Claimed) -> None:
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED, RELEASED])
 def test_report_on_a_pooled_task_counts_and_is_the_reporters(
-    outcome: str, pool: PoolDouble, hire: Hire, backstage: Backstage
+    outcome: str, pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """A task may end before its agent has named it in a beat; the attempt says who it was."""
     agent = hire()
@@ -37,48 +37,48 @@ def test_report_on_a_pooled_task_counts_and_is_the_reporters(
     assert say(agent, report_of(one, outcome)) == ["accepted"]
     assert say(agent, *(report_of(other, outcome) for other in others)) == ["accepted"] * 3
     assert say(agent, report_of(one, outcome)) == ["duplicate"]
-    rows = backstage.execute("select session_id, attempt, outcome::text from taskq.attempt")
+    rows = postgres.execute("select session_id, attempt, outcome::text from taskq.attempt")
     assert rows.fetchall() == [
         {"session_id": agent.session, "attempt": 1, "outcome": outcome} for _ in range(4)
     ]
 
 
 def test_many_successes_on_pooled_and_own_tasks_count_together(
-    pool: PoolDouble, hire: Hire, backstage: Backstage
+    pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """One call may report on both."""
     agent = hire()
     pooled, own = pool.lease(3), agent.claim(3)
     assert say(agent, *(report_of(one, DONE) for one in [*pooled, *own])) == ["accepted"] * 6
-    rows = backstage.execute("select distinct session_id from taskq.attempt").fetchall()
+    rows = postgres.execute("select distinct session_id from taskq.attempt").fetchall()
     assert rows == [{"session_id": agent.session}]
 
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("outcome", [DONE, FAILED, RELEASED])
 def test_session_of_another_campaign_cannot_speak_of_pooled_tasks(
-    outcome: str, count: int, pool: PoolDouble, hire: Hire, backstage: Backstage
+    outcome: str, count: int, pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """Even if it has learned a lease, which the front does not tell."""
-    backstage.execute("select taskq.create_campaign('/other')")
+    postgres.execute("select taskq.create_campaign('/other')")
     stranger = hire("/other")
     stranger.campaign = pool.campaign
     leased = pool.lease(count)
     assert say(stranger, *(report_of(one, outcome) for one in leased)) == ["unknown"] * count
     assert stranger.beat(leased) == {one.task for one in leased}
-    assert all(task_row(backstage, one.task)["session_id"] == 0 for one in leased)
+    assert all(task_row(postgres, one.task)["session_id"] == 0 for one in leased)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_ended_session_cannot_speak_of_pooled_tasks(
-    count: int, pool: PoolDouble, hire: Hire, backstage: Backstage
+    count: int, pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """A revocation ends sessions, and with them all that they may say."""
     agent = hire()
     leased = pool.lease(count)
     agent.leave()
     assert say(agent, *(report_of(one, DONE) for one in leased)) == ["unknown"] * count
-    assert all(task_row(backstage, one.task)["status"] == "working" for one in leased)
+    assert all(task_row(postgres, one.task)["status"] == "working" for one in leased)
 
 
 def test_session_above_serves_pooled_tasks_below(
@@ -94,27 +94,27 @@ def test_session_above_serves_pooled_tasks_below(
 
 
 def test_first_beat_that_names_a_lease_gets_the_task(
-    pool: PoolDouble, hire: Hire, backstage: Backstage
+    pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """From then on it lives with that session, and ends with it."""
     agent = hire()
     leased = pool.lease(2)
     assert agent.beat(leased) == set()
     assert agent.beat(leased) == set()
-    assert {task_row(backstage, one.task)["session_id"] for one in leased} == {agent.session}
+    assert {task_row(postgres, one.task)["session_id"] for one in leased} == {agent.session}
     assert agent.leave() == 2
 
 
 def test_task_named_for_an_agent_that_vanishes_counts_as_lost(
-    pool: PoolDouble, database: Database, campaign: Campaign, hire: Hire, backstage: Backstage
+    pool: PoolDouble, database: Database, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A task that kills its agents before their first beat does not go round for ever."""
     agent = hire()
     (one,) = pool.lease(1)
     name(database, agent, one)
-    assert task_row(backstage, one.task)["session_id"] == agent.session
-    silence(backstage, agent.session)
-    assert expire(backstage) == 1
+    assert task_row(postgres, one.task)["session_id"] == agent.session
+    silence(postgres, agent.session)
+    assert expire(postgres) == 1
     assert campaign.status().losses == 1
 
 
@@ -124,18 +124,18 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
     database: Database,
     campaign: Campaign,
     hire: Hire,
-    backstage: Backstage,
+    postgres: Postgres,
     pool_s: float,
 ) -> None:
     """Not with a beat that may have been written before it was handed out; whatever clocks say."""
-    backstage.execute("update taskq.front set pool_s = %s", [pool_s])
+    postgres.execute("update taskq.front set pool_s = %s", [pool_s])
     agent = hire()
     (one,) = pool.lease(1)
     name(database, agent, one)
     late, early = "ffffffff-0001-7000-8000-000000000000", "00000000-0001-7000-8000-000000000000"
     agent.beat([], drawn=late)
-    assert task_row(backstage, one.task)["session_id"] == agent.session
-    backstage.execute(
+    assert task_row(postgres, one.task)["session_id"] == agent.session
+    postgres.execute(
         "update taskq.task set claimed_at = claimed_at - make_interval(secs => %s + 1)", [pool_s]
     )
     agent.beat([one], drawn=early)
@@ -145,13 +145,13 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
 
 
 def test_beat_that_says_nothing_of_tasks_leaves_those_that_were_leased_ahead(
-    pool: PoolDouble, database: Database, hire: Hire, campaign: Campaign, backstage: Backstage
+    pool: PoolDouble, database: Database, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """However old they are: the agent may be at work on them."""
     agent = hire()
     (one,) = pool.lease(1)
     name(database, agent, one)
-    backstage.execute("update taskq.task set claimed_at = claimed_at - interval '1 day'")
+    postgres.execute("update taskq.task set claimed_at = claimed_at - interval '1 day'")
     agent.beat(None)
     assert campaign.status().working == 1
     agent.beat([])
@@ -159,7 +159,7 @@ def test_beat_that_says_nothing_of_tasks_leaves_those_that_were_leased_ahead(
 
 
 def test_task_is_not_named_for_a_session_that_may_not_have_it(
-    pool: PoolDouble, database: Database, queue: Client, hire: Hire, backstage: Backstage
+    pool: PoolDouble, database: Database, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Neither one that has ended nor one of another campaign."""
     queue.create_campaign("/other")
@@ -168,7 +168,7 @@ def test_task_is_not_named_for_a_session_that_may_not_have_it(
     (one,) = pool.lease(1)
     name(database, gone, one)
     name(database, stranger, one)
-    assert task_row(backstage, one.task)["session_id"] == 0
+    assert task_row(postgres, one.task)["session_id"] == 0
 
 
 def test_second_to_name_a_lease_is_told_to_stop(pool: PoolDouble, hire: Hire) -> None:

@@ -9,24 +9,24 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db.connections import Database
 from taskq_agent.protocol import FAILED, RELEASED
-from tests.agent_double import report_of
-from tests.backstage import Backstage, promote, statuses, task_row, value
 from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, promote, statuses, task_row, value
+from tests.helpers.scripted_agent import report_of
+from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.waiting import wait_until
 from tests.integration.leasing_ahead.support import HANDLER, say
-from tests.pool_double import PoolDouble
-from tests.support import wait_until
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 def test_task_is_leased_to_the_pool_before_anybody_learns_of_it(
-    pool: PoolDouble, backstage: Backstage, hire: Hire
+    pool: PoolDouble, postgres: Postgres, hire: Hire
 ) -> None:
     """An entry carries a right that PostgreSQL knows already; nobody else can claim the task."""
     leased = pool.lease(4)
     assert [one.payload["n"] for one in leased] == [0, 1, 2, 3]
     for one in leased:
-        row = task_row(backstage, one.task)
+        row = task_row(postgres, one.task)
         assert (row["status"], row["session_id"], row["attempt"]) == ("working", 0, 1)
         assert str(row["lease_id"]) == one.lease
     assert [one.payload["n"] for one in hire().claim(10)] == [4, 5, 6, 7, 8, 9]
@@ -53,23 +53,23 @@ def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
 
 
 def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
-    pool: PoolDouble, hire: Hire, backstage: Backstage
+    pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """Who pops may be on the host where it failed; after a while that one may have it as well."""
     failing, other = hire(host="a"), hire(host="b")
     one, two = failing.claim(2)
     for task in (one, two):
         failing.fail(task)
-    promote(backstage)
+    promote(postgres)
     assert [leased.payload["n"] for leased in pool.lease(3)] == [2, 3, 4]
     assert other.claim(1)[0].task == one.task
     past = "update taskq.task set due_at = due_at - interval '3 min' where task_id = %s"
-    backstage.execute(past, [two.task])
+    postgres.execute(past, [two.task])
     assert two.task in {leased.task for _ in range(6) for leased in pool.lease(1)}
 
 
 def test_task_that_no_entry_can_hold_is_left_to_postgresql(
-    pool: PoolDouble, campaign: Campaign, hire: Hire, backstage: Backstage
+    pool: PoolDouble, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whoever pops drops entries beyond 1 MiB: the task would never be handed out."""
     numbers = [1e308] * 5_000  # six bytes each when seeded, 309 digits when stored
@@ -77,18 +77,18 @@ def test_task_that_no_entry_can_hold_is_left_to_postgresql(
     assert pool.lease(1) == []
     leased = pool.lease(100)
     assert [one.payload["n"] for one in leased] == list(range(11))
-    assert statuses(backstage)["large"] == "waiting"
+    assert statuses(postgres)["large"] == "waiting"
     (claimed,) = hire().claim(1)
     assert claimed.payload == {"n": [10**308] * 5_000}
 
 
 def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
-    database: Database, campaign: Campaign, backstage: Backstage, hire: Hire
+    database: Database, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
     """Who empties the lists again and again cannot keep tasks from being claimed."""
     pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
     lost = pool.lease(4)
-    wait_until(lambda: value(backstage, "select taskq.expire_ahead()") == 4)
+    wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
     assert {one.task for one in pool.lease(10)}.isdisjoint(one.task for one in lost)
     agent = hire()
     agent.forget_position()
@@ -97,14 +97,14 @@ def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
 def test_what_an_agent_has_tried_may_be_leased_ahead_again(
-    outcome: str, pool: PoolDouble, hire: Hire, backstage: Backstage
+    outcome: str, pool: PoolDouble, hire: Hire, postgres: Postgres
 ) -> None:
     """An attempt that was reported before any beat has named it is no entry that got lost."""
     agent = hire()
     (tried,) = pool.lease(1)
     assert say(agent, report_of(tried, outcome)) == ["accepted"]
-    backstage.execute("update taskq.task set due_at = now() where status = 'delayed'")
-    backstage.execute("select taskq.promote()")
+    postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    postgres.execute("select taskq.promote()")
     wait_until(lambda: tried.task in {one.task for one in pool.lease(10)})
 
 
@@ -150,12 +150,12 @@ def test_campaign_that_is_closed_or_limited_is_not_leased_ahead(
     assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
 
 
-def test_one_refiller_acts_and_another_takes_over(pool: PoolDouble, backstage: Backstage) -> None:
+def test_one_refiller_acts_and_another_takes_over(pool: PoolDouble, postgres: Postgres) -> None:
     """As for keepers: within a term of the first's last round."""
     other = str(uuid.uuid4())
     assert pool.keep()["acting"]
     assert not pool.keep(holder=other)["acting"]
-    backstage.execute("update taskq.front_refiller set until = clock_timestamp()")
+    postgres.execute("update taskq.front_refiller set until = clock_timestamp()")
     assert pool.keep(holder=other)["acting"]
     assert not pool.keep()["acting"]
 

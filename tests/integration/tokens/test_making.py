@@ -10,16 +10,16 @@ import pytest
 from taskq.db.connections import Database
 from taskq.errors import Conflict, InvalidPath, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed
-from tests.backstage import Backstage
+from tests.helpers.postgres import Postgres
 from tests.integration.tokens.support import Enrol, identify
 
 
-def test_database_never_sees_a_token(site: str, tokens: Tokens, backstage: Backstage) -> None:
+def test_database_never_sees_a_token(site: str, tokens: Tokens, postgres: Postgres) -> None:
     """256 random bits in the hands of whoever created it, and a hash in the database."""
     assert re.fullmatch("tqe_[A-Za-z0-9_-]{43}", site)
     manager, made = tokens.create("manager", "ada", ["/"])
     assert re.fullmatch("tqm_[A-Za-z0-9_-]{43}", manager)
-    rows = str(backstage.execute("select * from taskq.token").fetchall())
+    rows = str(postgres.execute("select * from taskq.token").fetchall())
     assert repr(hashed(site)) in rows
     assert site[4:] not in rows
     assert manager[4:] not in str(made)
@@ -39,13 +39,13 @@ def test_name_is_free_again_when_its_token_is_revoked(tokens: Tokens, enrol: Enr
 
 
 def test_managers_token_is_known_until_it_is_void(
-    tokens: Tokens, database: Database, backstage: Backstage
+    tokens: Tokens, database: Database, postgres: Postgres
 ) -> None:
     """With the campaigns that it is for; a site's token is nobody's here."""
     token, made = tokens.create("manager", "ada", ["/c", "/d"])
     stale, _ = tokens.create("manager", "bob", ["/"], days=1)
     site, _ = tokens.create("site", "site", ["/"])
-    backstage.execute("update taskq.token set expires_at = now() where name = 'bob'")
+    postgres.execute("update taskq.token set expires_at = now() where name = 'bob'")
     (found,) = identify(database, token, stale, site)
     assert (found["token_id"], found["session_id"]) == (made.token_id, None)
     assert found["paths"] == ["/c", "/d"]

@@ -16,7 +16,7 @@ from taskq import Client
 from taskq.db.connections import Database
 from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed, session_token
-from tests.backstage import Backstage, value
+from tests.helpers.postgres import Postgres, value
 from tests.integration.tokens.support import Enrol, identify
 
 
@@ -52,13 +52,13 @@ def test_each_token_and_each_key_makes_another_session_token(site: str) -> None:
 
 @pytest.mark.parametrize("spoilt", ["unknown", "expired", "revoked", "manager"])
 def test_token_that_is_not_valid_is_refused_without_saying_why(
-    spoilt: str, site: str, tokens: Tokens, enrol: Enrol, backstage: Backstage
+    spoilt: str, site: str, tokens: Tokens, enrol: Enrol, postgres: Postgres
 ) -> None:
     """Whoever tries tokens learns nothing about any; nothing is opened."""
     if spoilt == "unknown":
         site = "tqe_made-up"
     elif spoilt == "expired":
-        backstage.execute("update taskq.token set expires_at = clock_timestamp()")
+        postgres.execute("update taskq.token set expires_at = clock_timestamp()")
     elif spoilt == "revoked":
         tokens.revoke("site")
     else:
@@ -68,7 +68,7 @@ def test_token_that_is_not_valid_is_refused_without_saying_why(
     assert str(refused.value) == (
         "the token is not valid: unknown, expired or revoked; ask for another"
     )
-    assert value(backstage, "select count(*) from taskq.session") == 0
+    assert value(postgres, "select count(*) from taskq.session") == 0
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_hello_that_is_refused_uses_nothing_up(tokens: Tokens, enrol: Enrol) -> 
 
 @pytest.mark.parametrize("max_uses", [5, None])
 def test_agents_that_arrive_at_once_are_counted_exactly(
-    max_uses: int | None, tokens: Tokens, enrol: Enrol, backstage: Backstage
+    max_uses: int | None, tokens: Tokens, enrol: Enrol, postgres: Postgres
 ) -> None:
     """Eight at a time, each said twice: never more sessions than uses, nor two for one key."""
     token, _ = tokens.create("site", "few", ["/c"], max_uses=max_uses)
@@ -170,24 +170,24 @@ def test_agents_that_arrive_at_once_are_counted_exactly(
     with ThreadPoolExecutor(8) as pool:
         served = Counter(one for some in pool.map(arrive, range(8)) for one in some)
     assert len(served) == (max_uses or 8)
-    assert value(backstage, "select count(*) from taskq.session") == len(served)
-    assert value(backstage, "select uses from taskq.token") == (max_uses or 0)
+    assert value(postgres, "select count(*) from taskq.session") == len(served)
+    assert value(postgres, "select uses from taskq.token") == (max_uses or 0)
     (seen,) = tokens.list()
     assert seen.uses == len(served)
 
 
 def test_key_of_somebody_elses_session_opens_nothing(
-    site: str, tokens: Tokens, enrol: Enrol, backstage: Backstage
+    site: str, tokens: Tokens, enrol: Enrol, postgres: Postgres
 ) -> None:
     """Neither with another token, nor that of a session beside the database, nor the reverse."""
     other, _ = tokens.create("site", "other", ["/c"])
     open_beside = "select taskq.open_session('/c', %s)"
     key, beside = str(uuid.uuid4()), str(uuid.uuid4())
     enrol(site, key=key)
-    value(backstage, open_beside, beside)
+    value(postgres, open_beside, beside)
     with pytest.raises(Forbidden, match="somebody else's"):
         enrol(other, key=key)
     with pytest.raises(Forbidden, match="somebody else's"):
         enrol(site, key=beside)
     with pytest.raises(psycopg.Error, match="somebody else's"):
-        value(backstage, open_beside, key)
+        value(postgres, open_beside, key)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from taskq.agent_file import build
-from tests.http_gateway import TOKEN
+from tests.helpers.memory_gateway import TOKEN
 
 TIMEOUT_S = 60.0
 

@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import DictRow
 
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
-Backstage = psycopg.Connection[DictRow]
+Postgres = psycopg.Connection[DictRow]
 
 _MISCOUNTED = """
     select n.path, n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
@@ -35,14 +35,14 @@ _MISCOUNTED = """
 """
 
 
-def assert_counts_are_true(backstage: Backstage, path: str = "/") -> None:
+def assert_counts_are_true(postgres: Postgres, path: str = "/") -> None:
     """Compare the counts of a campaign and all below it with a recount, both in one snapshot."""
-    assert backstage.execute(_MISCOUNTED, [path]).fetchall() == []
+    assert postgres.execute(_MISCOUNTED, [path]).fetchall() == []
 
 
-def statuses(backstage: Backstage, path: str = "/c") -> dict[str, str]:
+def statuses(postgres: Postgres, path: str = "/c") -> dict[str, str]:
     """Return the status of each task of a campaign by its key."""
-    rows = backstage.execute(
+    rows = postgres.execute(
         "select s.key, t.status::text from taskq.task t join taskq.spec s using (task_id)"
         " join taskq.campaign c on c.campaign_id = t.campaign_id where c.path = %s",
         [path],
@@ -50,50 +50,50 @@ def statuses(backstage: Backstage, path: str = "/c") -> dict[str, str]:
     return {row["key"]: row["status"] for row in rows}
 
 
-def task_row(backstage: Backstage, task: int) -> dict[str, Any]:
+def task_row(postgres: Postgres, task: int) -> dict[str, Any]:
     """Return the row of a task."""
-    row = backstage.execute("select * from taskq.task where task_id = %s", [task]).fetchone()
+    row = postgres.execute("select * from taskq.task where task_id = %s", [task]).fetchone()
     assert row is not None
     return row
 
 
-def silence(backstage: Backstage, session: int) -> None:
+def silence(postgres: Postgres, session: int) -> None:
     """Make a session silent for longer than its lease, as the next round of upkeep sees it.
 
     Its lease becomes the shortest there is, because silence before the server's start does not
     count.
     """
-    backstage.execute(
+    postgres.execute(
         "update taskq.session set lease_s = 1, heartbeat_at = clock_timestamp() - interval '1 h'"
         " where session_id = %s",
         [session],
     )
-    wait_until(lambda: server_age_s(backstage) > 1)
+    wait_until(lambda: server_age_s(postgres) > 1)
 
 
-def expire(backstage: Backstage) -> int:
+def expire(postgres: Postgres) -> int:
     """Expire silent sessions; return how many attempts were lost."""
-    return int(value(backstage, "select taskq.expire()"))
+    return int(value(postgres, "select taskq.expire()"))
 
 
-def promote(backstage: Backstage) -> int:
+def promote(postgres: Postgres) -> int:
     """Make all delayed tasks due, and promote them; return how many."""
-    backstage.execute("update taskq.task set due_at = clock_timestamp() where status = 'delayed'")
-    return int(value(backstage, "select taskq.promote()"))
+    postgres.execute("update taskq.task set due_at = clock_timestamp() where status = 'delayed'")
+    return int(value(postgres, "select taskq.promote()"))
 
 
-def value(backstage: Backstage, query: str, *values: object) -> Any:
+def value(postgres: Postgres, query: str, *values: object) -> Any:
     """Return the one value that a query gives."""
-    row = backstage.execute(query.encode(), values).fetchone()
+    row = postgres.execute(query.encode(), values).fetchone()
     assert row is not None
     return next(iter(row.values()))
 
 
-def server_age_s(backstage: Backstage) -> float:
+def server_age_s(postgres: Postgres) -> float:
     """Return for how long the server has been running: before that, nobody was silent."""
     return float(
         value(
-            backstage,
+            postgres,
             "select extract(epoch from clock_timestamp() - pg_postmaster_start_time())",
         )
     )

@@ -24,7 +24,7 @@ from taskq_agent.protocol import (
     Task,
 )
 from taskq_agent.settings import AgentSettings
-from tests.memory_queue import MemoryQueue
+from tests.helpers.memory_queue import MemoryQueue
 
 
 def queue_of(count: int, *, time_limit_s: float | None = None) -> MemoryQueue:

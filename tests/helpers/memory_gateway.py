@@ -25,7 +25,7 @@ from taskq_agent.protocol import (
     Request,
     dumps,
 )
-from tests.memory_queue import MemoryQueue
+from tests.helpers.memory_queue import MemoryQueue
 
 TOKEN = "tqe_of-the-site"  # noqa: S105 - for tests
 

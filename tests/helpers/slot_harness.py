@@ -13,9 +13,9 @@ from typing import Any
 from taskq_agent.handlers import Ended, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
 from taskq_agent.transport import Blobs
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
-PAYLOADS = Path(__file__).parent / "payloads"
+PAYLOADS = Path(__file__).parents[1] / "payloads"
 
 _VARIABLE = "SLOT_WORLD"
 

@@ -15,7 +15,7 @@ from taskq.front.entries import Keys
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer
-from tests.pool_double import PoolDouble
+from tests.helpers.scripted_pool import PoolDouble
 
 NEVER_RUN = Handler("command", argv=("true",))
 ALL = Scope("/")

@@ -21,7 +21,7 @@ from click import Command
 from click.testing import CliRunner, Result
 
 from taskq_cli.main import main
-from tests.support import wait_until
+from tests.helpers.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("taskq")
 TIMEOUT_S = 30.0

@@ -22,7 +22,7 @@ from taskq_agent.protocol import (
 )
 from taskq_agent.settings import AgentSettings
 from taskq_agent.transport import Transport
-from tests.memory_queue import MemoryQueue
+from tests.helpers.memory_queue import MemoryQueue
 
 Work = Callable[[Task, "Bench"], Ended]
 

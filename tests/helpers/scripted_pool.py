@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from taskq.db.connections import Database
-from tests.agent_double import Claimed
+from tests.helpers.scripted_agent import Claimed
 
 
 class PoolDouble:
