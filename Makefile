@@ -65,7 +65,7 @@ format: .venv/test ## Format the code
 .PHONY: schema
 schema: .venv/test ## Write sql/schema.txt and docs/sql.md anew from the migrations and functions
 	$(BIN)/python -m tests.helpers.schema > sql/schema.txt
-	$(BIN)/python -m tests.sql_page
+	$(BIN)/python -m tests.helpers.sql_page
 
 .PHONY: clean
 clean: ## Remove the virtual environment and what tools left behind

@@ -241,8 +241,8 @@ class Answer:
 class Trouble:
     """Why an agent makes one attempt at a time only: so many in a row have failed fast.
 
-    On a host that is suspicious (see `HeartbeatAnswer`) it may be any number, and they may have taken
-    their time. error_class: of the last one. try_in_s: seconds until it makes the next.
+    On a host that is suspicious (see `HeartbeatAnswer`) it may be any number, and they may have
+    taken their time. error_class: of the last one. try_in_s: seconds until it makes the next.
     """
 
     failures: int

@@ -1,7 +1,7 @@
 """Hostile clients with a right to speak, beside healthy agents of one gateway.
 
-How fast the healthy ones stay is measured by `make bench CASES=gateway-hostile`; here counts what they
-get.
+How fast the healthy ones stay is measured by `make bench CASES=gateway-hostile`; here counts what
+they get.
 """
 
 from __future__ import annotations

@@ -27,8 +27,6 @@ from tests.helpers.postgres import Postgres, value
 
 #: What tells a statement of which campaigns it is.
 NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats)\)s")
-#: Of the benchmark, which has a queue of its own.
-OTHERS = re.compile("bench_.*")
 OLD, NEW, SESSIONS, PAGE = 10_000, 1_200, 400, 100
 TABLES = ("task", "spec", "attempt", "session")
 
@@ -261,7 +259,7 @@ def shipped() -> set[str]:
     """Return the names of the statements that name a campaign."""
     files = importlib.resources.files("taskq.sql.queries").iterdir()
     names = {Path(file.name).stem for file in files if file.name.endswith(".sql")}
-    return {name for name in names if NAMING.search(statement(name)) and not OTHERS.fullmatch(name)}
+    return {name for name in names if NAMING.search(statement(name))}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from taskq import Client
-from tests.sql_page import MARK, PAGE, granted, page
+from tests.helpers.sql_page import MARK, PAGE, granted, page
 
 TEXT = PAGE.read_text(encoding="utf-8")
 

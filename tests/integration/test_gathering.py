@@ -25,8 +25,8 @@ from taskq_agent.protocol import (
     Report,
     Request,
 )
+from tests.helpers.batched_agents import Members, done
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
-from tests.members import Members, done
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
 Run = Callable[[Scene], None]

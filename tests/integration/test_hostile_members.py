@@ -29,8 +29,8 @@ from taskq_agent.protocol import (
     Request,
     Task,
 )
+from tests.helpers.batched_agents import Members, done
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-from tests.members import Members, done
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
 NEVER_RUN = Handler("command", argv=("true",))

@@ -1,6 +1,6 @@
 """Writes the part of docs/sql.md that says each function which a role may call.
 
-`python -m tests.sql_page` brings it up to date, from the grants in sql/roles and the heads of the
+`python -m tests.helpers.sql_page` brings it up to date, from the grants in sql/roles and the heads of the
 files in sql/functions; what stands above its mark is written by hand.
 """
 
