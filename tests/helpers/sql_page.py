@@ -1,7 +1,7 @@
 """Writes the part of docs/sql.md that says each function which a role may call.
 
-`python -m tests.helpers.sql_page` brings it up to date, from the grants in sql/roles and the heads of the
-files in sql/functions; what stands above its mark is written by hand.
+`python -m tests.helpers.sql_page` brings it up to date, from the grants in sql/roles and the heads
+of the files in sql/functions; what stands above its mark is written by hand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from taskq.db.roles import ROLES
 
-ROOT = Path(__file__, "../..").resolve()
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/sql.md"
 MARK = "<!-- What follows is written by `make schema`. -->\n"
 
