@@ -138,7 +138,7 @@ def _head(path: str, host: str, token: str) -> bytes:
 
 def _exchange(request: Request) -> bytes:
     """Return an exchange with a place for reports."""
-    return _places(dumps(request).replace("[]", "[?]"))
+    return _places(dumps(request).replace('"reports":[]', '"reports":[?]'))
 
 
 def _reports(tasks: Sequence[LoadTask]) -> bytes:

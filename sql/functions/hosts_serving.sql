@@ -31,6 +31,7 @@ begin
               from taskq.session s
              where s.campaign_id = v_scope
                and s.ended_at is null
+               and s.host <> ''  -- or session_host could not serve it
                and s.host > v_host
                and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s) > v_now
                and not s.drain

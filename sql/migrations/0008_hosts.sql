@@ -35,8 +35,9 @@ alter table taskq.session
     add constraint session_tally_array check (
         jsonb_typeof(tally) = 'array' and octet_length(tally::text) <= 4000);
 
--- The hosts that serve a campaign, one after the other.
-create index session_host on taskq.session (campaign_id, host) where ended_at is null;
+-- The hosts that serve a campaign, one after the other. Its predicate is one that no other statement implies: without statistics, what looks for an open
+-- session by its number or token would go through it.
+create index session_host on taskq.session (campaign_id, host) where ended_at is null and host <> '';
 
 alter table taskq.counter
     add column first_failures bigint not null default 0;

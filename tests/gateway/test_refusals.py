@@ -49,8 +49,8 @@ def test_refused_task_waits_for_others_uncounted_and_is_recorded(realm: Realm) -
     assert reply.json["tasks"] == []
     status = realm.campaign.status()
     assert (status.waiting, status.failures, status.failed) == (1, 0, 0)
-    (found,) = realm.campaign.failure_classes()
-    assert (found.error_class, found.some_hosts) == ("prepare-failed", ["n7"])
+    (found,) = realm.campaign.failure_causes()
+    assert (found.error_class, found.some_hosts) == ("prepare-failed", {"n7": 1})
     assert found.example_error == "no receptor"
     (again,) = realm.agent(host="n8").claim()
     assert (again["task"], again["attempt"]) == (task["task"], 2)

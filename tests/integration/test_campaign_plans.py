@@ -133,6 +133,7 @@ class Scene:
         text = json.dumps([{"path": "/new", "lifetime_s": None, "offers": []}])
         beat = {"session": agent, "held": [[self.campaign, failed, lease]], "pending": []}
         task = json.dumps([{"key": "n=1", "payload": {}}, {"key": "fresh", "payload": {}}])
+        seeding = {"tasks": task, "on_conflict": "skip", "named": 3}
         site = {"token_hash": b"", "session_hash": b"", "address": None, "lease_s": 60}
         opened = {
             "path": "/new",
@@ -189,7 +190,9 @@ class Scene:
             "create_token": [
                 Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
             ],
-            "drain_sessions": [Case(2, {**it, "site": "here", "agent": None})],
+            "drain_sessions": [
+                Case(2, {**it, "sites": ["here"], "agents": None, "hosts": None}),
+            ],
             "enrol": [Case(1, {**opened, **site})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}, several=True),
@@ -205,6 +208,8 @@ class Scene:
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
+            "left_agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
+            "left_over": [Case(0, {**it, "offers": None})],
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
@@ -219,6 +224,7 @@ class Scene:
                     },
                 )
             ],
+            "refusals": [Case(0, it)],
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "input": "x"})],
             "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
@@ -234,12 +240,21 @@ class Scene:
                 for name, tasks in ((None, None), ("exit-1", None), (None, some))
             ],
             "return_ahead": [Case(4, named)],
+            "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(0, one)],
             "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],
             "seed_known": [Case(2, {**one, "keys": '["n=1", "fresh"]'})],
+            "seed_tasks": [Case(2, {**it, **seeding})],
             "servable": [Case(0, {**it, "lifetime_s": None, "offers": [], "most": 3})],
             "set_status": [Case(0, {**it, "status": "paused"})],
-            "submit": [Case(2, {**it, "tasks": task})],
+            "settle_many": [
+                Case(
+                    4,
+                    {"campaigns": [self.campaign], "reports": json.dumps([report])},
+                    several=True,
+                )
+            ],
+            "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
             "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
             "tasks": [
                 Case(PAGE, {**page, "status": None}),

@@ -50,7 +50,8 @@ def test_a_damaged_file_adds_nothing_unless_it_is_asked_for(
     code, error = taskq.refused("seed", "/c", file)
     assert (code, campaign.status().total) == (65, 0)
     assert "--on-error skip adds what can be read; no task was added" in error
-    result = taskq("seed", "/c", file, "--on-error", "skip")
+    # What is altered may have the key of another line.
+    result = taskq("seed", "/c", file, "--on-error", "skip", "--on-conflict", "skip")
     assert result.exit_code == 65, result.stderr
     added = campaign.status().total
     assert f"{added:,} tasks added" in result.stderr
@@ -96,13 +97,13 @@ def test_a_source_without_records_is_named(
     for name, content in empty.items():
         (tmp_path / name).write_bytes(content)
         result = taskq("seed", "/c", tmp_path / name)
-        assert (result.exit_code, result.stderr) == (
+        assert (result.exit_code, result.stderr.splitlines()[0]) == (
             0,
-            f"Warning: {tmp_path / name} has no records.\n",
+            f"Warning: {tmp_path / name} has no records.",
         )
     (tmp_path / "full.smi").write_text("C a\n")
     result = taskq("seed", "/c", tmp_path / "full.smi", tmp_path / "empty.smi")
-    assert (result.exit_code, result.stderr.count("Warning")) == (0, 1)
+    assert (result.exit_code, result.stderr.count("has no records")) == (0, 1)
     assert keys(campaign) == ["a"]
 
 

@@ -73,7 +73,9 @@ def test_python_of_the_readme_does_its_campaign(command: CommandLine) -> None:
 def test_handler_is_tried_as_the_page_about_handlers_says() -> None:
     """The command, as printed."""
     page = (ROOT / "docs/handlers.md").read_text()
-    (words,) = re.findall(r"^taskq-agent (try .*?)^```", page, re.MULTILINE | re.DOTALL)
+    words, _of_a_campaign_file = re.findall(
+        r"^taskq-agent (try .*?)^```", page, re.MULTILINE | re.DOTALL
+    )
     argv = [sys.executable, "-m", "taskq_agent", *shlex.split(words.replace("\\\n", " "))]
     tried = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert tried.returncode == 0, tried.stdout + tried.stderr

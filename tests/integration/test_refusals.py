@@ -114,7 +114,7 @@ def test_all_hosts_there_are_need_be_only_one(
     """After three refusals one after the other; agents that cannot serve it do not count."""
     refuse(agent := hire(host="laptop"))
     hire(host="draining")
-    value(postgres, "select taskq.drain_sessions('/', null, 'double')")
+    value(postgres, "select taskq.drain_sessions('/', null, '{double}')")
     assert keep(postgres) == []
     refuse(agent)
     assert keep(postgres) == []

@@ -91,8 +91,8 @@ def test_campaign_that_cannot_be_run_stops_no_other(queue: Client, farm: Farm, k
         wait_until(lambda: good.status().done == TASKS, timeout_s=LATER_S)
         wait_until(bad.failure_classes, timeout_s=LATER_S)
         assert agent.poll() is None
-    (found,) = bad.failure_classes()
-    assert (found.error_class, found.some_hosts) == (error_class, ["n1"])
+    (found,) = bad.failure_causes()
+    assert (found.error_class, found.some_hosts.keys()) == (error_class, {"n1"})
     assert found.example_error
     assert error_class in farm.taskq.out("failures", "/bad")
     status = bad.status()
@@ -198,6 +198,7 @@ def test_campaign_without_a_handler_is_named(queue: Client, farm: Farm, until_em
             while not any(said in line for line in lines):
                 lines.append(agent.stderr.readline())
                 assert lines[-1], lines
+            wait_until(lambda: good.status().done == TASKS, timeout_s=LATER_S)
             agent.terminate()
             rest = agent.stderr.read()
         assert said not in rest
