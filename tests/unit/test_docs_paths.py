@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, GROUPS
 from taskq_cli.main import main as program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,8 @@ OF_USERS = {  # files that examples name and that users have
     "dock.sh",
     "taskq-agent.pyz",
 }
+BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ANY_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SUFFIXES = r"\.(?:py|sql|lua|md|sh|cfg|toml|pyz)"
 
 
@@ -52,11 +55,9 @@ def of_page(page: Path) -> str:
 
 def anchors(page: Path) -> set[str]:
     """Give the anchors of a page's headings, as the page host makes them."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = ANY_BLOCK.sub("", page.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
-    return {
-        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
-    }
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=of_page)
@@ -74,7 +75,8 @@ def test_pages_name_files_that_exist(page: Path, names: set[str]) -> None:
 def test_links_lead_to_pages_and_headings_that_exist(page: Path) -> None:
     """Those within the project."""
     broken = []
-    for link in each(page, r"\]\((?!https?:)([^)\s]+)\)"):
+    text = ANY_BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
@@ -91,8 +93,8 @@ def test_modules_and_targets_that_pages_run_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     named = set(each(page, r"^make ([a-z-]+)")) | set(each(page, r"`make ([a-z-]+)"))
     assert named <= targets
-    cases = {name for words in each(page, r"CASES=([a-z-]+|\"[a-z -]+\")") for name in words.split()}
-    assert {case for case in cases if not any(known.startswith(case.strip('"')) for known in CASES)} == set()
+    cases = " ".join(each(page, r"CASES=([a-z-]+|\"[a-z -]+\")")).replace('"', "").split()
+    assert set(cases) <= {*CASES, *GROUPS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=of_page)
@@ -101,23 +103,12 @@ def test_modules_that_pages_name_exist(page: Path) -> None:
     if page.name == "sql.md":
         return
     for dotted in each(page, r"(?:`|from |import )(taskq(?:_agent|_cli)?\.[a-z_.]+\w)\b(?!\()"):
-        package, _, rest = dotted.partition(".")
-        found, missing = package, ""
-        for part in rest.split("."):
-            if not importlib.util.find_spec(found).submodule_search_locations:  # type: ignore[union-attr]
-                break
-            if not importlib.util.find_spec(f"{found}.{part}"):
-                missing = part
-                break
-            found = f"{found}.{part}"
-        assert not missing or hasattr(importlib.import_module(found), missing), dotted
+        assert pkgutil.resolve_name(dotted) is not None
 
 
 def typed(page: Path) -> Iterator[list[str]]:
     """Yield the words of each command `taskq` that a page shows."""
-    blocks = "\n".join(
-        re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
-    )
+    blocks = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
     for line in blocks.replace("\\\n", " ").splitlines():
         if line.startswith(("taskq ", "$ taskq ")):
             yield shlex.split(line.removeprefix("$ "), comments=True)[1:]
@@ -139,3 +130,10 @@ def test_commands_and_options_that_pages_show_exist(page: Path) -> None:
         before = rest[: rest.index("--")] if "--" in rest else rest
         said = {word.partition("=")[0] for word in before if word.startswith("--")}
         assert said - options - {"--help"} == set(), words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of_page)
+def test_commands_that_sentences_name_exist(page: Path) -> None:
+    """As `taskq COMMAND`, in backticks."""
+    for name in each(page, r"`taskq\s([a-z][a-z-]*)"):
+        assert program.get_command(click.Context(program), name) is not None, name
