@@ -137,3 +137,15 @@ def test_commands_that_sentences_name_exist(page: Path) -> None:
     """As `taskq COMMAND`, in backticks."""
     for name in each(page, r"`taskq\s([a-z][a-z-]*)"):
         assert program.get_command(click.Context(program), name) is not None, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of_page)
+def test_tests_that_pages_name_exist(page: Path) -> None:
+    """A test that is renamed or removed is so there as well."""
+    named = set(each(page, r"`(test_\w+)`"))
+    defined = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named - defined == set()
