@@ -89,7 +89,7 @@ def test_campaign_of_the_readme_can_be_pasted_and_ends(
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
     pasted = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", of_readme("sh") + "wait\n"],
+        ["timeout", "100", "bash", "-e", "-o", "pipefail", "-c", of_readme("sh") + "wait\n"],
         cwd=tmp_path,
         env=command.environment | cache | {"PATH": path},
         capture_output=True,
