@@ -22,6 +22,10 @@ demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 test: .venv/test ## Run the test suite
 	$(BIN)/pytest -n $(JOBS)
 
+.PHONY: test-all
+test-all: .venv/test ## Run every test
+	$(BIN)/pytest -n $(JOBS)
+
 .PHONY: mutants
 mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
 	$(BIN)/python -m tests.mutants --jobs $(JOBS)

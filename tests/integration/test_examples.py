@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import os
 import re
@@ -15,7 +17,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from taskq import Client, embedded
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import PROGRAM, CommandLine
 from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -54,11 +56,57 @@ def test_ising_sweep_agrees_with_onsager(command: CommandLine, tmp_path: Path) -
     assert verdict.returncode == 0, verdict.stdout + verdict.stderr
 
 
+def of_readme(language: str) -> str:
+    """Return the one block of a language in the README."""
+    page = (ROOT / "README.md").read_text()
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return block
+
+
+DOCK = """#!/bin/sh
+# Scores a molecule by its length, where there is a receptor; nitrogen is no molecule.
+test -s "$2" || exit 69
+test "$1" != N || exit 65
+echo docking "$1"
+echo "{\\"score\\": -${#1}}"
+"""
+
+
+def test_campaign_of_the_readme_can_be_pasted_and_ends(
+    command: CommandLine, tmp_path: Path
+) -> None:
+    """As printed, with a program, a receptor and ligands: from the file to the best hits."""
+    (tmp_path / "campaign.toml").write_text(of_readme("toml"))
+    (tmp_path / "1lf3.pdbqt").write_text("ATOM\n")
+    with gzip.open(tmp_path / "ligands.smi.gz", "wt") as ligands:
+        ligands.writelines(f"{'C' * n} chain-{n}\n" for n in range(1, 13))
+        ligands.write("N nitrogen\n")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "dock.sh").write_text(DOCK)
+    (programs / "dock.sh").chmod(0o755)
+    path = os.pathsep.join([str(programs), str(PROGRAM.parent), os.environ["PATH"]])
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    pasted = subprocess.run(
+        ["timeout", "100", "bash", "-e", "-o", "pipefail", "-c", of_readme("sh") + "wait\n"],
+        cwd=tmp_path,
+        env=command.environment | cache | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+    assert "exit-65" in pasted.stdout
+    with (tmp_path / "hits.csv").open(newline="") as hits:
+        scores = [float(hit["result.score"]) for hit in csv.DictReader(hits)]
+    assert scores == [float(-n) for n in range(12, 0, -1)]
+
+
 def test_python_of_the_readme_does_its_campaign(command: CommandLine) -> None:
     """As printed, beside an agent as its comment says."""
-    (program,) = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
-    )
+    program = of_readme("python")
     (words,) = re.findall(r"elsewhere: taskq (.*)", program)
     argv = [sys.executable, "-c", program]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

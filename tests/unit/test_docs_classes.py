@@ -9,7 +9,7 @@ import taskq_agent
 
 PAGE = Path(__file__, "../../../docs/handlers.md").resolve().read_text(encoding="utf-8")
 SOURCES = Path(taskq_agent.__file__).parent
-# The first argument of failed(), broken() or a refusal, when that is a text.
+# The first argument of failed(), broken() or refused(), or a refusal, when that is a text.
 GIVEN = re.compile(
     r'(?:failed|broken|refused)\(\s*f?"([a-z-]+(?:\{\w+\})?)"|'
     r'NODE_BROKEN, "([a-z-]+)"|"error_class"\) or "(\w+)"'
