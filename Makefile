@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-JOBS ?= 2
+# Tests mostly wait: more of them at a time than there are cores.
+JOBS ?= 4
 HOURS ?= 1
 RUNS ?= 10
 SECONDS ?= 15
@@ -19,16 +20,16 @@ demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 	$(BIN)/python examples/docking/demo.py
 
 .PHONY: test
-test: .venv/test ## Run the test suite
-	$(BIN)/pytest -n $(JOBS)
+test: .venv/test ## Run at least one test of every kind, on a real PostgreSQL (minutes)
+	$(BIN)/pytest -n $(JOBS) -m 'not thorough'
 
 .PHONY: test-all
-test-all: .venv/test ## Run every test
-	$(BIN)/pytest -n $(JOBS)
+test-all: test ## Run all tests: those of `make test`, then the thorough ones
+	$(BIN)/pytest -n $(JOBS) -m thorough
 
 .PHONY: mutants
 mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
-	$(BIN)/python -m tests.mutants --jobs $(JOBS)
+	$(BIN)/python -m tests.mutants
 
 .PHONY: soak
 soak: .venv/test ## Compare the queue with its models for HOURS (1), with fresh seeds

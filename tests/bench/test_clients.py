@@ -18,6 +18,8 @@ from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN
 from tests.helpers.postgres import Postgres, value
 
+pytestmark = pytest.mark.thorough
+
 LOAD = Load(1, 2, 1, CAMPAIGN)
 
 

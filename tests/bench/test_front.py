@@ -27,6 +27,8 @@ from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, gateway_of
 from tests.helpers.memory_queue import MemoryQueue
 from tests.helpers.postgres import Postgres, value
 
+pytestmark = pytest.mark.thorough
+
 AGENTS = 4
 DUE = LoadWork(AGENTS, processes=2, rate=200.0, random=True, spooled=True)
 ALONE = LoadWork(1, enrol=TOKEN, rate=100.0, random=True, spooled=True)

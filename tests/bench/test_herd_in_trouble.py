@@ -14,6 +14,8 @@ from benchmarks.load.work import LoadTarget, LoadWork
 from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
 from tests.helpers.memory_queue import MemoryQueue
 
+pytestmark = pytest.mark.thorough
+
 WORK = LoadWork(3, enrol=TOKEN, content=True)
 ALONE = replace(WORK, agents=1)
 SOON_S = 20.0

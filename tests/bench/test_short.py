@@ -16,6 +16,8 @@ from benchmarks.scale import SHORT
 from benchmarks.stage import Bench
 from taskq.db.connections import Database
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def bench(server_dsn: str, tmp_path: Path) -> Iterator[Bench]:

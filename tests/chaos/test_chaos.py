@@ -21,7 +21,9 @@ def durable_server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3))]
+)
 def test_nothing_is_lost_whatever_dies(
     durable_server: Server, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,6 +19,8 @@ from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import Node, Ran
 
+pytestmark = pytest.mark.thorough
+
 AGENTS = 3
 TASKS = 96
 TAKES_S = 0.25

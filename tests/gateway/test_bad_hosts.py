@@ -15,6 +15,8 @@ from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 LATER_S = 180.0
 
 

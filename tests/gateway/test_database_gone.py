@@ -16,6 +16,8 @@ from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.servers import make_home
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 LEASE_S = 2.0
 
 

@@ -14,6 +14,8 @@ from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, Reply, report_of
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 OTHER = "https://other.test:8443"
 
 

@@ -27,6 +27,8 @@ from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import Ran
 
+pytestmark = pytest.mark.thorough
+
 LEASE_S = 4.0
 LATER_S = 90.0
 SAID = ["database", "trying on", "works"]

@@ -7,6 +7,8 @@ import pytest
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.gateway.peers import Agent, Peer, request_bytes
 
+pytestmark = pytest.mark.thorough
+
 HIDDEN = request_bytes("GET", "/healthz")
 CHUNKS = b"0\r\n\r\n" + HIDDEN
 #: How long a request's body is said to be, in two ways: a proxy in front may have believed another.

@@ -23,6 +23,8 @@ from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import hello, report_of
 
+pytestmark = pytest.mark.thorough
+
 #: Few, since each is a request to a real gateway; for a longer look raise it here.
 EXAMPLES: Final = 30
 CHECKS: Final = [

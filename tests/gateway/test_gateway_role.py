@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
 import requests
 
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.fixtures.logins import Staff
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.thorough
 
 
 def test_gateway_serves_agents_and_managers_by_its_role_alone(

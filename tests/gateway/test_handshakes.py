@@ -18,6 +18,8 @@ from tests.gateway.peers import Agent, Peer
 from tests.gateway.site import Site
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 #: The beginning of a ClientHello: the peer waits for the rest.
 HALF = bytes.fromhex("1603010200010001fc0303") + bytes(32)

@@ -20,6 +20,8 @@ from tests.gateway.peers import Agent, Peer, Reply, request_bytes
 from tests.gateway.site import Site
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 BODY_BYTES = 100_000_000
 #: What is read after a refusal, and what two kernels keep for somebody who may read it.
 MOST_TAKEN = LINGER_BYTES + 40_000_000

@@ -18,6 +18,8 @@ from tests.gateway.database_relay import DatabaseRelay
 from tests.gateway.peers import Agent, report_of
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def relay(dsn: str, tmp_path: Path) -> Iterator[DatabaseRelay]:

@@ -12,6 +12,8 @@ from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, fence, hello, report_of
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 DATA = b"a large result"
 BLOB = f"/v1/blobs/{hashlib.sha256(DATA).hexdigest()}"
 OF_AGENTS: dict[tuple[str, str], Any] = {

@@ -16,6 +16,8 @@ from tests.gateway.impatient import ARRIVAL_S
 from tests.gateway.peers import Peer, request_bytes
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 
 

@@ -17,6 +17,8 @@ from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import Ran
 
+pytestmark = pytest.mark.thorough
+
 LEASE_S = 2.0
 LATER_S = 60.0
 #: A task that is noted and ends when there is a file.

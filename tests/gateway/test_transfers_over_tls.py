@@ -17,6 +17,8 @@ from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import Ran
 
+pytestmark = pytest.mark.thorough
+
 INPUT_BYTES = 6_000_000
 RESULT_BYTES = 1_000_000
 BROKEN_AFTER = 3_000_000

@@ -28,6 +28,8 @@ from tests.helpers.threaded_agent import queue_of
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import Node, Ran
 
+pytestmark = pytest.mark.thorough
+
 PAYLOAD = """
 from taskq_agent import FailForGood
 

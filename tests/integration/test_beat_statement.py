@@ -17,7 +17,7 @@ from tests.helpers.postgres import Postgres, value
 from tests.helpers.scripted_agent import AgentDouble
 from tests.helpers.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("true_counts")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("true_counts")]
 
 BATCH = "select * from taskq.beat(%s)"
 

@@ -13,6 +13,8 @@ from taskq import Campaign, CampaignSpec, Client, Handler, TaskqError, connect
 from taskq.errors import UsageError
 from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
+pytestmark = pytest.mark.thorough
+
 AGENT = PROGRAM.with_name("taskq-agent")
 FOREIGN = os.fsdecode(b"caf\xe9")  # Latin-1
 

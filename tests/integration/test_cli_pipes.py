@@ -16,6 +16,8 @@ from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import PROGRAM, CommandLine
 
+pytestmark = pytest.mark.thorough
+
 COUNT = 3_000
 Feed = Callable[[CommandLine, list[str], bytes, Path], "subprocess.CompletedProcess[bytes]"]
 

@@ -17,6 +17,8 @@ from taskq.embedded import RedisServer, Server
 from taskq_cli.main import main
 from tests.helpers.command_line import CommandLine
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def home() -> Iterator[Path]:

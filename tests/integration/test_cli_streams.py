@@ -13,6 +13,8 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler
 from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
+pytestmark = pytest.mark.thorough
+
 AGENT = PROGRAM.with_name("taskq-agent")
 FULL = "No space left on device"
 EVERY_OUTPUT = [

@@ -12,6 +12,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import expire, promote, silence, value
 
+pytestmark = pytest.mark.thorough
+
 RECORDED: Final = """
     insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
                                ended_at, outcome)

@@ -35,6 +35,8 @@ from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import Ran
 
+pytestmark = pytest.mark.thorough
+
 TASKS = 300
 TAKES_S = 0.1
 NODES = 2

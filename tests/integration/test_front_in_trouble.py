@@ -23,6 +23,8 @@ from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_agent import Claimed, report_of
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
 

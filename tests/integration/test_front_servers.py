@@ -33,6 +33,8 @@ from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.relay import TlsRelay
 from tests.helpers.waiting import free_port, wait_until
 
+pytestmark = pytest.mark.thorough
+
 MANUAL = Path(__file__, "../../../docs/redis.md").resolve().read_text(encoding="utf-8")
 SERVING = Scope("/c")
 TASKS = 200

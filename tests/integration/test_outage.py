@@ -12,11 +12,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.thorough
 
 AGENTS = 12
 LEASE_S = 4

@@ -23,6 +23,8 @@ from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, promote, silence, value
 from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
+pytestmark = pytest.mark.thorough
+
 
 class Load:
     """The verbs, spoken on one connection, beside many tasks in the hands of one agent."""

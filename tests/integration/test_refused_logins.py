@@ -21,6 +21,8 @@ from taskq_agent.protocol import Heartbeat, Hello
 from tests.fixtures.logins import SECRET, Login, Staff
 from tests.helpers.command_line import CommandLine
 
+pytestmark = pytest.mark.thorough
+
 
 def change(staff: Staff, statement: str, name: str) -> None:
     """Run a statement about a role or a database as the server's administrator."""

@@ -17,6 +17,8 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.process_arguments import watched_command_lines
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 REDIS_SECRET = "swordfish-marker"  # noqa: S105  # of a server that lives as long as the test
 
 

@@ -19,6 +19,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 _POOL_AGE = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.task"
 
 

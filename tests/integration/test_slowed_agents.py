@@ -25,6 +25,8 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 TASKS = 60
 LEASE_S = 4
 SHORTEST_PAUSE_S = 3.75

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import psycopg
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
@@ -18,6 +19,8 @@ from tests.property.concurrent_pool import ConcurrentPool
 from tests.property.concurrent_scene import COMMIT, HOLD, INDEX, LINE
 from tests.property.concurrent_upkeep import ConcurrentUpkeep
 from tests.property.queue_model import Task
+
+pytestmark = pytest.mark.thorough
 
 log = logging.getLogger(__name__)
 

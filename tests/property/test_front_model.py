@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
@@ -23,6 +24,8 @@ from tests.helpers.postgres import silence, value
 from tests.helpers.scripted_agent import AgentDouble, Claimed
 from tests.property.front_model import DELAYED, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
+
+pytestmark = pytest.mark.thorough
 
 INDEX = st.integers(0, 10_000)
 SIDE = st.integers(0, 1)

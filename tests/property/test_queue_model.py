@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, run_state_machine_as_test
@@ -13,6 +14,8 @@ from taskq.db.connections import Database
 from taskq.spec.spec import LATE_RESULTS
 from tests.property.queue_agents import QueueAgents
 from tests.property.queue_operators import QueueOperators
+
+pytestmark = pytest.mark.thorough
 
 
 class QueueMachine(QueueAgents, QueueOperators):

@@ -9,6 +9,8 @@ from tests.protocol.explore import explore
 from tests.protocol.queue import Queue
 from tests.protocol.variants import VARIANTS, Variant
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("name", BRIEF)
 def test_protocol_keeps_its_promises_in_every_state(name: str) -> None:

@@ -38,6 +38,8 @@ from taskq_agent.protocol import (
 from taskq_agent.spool import Spool
 from tests.helpers.corruption import ANYTHING, spoiled
 
+pytestmark = pytest.mark.thorough
+
 ANSWERS = [
     Welcome(1, 30.0, 120.0, "tqs_secret"),
     Answer(

@@ -25,6 +25,8 @@ from taskq.errors import NotFound, OutputFailed, UsageError
 from taskq.export.records import FORMATS, write
 from taskq.ingest.sources import open_source
 
+pytestmark = pytest.mark.thorough
+
 PARQUET: Any = importlib.import_module("pyarrow.parquet")  # it has no types
 AT = datetime(2026, 11, 20, 17, 34, 5, 250_000, tzinfo=timezone(timedelta(hours=1)))
 

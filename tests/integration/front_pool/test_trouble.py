@@ -32,6 +32,8 @@ from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.front_harness import ALL, Desk, Front, Play, leases, until
 from tests.helpers.postgres import Postgres, value
 
+pytestmark = pytest.mark.thorough
+
 #: For so long a busy machine may leave a test alone.
 STALL_S = 2.0
 
