@@ -15,9 +15,11 @@ from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.db.connections import Connection, Database, Statements
 from taskq.dispatch import heartbeats
-from taskq.dispatch.exchange import Asked, Exchanges, asked, run, told_as_transport
+from taskq.dispatch.exchange import Exchanges, run
+from taskq.dispatch.exchange_request import Asked, asked
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.sessions import presented
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.front.address import FrontAddress
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Request, Welcome
@@ -179,17 +181,17 @@ class DirectTransport:
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob from an offset to its end."""
-        with told_as_transport():
+        with as_transport_errors():
             yield from self._blobs.read(digest, offset)
 
     def write_blob(self, digest: str, data: bytes) -> None:
         """Store a blob."""
-        with told_as_transport():
+        with as_transport_errors():
             self._blobs.put_verified(digest, data)
 
 
 @contextmanager
 def _connected(line: Connection) -> Iterator[Statements]:
     """Give the line's connection; errors come out as a transport's."""
-    with told_as_transport(), line.connected() as statements:
+    with as_transport_errors(), line.connected() as statements:
         yield statements

@@ -23,9 +23,11 @@ from typing import Final
 from taskq.db.connections import AsyncConnection, Database
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.closing import Closing
-from taskq.dispatch.exchange import Asked, Exchanges, Verdicts, asked, told_as_transport
+from taskq.dispatch.exchange import Exchanges, Verdicts
+from taskq.dispatch.exchange_request import Asked, asked
 from taskq.dispatch.fair_queue import FairQueue
 from taskq.dispatch.fair_share import MOST_GATHERED, Scope
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
@@ -262,7 +264,7 @@ class Batcher(Closing):
         self, line: AsyncConnection, exchanges: list[Asked], verdicts: Verdicts, timelines: set[int]
     ) -> list[Answer | SessionLost]:
         steps = self._exchanges.steps(exchanges, verdicts)
-        with told_as_transport():
+        with as_transport_errors():
             try:
                 query = next(steps)
                 while True:

@@ -8,12 +8,8 @@ reports and claims for every agent that has to do with a campaign.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -21,13 +17,12 @@ from taskq.db.connections import Row
 from taskq.db.queries import array
 from taskq.dispatch import remaining
 from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.exchange_request import Asked
 from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, CampaignOrder, Scope, Without
 from taskq.dispatch.remaining import Remaining
-from taskq.dispatch.reports import encoded
-from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
 from taskq_agent import protocol
-from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders, Request
+from taskq_agent.errors import SessionLost
+from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders
 
 #: Campaigns that one exchange tries before it goes away empty-handed.
 TRIES: Final = 3
@@ -42,72 +37,12 @@ _NEVER: Final = float("-inf")
 #: Who claims under a lease id that its task has had before is told to claim under another.
 _SPENT: Final = Orders(claim_after_s=1.0)
 
-_encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
-
 
 class Query(NamedTuple):
     """A statement to run, by its name, with its parameters."""
 
     name: str
     values: dict[str, Any]
-
-
-class Fence(NamedTuple):
-    """What an attempt is known by."""
-
-    campaign: int
-    task: int
-    lease: str
-
-
-def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
-    """Return what attempts are known by as the server-side functions take that of many."""
-    return {
-        "campaigns": array(one.campaign for one in fences),
-        "tasks": array(one.task for one in fences),
-        "leases": array(one.lease for one in fences),
-    }
-
-
-class Asked(NamedTuple):
-    """One exchange: who claims how much, under which lease id, of what; and what it reports.
-
-    reports: as `settle` takes them, in the order of `fences`.
-    """
-
-    session: int
-    want: int
-    lease: str
-    serving: Scope
-    fences: Sequence[Fence]
-    reports: Sequence[str]
-
-
-def asked(request: Request, serving: Scope, *, fenced: bool = False) -> Asked:
-    """Return an exchange to be done; raise `Refused` if no queue could answer it.
-
-    fenced: whether the session may report only on attempts of its own and of sessions that were
-    opened with the same token; any other is then `unknown`.
-    """
-    if not 0 <= request.want <= protocol.MAX_CLAIM:
-        raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
-    if request.want and not _LEASE.fullmatch(request.lease):
-        raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
-    if len(serving.without) > protocol.MAX_WITHOUT:
-        raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
-    if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
-        raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
-    try:
-        reports = tuple(
-            _encode(encoded(report, request.session, fenced=fenced)) for report in request.reports
-        )
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Refused(f"a report cannot be written as JSON: {error}") from error
-    fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
-    return Asked(request.session, request.want, request.lease, serving, fences, reports)
-
-
-_LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 #: A report's place: whose it is, and where it stands among the session's. Not what it is about: two
@@ -380,21 +315,6 @@ def _settle(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list
 def _tell(verdicts: Verdicts, places: Sequence[Place], acks: Sequence[str] | None) -> None:
     for place, verdict in zip(places, acks or (), strict=True):
         verdicts.setdefault(place, verdict)  # one that was given before stands
-
-
-@contextmanager
-def told_as_transport() -> Iterator[None]:
-    """Turn the errors of the queue into those of a transport."""
-    try:
-        yield
-    except (Unavailable, ServerUnsuitable, SchemaError) as error:
-        # An agent can do nothing about these but wait: an upgrade that is under way, say, may have
-        # taken a function away for a moment.
-        raise TransportFailed(str(error)) from error
-    except SessionEnded as error:
-        raise SessionLost(str(error)) from error
-    except TaskqError as error:
-        raise Refused(str(error)) from error
 
 
 def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | SessionLost]:

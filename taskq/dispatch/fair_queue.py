@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from taskq.dispatch.exchange import Asked
+from taskq.dispatch.exchange_request import Asked
 from taskq_agent.protocol import MAX_CLAIM
 
 #: Kinds of agents, by what they serve, in one statement; the costs of each are its own.

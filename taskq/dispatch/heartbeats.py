@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from taskq.db.connections import Database, Row
 from taskq.dispatch.closing import Closing
-from taskq.dispatch.exchange import told_as_transport
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
@@ -277,7 +277,7 @@ class HeartbeatBatcher(Closing):
 
     async def _told(self, some: list[_Waiting]) -> list[Row]:
         beats = f"[{','.join(one.text for one in some)}]"
-        with told_as_transport():
+        with as_transport_errors():
             try:
                 return await asyncio.wait_for(
                     self._line.rows("beat", beats=beats), timeout=self._answer_s

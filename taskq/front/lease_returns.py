@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from taskq.db.connections import Row
-from taskq.dispatch.exchange import Fence, fence_arrays
+from taskq.dispatch.exchange_request import Fence, fence_arrays
 from taskq.errors import Unavailable
 from taskq_agent.protocol import Task
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from taskq.dispatch.exchange import Fence
+from taskq.dispatch.exchange_request import Fence
 from taskq.front.entries import FrontState, Keys, open_entry
 from taskq.front.redis import Argument, FrontDown, RedisLink
 

@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Final
 
 from taskq.db.queries import array
-from taskq.dispatch.exchange import Fence, fence_arrays
+from taskq.dispatch.exchange_request import Fence, fence_arrays
 from taskq.errors import TaskqError
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy

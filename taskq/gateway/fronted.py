@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from taskq.dispatch.batching import Batcher, Submitted
 from taskq.dispatch.closing import cancel
-from taskq.dispatch.exchange import Asked
+from taskq.dispatch.exchange_request import Asked
 from taskq.errors import TaskqError
 from taskq.front.pool import Pool
 from taskq.gateway.bindings import Bindings

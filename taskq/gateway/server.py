@@ -29,7 +29,8 @@ from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
-from taskq.gateway.service import Service, Settings
+from taskq.gateway.service import Service
+from taskq.gateway.settings import Settings
 from taskq.gateway.tls import ServerCertificate
 from taskq.keeper import keeping
 

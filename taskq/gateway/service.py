@@ -10,24 +10,24 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher, Submitted, settle
-from taskq.dispatch.exchange import Asked, Fence
+from taskq.dispatch.exchange_request import Asked, Fence
 from taskq.dispatch.fair_queue import is_large
 from taskq.dispatch.heartbeats import GATHER_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
 from taskq.dispatch.sessions import presented
 from taskq.errors import Forbidden, TaskqError, Unauthorized
-from taskq.front.address import FrontAddress
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy, Draining, retry_after_s
 from taskq.gateway.pace import Pace
+from taskq.gateway.settings import Settings
 from taskq.tokens import hashed, session_token
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Held, Hello, Orders, Welcome
@@ -40,11 +40,9 @@ if TYPE_CHECKING:
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
-#: Connections for exchanges; a fourth one made a gateway slower on two cores.
-LINES: Final = 3
-#: ... for opening sessions, so that however many come keep nobody who is known from being served;
+#: Connections for opening sessions, so that however many come keep nobody who is known from being
+#: served; and those for all but sessions and exchanges.
 ENROLMENT_LINES: Final = 2
-#: ... and for all else.
 OTHER_LINES: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
 MOST_LARGE: Final = 64
@@ -53,23 +51,6 @@ MOST_UPLOADS: Final = 4
 TROUBLES_S: Final = 2.0
 
 NOTHING: Final = Answer()
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a gateway serves.
-
-    lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
-    all gateways, told to agents. lines: connections for exchanges. most_clients: connections
-    beyond which nobody is let in, so that files can still be opened. front: where tasks that were
-    leased ahead are; None: there is no front.
-    """
-
-    lease_s: float = 120.0
-    gateways: tuple[str, ...] = ()
-    lines: int = LINES
-    most_clients: int = 1_000_000
-    front: FrontAddress | None = None
 
 
 class Service:

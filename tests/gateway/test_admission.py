@@ -13,7 +13,8 @@ from taskq.dispatch.fair_share import Scope
 from taskq.gateway import messages, service
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.errors import Busy, failure, retry_after_s
-from taskq.gateway.service import Service, Settings
+from taskq.gateway.service import Service
+from taskq.gateway.settings import Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
 from tests.fixtures.queues import Hire
 from tests.helpers.scripted_agent import AgentDouble

@@ -11,7 +11,8 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
-from taskq.dispatch.exchange import Exchanges, asked, run
+from taskq.dispatch.exchange import Exchanges, run
+from taskq.dispatch.exchange_request import asked
 from taskq.dispatch.fair_share import Scope
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.dispatch.exchange import Asked, Fence
+from taskq.dispatch.exchange_request import Asked, Fence
 from taskq.dispatch.fair_queue import (
     APART_S,
     LARGE_CAMPAIGNS,

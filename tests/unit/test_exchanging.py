@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Asked, Exchanges, Query, run
+from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Exchanges, Query, run
+from taskq.dispatch.exchange_request import Asked
 from taskq.dispatch.fair_share import GROUP, CampaignOrder, Scope
 from taskq_agent.protocol import Answer
 

@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher, settle
-from taskq.dispatch.exchange import Asked
+from taskq.dispatch.exchange_request import Asked
 from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
