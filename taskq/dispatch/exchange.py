@@ -17,7 +17,7 @@ from taskq.db.connections import Row
 from taskq.db.queries import array
 from taskq.dispatch import remaining
 from taskq.dispatch.campaign_cache import CampaignCache
-from taskq.dispatch.exchange_request import Asked
+from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, CampaignOrder, Scope, Without
 from taskq.dispatch.remaining import Remaining
 from taskq_agent import protocol
@@ -26,10 +26,10 @@ from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders
 
 #: Campaigns that one exchange tries before it goes away empty-handed.
 TRIES: Final = 3
-#: Choices and claims kept. A choice that is forgotten costs a statement; a claim, should its answer
+#: Choices and claims kept. A order that is forgotten costs a statement; a claim, should its answer
 #: get lost just then, another claim, until the next beat gives the first one's tasks back.
 _MOST_KEPT: Final = 50_000
-_MOST_CHOICES: Final = 5_000
+_MOST_ORDERS: Final = 5_000
 #: Choices drawn before what is gathered gets on; the others serve on for so long as they are.
 MOST_DRAWS: Final = 8
 _USABLE_S: Final = 5.0
@@ -62,7 +62,7 @@ class _Call:
     claims: list[_Pending] = field(default_factory=list)
 
     def query(self) -> Query:
-        claims = [one.asked for one in self.claims]
+        claims = [one.exchange for one in self.claims]
         return Query(
             "exchange",
             {
@@ -91,8 +91,8 @@ class _Pending:
     point in trying elsewhere, and nothing is learned of what waits.
     """
 
-    asked: Asked
-    choice: CampaignOrder | None
+    exchange: ExchangeRequest
+    order: CampaignOrder | None
     tasks: list[protocol.Task] = field(default_factory=list)
     aimed: bool = False
     lost: bool = False
@@ -108,15 +108,17 @@ class Exchanges:
     """The exchanges of one process: which campaigns are tried, and what is known of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.described = CampaignCache()
+        self.campaign_cache = CampaignCache()
         self._clock = clock
-        self._choices: dict[Scope, CampaignOrder] = {}
+        self._drawn_orders: dict[Scope, CampaignOrder] = {}
         # What is left at and below a path for agents with some tags, and when that was asked.
         self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
         # Where the last claim of a session went: asked again, it must go to the same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
-    def steps(self, exchanges: Sequence[Asked], verdicts: Verdicts | None = None) -> Steps:
+    def steps(
+        self, exchanges: Sequence[ExchangeRequest], verdicts: Verdicts | None = None
+    ) -> Steps:
         """Exchange for some sessions, each of them once.
 
         Each statement commits by itself. The answers are in the order of the requests; in place
@@ -127,19 +129,19 @@ class Exchanges:
         verdicts = {} if verdicts is None else verdicts
         reports: dict[int, _Call] = {}
         pending: list[_Pending] = []
-        choices = yield from self._chosen(exchanges)
-        for one_asked in exchanges:
-            told = zip(one_asked.fences, one_asked.reports, strict=True)
-            for place, (fence, report) in enumerate(told):
+        drawn_orders = yield from self._campaign_orders(exchanges)
+        for exchange in exchanges:
+            fenced_reports = zip(exchange.fences, exchange.reports, strict=True)
+            for place, (fence, report) in enumerate(fenced_reports):
                 call = _call(reports, fence.campaign)
-                call.places.append((one_asked.session, place))
+                call.places.append((exchange.session, place))
                 call.reports.append(report)
-            choice = choices[one_asked.serving] if one_asked.want else None
-            pending.append(_Pending(one_asked, choice))
+            order = drawn_orders[exchange.scope] if exchange.want else None
+            pending.append(_Pending(exchange, order))
 
-        claiming = [one for one in pending if one.choice is not None]
+        claiming = [one for one in pending if one.order is not None]
         for _ in range(TRIES):
-            calls = self._aimed(claiming)
+            calls = self._calls_for(claiming)
             for call in calls:
                 reported = reports.pop(call.campaign, call)
                 call.places, call.reports = reported.places, reported.reports
@@ -147,7 +149,7 @@ class Exchanges:
             claiming = [one for one in claiming if not one.is_over]
             if not calls or not claiming:
                 break
-        yield from _settle(list(reports.values()), verdicts)
+        yield from _report_only(list(reports.values()), verdicts)
 
         answers: list[Answer | SessionLost] = []
         for one in pending:
@@ -157,79 +159,79 @@ class Exchanges:
                 answers.append((yield from self._answer(one, verdicts, began)))
         return answers
 
-    def forget(self, serving: Scope) -> None:
+    def forget(self, scope: Scope) -> None:
         """Draw anew what can be claimed: there is something, where there was nothing."""
-        self._choices.pop(serving.drawn(), None)
+        self._drawn_orders.pop(scope.drawn(), None)
 
-    def _chosen(
-        self, exchanges: Sequence[Asked]
+    def _campaign_orders(
+        self, exchanges: Sequence[ExchangeRequest]
     ) -> Generator[Query, list[Row], dict[Scope, CampaignOrder]]:
-        """Return the choice of each serving that something is claimed in."""
-        choices: dict[Scope, CampaignOrder] = {}
+        """Return the order of each scope that something is claimed in."""
+        drawn_orders: dict[Scope, CampaignOrder] = {}
         drawn = 0
         for one in exchanges:
-            if one.want and one.serving not in choices:
-                choice = choices[one.serving] = self._kept(one.serving)
-                if not choice.fresh(self._clock(), FRESH_S if drawn < MOST_DRAWS else _USABLE_S):
-                    yield from self._draw(one.serving.drawn(), choice)
+            if one.want and one.scope not in drawn_orders:
+                order = drawn_orders[one.scope] = self._kept_order(one.scope)
+                if not order.fresh(self._clock(), FRESH_S if drawn < MOST_DRAWS else _USABLE_S):
+                    yield from self._draw(one.scope.drawn(), order)
                     drawn += 1
-        return choices
+        return drawn_orders
 
-    def _kept(self, serving: Scope) -> CampaignOrder:
+    def _kept_order(self, scope: Scope) -> CampaignOrder:
         """Return what is known of the campaigns to claim in, however old it is."""
-        serving = serving.drawn()
-        choice = self._choices.get(serving)
-        if choice is None:
-            if len(self._choices) >= _MOST_CHOICES:
-                self._choices.clear()
-            choice = self._choices[serving] = CampaignOrder()
-        return choice
+        scope = scope.drawn()
+        order = self._drawn_orders.get(scope)
+        if order is None:
+            if len(self._drawn_orders) >= _MOST_ORDERS:
+                self._drawn_orders.clear()
+            order = self._drawn_orders[scope] = CampaignOrder()
+        return order
 
-    def _draw(self, serving: Scope, choice: CampaignOrder) -> Generator[Query, list[Row], None]:
+    def _draw(self, scope: Scope, order: CampaignOrder) -> Generator[Query, list[Row], None]:
         """Take in which campaigns there are to claim in now."""
         now = self._clock()
         rows = yield Query(
             "servable",
             {
-                "path": serving.path,
-                "lifetime_s": serving.lifetime_s,
-                "offers": list(serving.offers),
+                "path": scope.path,
+                "lifetime_s": scope.lifetime_s,
+                "offers": list(scope.offers),
                 "most": MOST_CAMPAIGNS,
             },
         )
-        choice.draw(rows, now)
+        order.draw(rows, now)
 
-    def _aimed(self, claiming: Sequence[_Pending]) -> list[_Call]:
+    def _calls_for(self, claiming: Sequence[_Pending]) -> list[_Call]:
         """Group claims by the campaign that each tries next."""
         calls: dict[int, _Call] = {}
 
         def aim(one: _Pending, campaign: int) -> None:
-            self._claimed[one.asked.session] = (one.asked.lease, campaign)
+            self._claimed[one.exchange.session] = (one.exchange.lease, campaign)
             _call(calls, campaign).claims.append(one)
 
         if len(self._claimed) >= _MOST_KEPT:
             self._claimed.clear()
         groups: dict[tuple[int, Without], list[_Pending]] = {}
         for one in claiming:
-            lease, campaign = self._claimed.get(one.asked.session, (None, 0))
-            if not one.aimed and lease == one.asked.lease:
+            lease, campaign = self._claimed.get(one.exchange.session, (None, 0))
+            if not one.aimed and lease == one.exchange.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
-                key = id(one.choice), one.asked.serving.without
+                key = id(one.order), one.exchange.scope.without
                 groups.setdefault(key, []).append(one)
             one.aimed = True
         for (_, without), group in groups.items():
-            choice = group[0].choice
-            campaigns = choice.spread(len(group), without) if choice is not None else []
+            order = group[0].order
+            campaigns = order.spread(len(group), without) if order is not None else []
             for one, campaign in zip(group, campaigns, strict=False):
                 aim(one, campaign)
         return list(calls.values())
 
     def _run(self, call: _Call, verdicts: Verdicts) -> Generator[Query, list[Row], None]:
         (row,) = yield call.query()
-        _tell(verdicts, call.places, row["acks"])
+        _keep_verdicts(verdicts, call.places, row["acks"])
         # Two sessions may claim under one lease id, which agents draw; a session claims once.
-        by_session = {one.asked.session: one for one in call.claims}
+        by_session = {one.exchange.session: one for one in call.claims}
         for lease, task, attempt, key, payload, session in row["tasks"] or ():
             by_session[session].tasks.append(
                 protocol.Task(
@@ -244,10 +246,10 @@ class Exchanges:
             )
         refused, spent = set(row["refused"] or ()), set(row["spent"] or ())
         for one in call.claims:
-            one.lost = one.asked.session in refused
-            one.spent = one.asked.session in spent
-            if one.choice is not None and not one.is_over:
-                one.choice.strike(call.campaign)
+            one.lost = one.exchange.session in refused
+            one.spent = one.exchange.session in spent
+            if one.order is not None and not one.is_over:
+                one.order.strike(call.campaign)
 
     def _answer(
         self, one: _Pending, verdicts: Verdicts, began: float
@@ -256,49 +258,47 @@ class Exchanges:
         left = remaining.UNKNOWN
         orders = NO_ORDERS
         if one.tasks:
-            campaigns = yield from self._described(one.tasks[0])
+            campaigns = yield from self._campaign_terms(one.tasks[0])
         elif one.spent:
             orders = _SPENT
-        elif one.choice is not None:
-            left = yield from self._left_over(one.asked.serving, began)
-        places = enumerate(one.asked.fences)
-        acks = tuple(Ack(*fence, verdicts[one.asked.session, place]) for place, fence in places)
+        elif one.order is not None:
+            left = yield from self._left_over(one.exchange.scope, began)
+        places = enumerate(one.exchange.fences)
+        acks = tuple(Ack(*fence, verdicts[one.exchange.session, place]) for place, fence in places)
         return Answer(
             acks, tuple(one.tasks), campaigns, left.unfinished, orders, unservable=left.unservable
         )
 
-    def _left_over(self, serving: Scope, began: float) -> Generator[Query, list[Row], Remaining]:
+    def _left_over(self, scope: Scope, began: float) -> Generator[Query, list[Row], Remaining]:
         """Return what is left. That it is nothing is never older than the question.
 
         Those that ask together share one count, and all within a second while something is left.
         """
-        key = serving.path, serving.offers
+        key = scope.path, scope.offers
         left, counted_at = self._left.get(key, (remaining.UNKNOWN, _NEVER))
         if counted_at < (began - FRESH_S if left.awaited else began):
             if len(self._left) >= _MOST_KEPT:
                 self._left.clear()
             counted_at = self._clock()
-            (row,) = yield Query(
-                "left_over", {"path": serving.path, "offers": list(serving.offers)}
-            )
-            left = remaining.told(row)
+            (row,) = yield Query("left_over", {"path": scope.path, "offers": list(scope.offers)})
+            left = remaining.from_row(row)
             self._left[key] = (left, counted_at)
         return left
 
-    def _described(
+    def _campaign_terms(
         self, task: protocol.Task
     ) -> Generator[Query, list[Row], tuple[protocol.CampaignTerms, ...]]:
         """Return what the tasks of this one's campaign share, asking for it when it has changed."""
-        known = self.described.of(task)
+        known = self.campaign_cache.of(task)
         if known is None:
             rows = yield Query("campaign_by_id", {"campaign": task.campaign})
             if not rows:  # removed just now; nobody misses its tasks
                 return ()
-            known = self.described.put(rows[0])
+            known = self.campaign_cache.put(rows[0])
         return (known,)
 
 
-def _settle(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list[Row], None]:
+def _report_only(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list[Row], None]:
     """Report in campaigns in which nothing is claimed: one statement, however many there are."""
     if not calls:
         return
@@ -309,10 +309,10 @@ def _settle(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list
         campaigns = array(call.campaign for call in calls for _ in call.reports)
         query = Query("settle_many", {"campaigns": campaigns, "reports": f"[{reports}]"})
     (row,) = yield query
-    _tell(verdicts, [place for call in calls for place in call.places], row["acks"])
+    _keep_verdicts(verdicts, [place for call in calls for place in call.places], row["acks"])
 
 
-def _tell(verdicts: Verdicts, places: Sequence[Place], acks: Sequence[str] | None) -> None:
+def _keep_verdicts(verdicts: Verdicts, places: Sequence[Place], acks: Sequence[str] | None) -> None:
     for place, verdict in zip(places, acks or (), strict=True):
         verdicts.setdefault(place, verdict)  # one that was given before stands
 

@@ -37,7 +37,7 @@ def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
     }
 
 
-class Asked(NamedTuple):
+class ExchangeRequest(NamedTuple):
     """One exchange: who claims how much, under which lease id, of what; and what it reports.
 
     reports: as `settle` takes them, in the order of `fences`.
@@ -46,12 +46,12 @@ class Asked(NamedTuple):
     session: int
     want: int
     lease: str
-    serving: Scope
+    scope: Scope
     fences: Sequence[Fence]
     reports: Sequence[str]
 
 
-def asked(request: Request, serving: Scope, *, fenced: bool = False) -> Asked:
+def exchange_request(request: Request, scope: Scope, *, fenced: bool = False) -> ExchangeRequest:
     """Return an exchange to be done; raise `Refused` if no queue could answer it.
 
     fenced: whether the session may report only on attempts of its own and of sessions that were
@@ -61,10 +61,10 @@ def asked(request: Request, serving: Scope, *, fenced: bool = False) -> Asked:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):
         raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
-    if len(serving.without) > protocol.MAX_WITHOUT:
+    if len(scope.without) > protocol.MAX_WITHOUT:
         raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
-    if serving.lifetime_s is not None and not math.isfinite(serving.lifetime_s):
-        raise Refused(f"an agent cannot live for {serving.lifetime_s} s; leave the lifetime out")
+    if scope.lifetime_s is not None and not math.isfinite(scope.lifetime_s):
+        raise Refused(f"an agent cannot live for {scope.lifetime_s} s; leave the lifetime out")
     try:
         reports = tuple(
             _encode(encoded(report, request.session, fenced=fenced)) for report in request.reports
@@ -72,4 +72,4 @@ def asked(request: Request, serving: Scope, *, fenced: bool = False) -> Asked:
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
     fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
-    return Asked(request.session, request.want, request.lease, serving, fences, reports)
+    return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)

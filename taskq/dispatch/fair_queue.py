@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from taskq.dispatch.exchange_request import Asked
+from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq_agent.protocol import MAX_CLAIM
 
 #: Kinds of agents, by what they serve, in one statement; the costs of each are its own.
@@ -39,29 +39,32 @@ _MOST_APART: Final = 10_000
 _Kind: TypeAlias = "tuple[str, tuple[str, ...]] | None"
 
 
-class Queued(Protocol):
-    """What waits: an exchange, until nobody waits for its answer any more (`tell` is None)."""
+class QueuedExchange(Protocol):
+    """What waits: an exchange, until nobody waits for its answer any more (`callback` is None)."""
 
-    asked: Asked
-    tell: Any
-
-
-One = TypeVar("One", bound=Queued)
+    exchange: ExchangeRequest
+    callback: Any
 
 
-def is_large(asked: Asked) -> bool:
+One = TypeVar("One", bound=QueuedExchange)
+
+
+def is_large(exchange: ExchangeRequest) -> bool:
     """Tell whether an exchange costs so much that others should not wait for it."""
-    reports = len(asked.reports)
+    reports = len(exchange.reports)
     return (
-        reports + asked.want > LARGE_TASKS
-        or (reports > LARGE_CAMPAIGNS and len({f.campaign for f in asked.fences}) > LARGE_CAMPAIGNS)
-        or chars(asked) > LARGE_CHARS
+        reports + exchange.want > LARGE_TASKS
+        or (
+            reports > LARGE_CAMPAIGNS
+            and len({f.campaign for f in exchange.fences}) > LARGE_CAMPAIGNS
+        )
+        or chars(exchange) > LARGE_CHARS
     )
 
 
-def chars(asked: Asked) -> int:
+def chars(exchange: ExchangeRequest) -> int:
     """Return how long the reports of an exchange are."""
-    reports = asked.reports
+    reports = exchange.reports
     return len(reports[0]) if len(reports) == 1 else sum(map(len, reports))  # mostly it is one
 
 
@@ -70,7 +73,7 @@ class FairQueue(Generic[One]):
 
     def __init__(self) -> None:
         # Those that wait in line, by kind; the kinds in the order in which they were served.
-        self._lines: OrderedDict[_Kind, deque[One]] = OrderedDict()
+        self._queues: OrderedDict[_Kind, deque[One]] = OrderedDict()
         self._large: deque[One] = deque()
         # The sessions that wait in line or are in a statement, and what stands behind that.
         self._present: set[int] = set()
@@ -95,12 +98,12 @@ class FairQueue(Generic[One]):
     def put(self, one: One, now: float) -> bool:
         """Let an exchange wait; tell whether it is the first of a line, so that it could go now."""
         self._waiting += 1
-        session = one.asked.session
+        session = one.exchange.session
         if session in self._present:
             self._behind.setdefault(session, deque()).append(one)
             return False
         self._present.add(session)
-        return self._line_up(one, now) == 1
+        return self._enqueue(one, now) == 1
 
     def take(self, most: int, now: float) -> list[One]:
         """Take what goes into one statement, `most` exchanges at most; `done` must follow."""
@@ -113,9 +116,9 @@ class FairQueue(Generic[One]):
                 if one is None:
                     kinds.remove(kind)
                     continue
-                tasks += one.asked.want
-                reports += len(one.asked.reports)
-                size += chars(one.asked)
+                tasks += one.exchange.want
+                reports += len(one.exchange.reports)
+                size += chars(one.exchange)
                 if taken and (tasks > MOST_TASKS or reports > MOST_TASKS or size > MOST_CHARS):
                     return taken
                 taken.append(self._pop(kind))
@@ -128,7 +131,7 @@ class FairQueue(Generic[One]):
         while self._large:
             one = self._large.popleft()
             self._waiting -= 1
-            if one.tell is not None:
+            if one.callback is not None:
                 return one
             self._leave(one, now)
         return None
@@ -145,36 +148,36 @@ class FairQueue(Generic[One]):
         if len(self._apart) > _MOST_APART:
             self._apart.popitem(last=False)
 
-    def _line_up(self, one: One, now: float) -> int:
+    def _enqueue(self, one: One, now: float) -> int:
         """Let one stand in line; return how many do so, for the same way."""
-        asked = one.asked
-        if self._is_apart(asked.session, now) or is_large(asked):
+        exchange = one.exchange
+        if self._is_apart(exchange.session, now) or is_large(exchange):
             self._large.append(one)
             return len(self._large)
-        kind = (asked.serving.path, asked.serving.offers) if asked.want else None
-        line = self._lines.get(kind)
-        if line is None:
-            line = self._lines[kind] = deque()
-        line.append(one)
+        kind = (exchange.scope.path, exchange.scope.offers) if exchange.want else None
+        queue = self._queues.get(kind)
+        if queue is None:
+            queue = self._queues[kind] = deque()
+        queue.append(one)
         self._common += 1
         return self._common
 
     def _pop(self, kind: _Kind) -> One:
         self._waiting -= 1
         self._common -= 1
-        return self._lines[kind].popleft()
+        return self._queues[kind].popleft()
 
     def _is_apart(self, session: int, now: float) -> bool:
         return bool(self._apart) and now < self._apart.get(session, 0.0)
 
     def _leave(self, one: One, now: float) -> None:
         """Let a session out, and let it stand in line anew if it has asked for more."""
-        session = one.asked.session
+        session = one.exchange.session
         behind = self._behind.get(session) if self._behind else None
         while behind:
             following = behind.popleft()
-            if following.tell is not None:
-                self._line_up(following, now)
+            if following.callback is not None:
+                self._enqueue(following, now)
                 return
             self._waiting -= 1
         if behind is not None:
@@ -183,25 +186,25 @@ class FairQueue(Generic[One]):
 
     def _kinds(self) -> list[_Kind]:
         """Return the kinds that are served together now: the most numerous, and those in turn."""
-        if len(self._lines) <= MOST_KINDS:
-            return list(self._lines)
-        largest = max(self._lines, key=lambda kind: len(self._lines[kind]))
+        if len(self._queues) <= MOST_KINDS:
+            return list(self._queues)
+        largest = max(self._queues, key=lambda kind: len(self._queues[kind]))
         kinds = [largest]
-        for kind in self._lines:
+        for kind in self._queues:
             if kind != largest:
                 kinds.append(kind)
             if len(kinds) == MOST_KINDS:
                 break
         for kind in kinds:
-            self._lines.move_to_end(kind)
+            self._queues.move_to_end(kind)
         return kinds
 
     def _first(self, kind: _Kind, now: float) -> One | None:
         """Return who is first in a line; what nobody waits for any more is left out."""
-        line = self._lines[kind]
-        while line and line[0].tell is None:
+        queue = self._queues[kind]
+        while queue and queue[0].callback is None:
             self._leave(self._pop(kind), now)
-        if line:
-            return line[0]
-        del self._lines[kind]
+        if queue:
+            return queue[0]
+        del self._queues[kind]
         return None

@@ -18,9 +18,9 @@ FRESH_S: Final = 1.0
 #: Claims that are gathered are spread over the campaigns in groups of this size.
 GROUP: Final = 8
 #: Exchanges gathered into one statement at most; beyond, it takes longer without costing less each.
-MOST_GATHERED: Final = 256
+MOST_IN_BATCH: Final = 256
 #: Campaigns drawn: enough for that many groups.
-MOST_CAMPAIGNS: Final = MOST_GATHERED // GROUP
+MOST_CAMPAIGNS: Final = MOST_IN_BATCH // GROUP
 #: Lifetimes are told apart by the fourth part of an octave, so that few agents need a draw of
 #: their own: a campaign whose time limit is within a fifth of the lifetime may be left out.
 _STEPS_PER_OCTAVE: Final = 4
@@ -58,8 +58,8 @@ class Scope:
 
     def drawn(self) -> Scope:
         """Return that for which an order of campaigns is drawn: all who leave some out share it."""
-        serving = self.rounded()
-        return replace(serving, without=()) if serving.without else serving
+        scope = self.rounded()
+        return replace(scope, without=()) if scope.without else scope
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class CampaignOrder:
         self.revisions = [row["revision"] for row in rows]
         self._current, self._left = (self.campaigns or [0])[0], GROUP
 
-    def but(self, without: Without) -> tuple[list[int], list[float]]:
+    def excluding(self, without: Without) -> tuple[list[int], list[float]]:
         """Return the campaigns to try, in order, and their desires, but those to be left out."""
         if not without:
             return self.campaigns, self.desires
@@ -104,7 +104,7 @@ class CampaignOrder:
         None: all are to be left out.
         """
         if without:
-            campaigns, desires = self.but(without)
+            campaigns, desires = self.excluding(without)
             if len(campaigns) < len(self.campaigns):
                 chosen = random.choices(campaigns, desires) if campaigns else [None]  # noqa: S311
                 return chosen[0]
@@ -119,7 +119,7 @@ class CampaignOrder:
 
         Few claims go to the first one, more are drawn in groups.
         """
-        campaigns, desires = self.but(without)
+        campaigns, desires = self.excluding(without)
         if not campaigns:
             return []
         groups = claims // GROUP

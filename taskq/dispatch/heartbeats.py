@@ -97,7 +97,7 @@ def _check_leases(leases: Iterable[str]) -> None:
 
 log = logging.getLogger(__name__)
 
-GATHER_S: Final = 3.0
+BATCH_S: Final = 3.0
 #: Beats in a statement at most, which takes some 20 ms then.
 MOST_BEATS: Final = 2_000
 #: ... and characters, unless a single one has more.
@@ -122,7 +122,7 @@ class _Waiting:
     large: bool
     answers: list[asyncio.Future[HeartbeatAnswer]]
 
-    def settle(self, outcome: HeartbeatAnswer | Exception) -> None:
+    def resolve(self, outcome: HeartbeatAnswer | Exception) -> None:
         for answer in self.answers:
             if answer.done():
                 continue
@@ -141,18 +141,18 @@ class HeartbeatBatcher(Closing):
     def __init__(
         self,
         database: Database,
-        gather_s: float = GATHER_S,
+        batch_s: float = BATCH_S,
         *,
         most: int = MOST_BEATS,
         answer_s: float = ANSWER_S,
     ) -> None:
         """Open nothing yet.
 
-        gather_s: for how long a beat waits for others; most: beats in a statement; answer_s: for
+        batch_s: for how long a beat waits for others; most: beats in a statement; answer_s: for
         how long a statement may take.
         """
-        self._line = database.async_line()
-        self._gather_s = gather_s
+        self._connection = database.async_line()
+        self._batch_s = batch_s
         self._most = most
         self._answer_s = answer_s
         self._waiting: dict[int, _Waiting] = {}
@@ -163,8 +163,8 @@ class HeartbeatBatcher(Closing):
 
     @property
     def timeline(self) -> int:
-        """Of the server that has answered last; see `Line`."""
-        return self._line.timeline
+        """Of the server that has answered last; see `AsyncConnection`."""
+        return self._connection.timeline
 
     @property
     def waiting(self) -> int:
@@ -174,10 +174,10 @@ class HeartbeatBatcher(Closing):
     async def close(self) -> None:
         """Send what waits, at once, and close the connection."""
         while self._round is not None or self._waiting:
-            self._go()
+            self._dispatch()
             if self._round is not None:
                 await asyncio.wait([self._round])  # which does not cancel it if it is cancelled
-        await self._line.close()
+        await self._connection.close()
 
     async def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep a session alive, and square what it holds.
@@ -198,12 +198,12 @@ class HeartbeatBatcher(Closing):
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
-                self._go()
+                self._dispatch()
             elif self._due is None:
-                self._due = loop.call_later(self._gather_s, self._go)
+                self._due = loop.call_later(self._batch_s, self._dispatch)
         return await answer
 
-    def _go(self) -> None:
+    def _dispatch(self) -> None:
         """Send what waits, unless a statement is on its way: then it follows that one."""
         if self._due is not None:
             self._due.cancel()
@@ -217,70 +217,70 @@ class HeartbeatBatcher(Closing):
         if not round_.cancelled() and (error := round_.exception()) is not None:
             log.error("beats were broken off", exc_info=error)
         if len(self._waiting) >= self._most:
-            self._go()
+            self._dispatch()
         elif self._waiting and self._due is None:
-            delay_s = self._gather_s
+            delay_s = self._batch_s
             if all(one.large for one in self._waiting.values()):
                 delay_s = min(delay_s, self._rest_s)
-            self._due = asyncio.get_running_loop().call_later(delay_s, self._go)
+            self._due = asyncio.get_running_loop().call_later(delay_s, self._dispatch)
 
-    def _taken(self) -> list[_Waiting]:
+    def _next_batch(self) -> list[_Waiting]:
         """Take what goes into one statement; what nobody waits for any more need not be said."""
-        some: list[_Waiting] = []
+        batch: list[_Waiting] = []
         size = 0
         common = (one for one in self._waiting.values() if not one.large)
         # If there is nothing but large ones, one of them.
         for one in list(itertools.islice(common, self._most)) or [*self._waiting.values()][:1]:
             size += len(one.text)
-            if some and size > MOST_CHARS:
+            if batch and size > MOST_CHARS:
                 break
-            some.append(one)
-        for one in some:
+            batch.append(one)
+        for one in batch:
             del self._waiting[one.session]
-        return [one for one in some if not all(answer.done() for answer in one.answers)]
+        return [one for one in batch if not all(answer.done() for answer in one.answers)]
 
     async def _send(self) -> None:
-        some = self._taken()
+        batch = self._next_batch()
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            if some:
-                await self._answer(some)
-            is_large = any(one.large for one in some)
+            if batch:
+                await self._answer(batch)
+            is_large = any(one.large for one in batch)
             self._rest_s = REST * (loop.time() - began) if is_large else 0.0
         except BaseException as error:
             # Whatever it is, nobody waits for an answer that will not come.
-            for one in some:
-                one.settle(TransportFailed(f"the beat was broken off: {error!r}"))
+            for one in batch:
+                one.resolve(TransportFailed(f"the beat was broken off: {error!r}"))
             raise
 
-    async def _answer(self, some: list[_Waiting]) -> None:
+    async def _answer(self, batch: list[_Waiting]) -> None:
         """Send some beats in one statement; if one of them is at fault, let it not harm others."""
         try:
-            rows = await self._told(some)
+            rows = await self._run_statement(batch)
         except TransportFailed as error:
-            for one in some:
-                one.settle(error)
+            for one in batch:
+                one.resolve(error)
         except Refused as error:
-            if len(some) > 1 and isinstance(error.__cause__, UsageError):
-                half = len(some) // 2
-                await self._answer(some[:half])
-                await self._answer(some[half:])
+            if len(batch) > 1 and isinstance(error.__cause__, UsageError):
+                half = len(batch) // 2
+                await self._answer(batch[:half])
+                await self._answer(batch[half:])
                 return
-            log.error("beats of %d sessions were refused: %s", len(some), error)  # noqa: TRY400 - it is no defect here
-            for one in some:
-                one.settle(error)
+            log.error("beats of %d sessions were refused: %s", len(batch), error)  # noqa: TRY400 - it is no defect here
+            for one in batch:
+                one.resolve(error)
         else:
-            told = {row["session_id"]: row for row in rows}
-            for one in some:
-                one.settle(outcome(told.get(one.session), self._line.timeline))
+            rows_by_session = {row["session_id"]: row for row in rows}
+            for one in batch:
+                one.resolve(outcome(rows_by_session.get(one.session), self._connection.timeline))
 
-    async def _told(self, some: list[_Waiting]) -> list[Row]:
-        beats = f"[{','.join(one.text for one in some)}]"
+    async def _run_statement(self, batch: list[_Waiting]) -> list[Row]:
+        beats = f"[{','.join(one.text for one in batch)}]"
         with as_transport_errors():
             try:
                 return await asyncio.wait_for(
-                    self._line.rows("beat", beats=beats), timeout=self._answer_s
+                    self._connection.rows("beat", beats=beats), timeout=self._answer_s
                 )
             except asyncio.TimeoutError:
                 raise TransportFailed(

@@ -33,8 +33,8 @@ _JITTER: Final = 0.05
 #: but not sooner than so long after the last turn.
 _POKE_S: Final = 0.05
 _APART_S: Final = 0.25
-#: Servings that one statement asks for; where there are more, they take turns.
-_MOST_SERVINGS: Final = 1_000
+#: Scopes that one statement asks for; where there are more, they take turns.
+_MOST_SCOPES: Final = 1_000
 #: So many are woken at a time, so long apart, since each of them then asks: 10,000 a second.
 _SLICE: Final = 250
 _SLICE_S: Final = 0.025
@@ -51,22 +51,22 @@ class LongPoll(Closing):
         database: Database,
         poll_s: float = POLL_S,
         *,
-        found: Callable[[Scope], None] = lambda _serving: None,
+        found: Callable[[Scope], None] = lambda _scope: None,
         front: bool = False,
     ) -> None:
         """Open nothing yet; poll_s: seconds between turns, while anybody is parked.
 
-        found: is called, before anybody is woken, with each (rounded) serving in which a turn has
+        found: is called, before anybody is woken, with each (rounded) scope in which a turn has
         seen something to claim: whoever keeps for a while that there was nothing must forget it.
         front: whether those who wait can claim what waits in the lists of a front.
         """
-        self._line = database.async_line()
+        self._connection = database.async_line()
         self._poll_s = poll_s
         self._found = found
         self._front = front
-        self._parked = WaitQueues()
+        self._queues = WaitQueues()
         self._woken: deque[asyncio.Future[bool]] = deque()
-        self._watch: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._asked_at = float("-inf")
@@ -74,15 +74,15 @@ class LongPoll(Closing):
         self._draining = False
 
     @property
-    def parked(self) -> int:
+    def waiting(self) -> int:
         """How many wait."""
-        return len(self._parked)
+        return len(self._queues)
 
-    def has_waiting(self, serving: Scope) -> bool:
-        """Tell whether anybody waits in a serving: there was nothing to claim a moment ago."""
-        return self._parked.serving(serving) in self._parked
+    def has_waiting(self, scope: Scope) -> bool:
+        """Tell whether anybody waits in a scope: there was nothing to claim a moment ago."""
+        return self._queues.queue_scope(scope) in self._queues
 
-    async def wait(self, serving: Scope, seconds: float, unfinished: int | None = None) -> bool:
+    async def wait(self, scope: Scope, seconds: float, unfinished: int | None = None) -> bool:
         """Park the caller until there may be something for it to claim.
 
         True: ask again, since there may be something, or there is nothing unfinished any more.
@@ -95,52 +95,54 @@ class LongPoll(Closing):
             return False
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[bool] = loop.create_future()
-        place = self._parked.join(self._parked.serving(serving), woken, hoping=unfinished != 0)
-        if self._watch is None:
-            self._watch = loop.create_task(self._keep_watch())
-        timer = loop.call_later(seconds, _settle, woken, False)
+        place = self._queues.join(
+            self._queues.queue_scope(scope), woken, wake_at_end=unfinished != 0
+        )
+        if self._polling is None:
+            self._polling = loop.create_task(self._poll_while_waiting())
+        timer = loop.call_later(seconds, _resolve, woken, False)
         try:
             return await woken
         finally:
             timer.cancel()
-            self._parked.leave(place)
-            if not self._parked:
+            self._queues.leave(place)
+            if not self._queues:
                 self._due.set()  # there is nobody left to watch for
 
     def poke(self) -> None:
         """Look soon: tasks have become claimable through this gateway."""
-        if self._watch is not None and not self._failures:
+        if self._polling is not None and not self._failures:
             earliest_s = self._asked_at + _APART_S - asyncio.get_running_loop().time()
             self._set_timer(max(_POKE_S, earliest_s))
 
     def drain(self) -> None:
         """Let everybody go at once, now and from now on."""
         self._draining = True
-        for one in self._parked:
-            _settle(one, False)
+        for one in self._queues:
+            _resolve(one, False)
         for one in self._woken:
-            _settle(one, False)
+            _resolve(one, False)
         self._due.set()
 
     async def close(self) -> None:
         """Let everybody go, and close the connection."""
         self.drain()
-        if self._watch is not None:
-            await cancel([self._watch])
-        await self._line.close()
+        if self._polling is not None:
+            await cancel([self._polling])
+        await self._connection.close()
 
-    async def _keep_watch(self) -> None:
+    async def _poll_while_waiting(self) -> None:
         """Take turns while anybody is parked."""
         try:
             self._due.clear()
-            while self._parked and not self._draining:
+            while self._queues and not self._draining:
                 self._set_timer(self._pause_s())
                 await self._due.wait()
                 self._due.clear()
-                if self._parked and not self._draining:
+                if self._queues and not self._draining:
                     await self._turn()
         finally:
-            self._watch = None
+            self._polling = None
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -156,16 +158,16 @@ class LongPoll(Closing):
             if self._timer.when() <= loop.time() + delay_s:
                 return
             self._timer.cancel()
-        self._timer = loop.call_later(delay_s, self._ring)
+        self._timer = loop.call_later(delay_s, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self._due.set()
 
     async def _turn(self) -> None:
         """Ask what can be claimed, and wake those that it is for."""
         try:
-            await self._look()
+            await self._poll()
         except Exception as error:  # noqa: BLE001 - whatever it is, the watch goes on
             if not self._failures:
                 log.warning("cannot look for tasks to claim, trying on: %r", error)
@@ -176,33 +178,34 @@ class LongPoll(Closing):
             self._failures = 0
         while self._woken:
             for _ in range(min(_SLICE, len(self._woken))):
-                _settle(self._woken.popleft(), True)
+                _resolve(self._woken.popleft(), True)
             if self._woken:
                 await asyncio.sleep(_SLICE_S)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Note what can be claimed, and choose who is to be woken."""
         self._asked_at = asyncio.get_running_loop().time()
-        servings = self._parked.servings(_MOST_SERVINGS)
+        scopes = self._queues.next_scopes(_MOST_SCOPES)
         (row,) = await asyncio.wait_for(
-            self._line.rows("claimable", servings=_encoded(servings), front=self._front), _ANSWER_S
+            self._connection.rows("claimable", servings=_encoded(scopes), front=self._front),
+            _ANSWER_S,
         )
-        pots, unfinished = row["claimable"], row["unfinished"]
-        for number in {number for numbers, _ in pots for number in numbers}:
-            self._found(servings[number])
-        self._woken += self._parked.take(servings, pots, unfinished)
+        groups, unfinished = row["claimable"], row["unfinished"]
+        for number in {number for numbers, _ in groups for number in numbers}:
+            self._found(scopes[number])
+        self._woken += self._queues.take(scopes, groups, unfinished)
 
 
-def _settle(woken: asyncio.Future[bool], outcome: bool) -> None:
+def _resolve(woken: asyncio.Future[bool], outcome: bool) -> None:
     if not woken.done():
         woken.set_result(outcome)
 
 
-def _encoded(servings: Sequence[Scope]) -> str:
+def _encoded(scopes: Sequence[Scope]) -> str:
     return json.dumps(
         [
             {"path": one.path, "lifetime_s": one.lifetime_s, "offers": one.offers}
             | ({"without": one.without} if one.without else {})
-            for one in servings
+            for one in scopes
         ]
     )

@@ -23,7 +23,7 @@ class Remaining(NamedTuple):
 UNKNOWN: Final = Remaining(None)
 
 
-def told(row: Row) -> Remaining:
+def from_row(row: Row) -> Remaining:
     """Return what `left_over` has told; see sql/functions/left_over.sql."""
     tasks = row["unservable"]
     unservable = Unservable(tasks, tuple(row["reasons"])) if tasks else None

@@ -7,7 +7,7 @@ from typing import Any
 from taskq_agent.protocol import Hello
 
 
-def presented(hello: Hello, lease_s: float) -> dict[str, Any]:
+def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:
     """Return what opens the session of an agent, or finds the one that its key has opened.
 
     lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.

@@ -1,9 +1,9 @@
 """Who waits for something to claim, in which order, and who is to be woken: no clock, no database.
 
-Agents that serve the same wait in one queue. What can be claimed is told by pots: so many tasks,
-for whoever serves one of certain servings, and each task in one pot only. From each pot as many are
+Agents that serve the same wait in one queue. What can be claimed is told by groups: so many tasks,
+for whoever serves one of certain scopes, and each task in one pot only. From each pot as many are
 woken as it has tasks, those first who came first, in whichever of its queues they stand; so however
-many servings have the same tasks in view, nobody is woken for a task that is somebody else's.
+many scopes have the same tasks in view, nobody is woken for a task that is somebody else's.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from taskq.dispatch.fair_share import Scope
 #: Queues of agents that leave campaigns out, which they cannot run.
 MOST_APART: Final = 64
 
-#: Numbers of servings, counted from 0, and how many tasks agents of each of them could claim.
-Pot: TypeAlias = tuple[Sequence[int], int]
+#: Numbers of scopes, counted from 0, and how many tasks agents of each of them could claim.
+TaskGroup: TypeAlias = tuple[Sequence[int], int]
 
 
 @dataclass(slots=True)
 class _Queue:
-    """Who waits in one serving, by number, in the order of arrival.
+    """Who waits in one scope, by number, in the order of arrival.
 
-    hoping: those of them to whom it is news if nothing is unfinished.
+    wake_at_end: those of them to whom it is news if nothing is unfinished.
     """
 
     waiting: OrderedDict[int, asyncio.Future[bool]] = field(default_factory=OrderedDict)
-    hoping: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+    wake_at_end: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
 
     def first(self) -> int:
         return next(iter(self.waiting))
 
     def remove(self, number: int) -> None:
         self.waiting.pop(number, None)
-        self.hoping.pop(number, None)
+        self.wake_at_end.pop(number, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where somebody waits, to leave it by."""
 
-    serving: Scope
+    scope: Scope
     queue: _Queue
     number: int
 
 
 class WaitQueues:
-    """Futures that wait, in a queue for each serving. Each step costs as much as it wakes."""
+    """Futures that wait, in a queue for each scope. Each step costs as much as it wakes."""
 
     def __init__(self) -> None:
         # In the order in which they are to be asked for.
@@ -68,8 +68,8 @@ class WaitQueues:
     def __len__(self) -> int:
         return sum(len(queue.waiting) for queue in self._queues.values())
 
-    def __contains__(self, serving: Scope) -> bool:
-        queue = self._queues.get(serving)
+    def __contains__(self, scope: Scope) -> bool:
+        queue = self._queues.get(scope)
         return queue is not None and bool(queue.waiting)
 
     def __iter__(self) -> Iterator[asyncio.Future[bool]]:
@@ -77,71 +77,71 @@ class WaitQueues:
         for queue in self._queues.values():
             yield from queue.waiting.values()
 
-    def serving(self, serving: Scope) -> Scope:
-        """Return the serving in whose queue somebody waits.
+    def queue_scope(self, scope: Scope) -> Scope:
+        """Return the scope in whose queue somebody waits.
 
         Who leaves campaigns out has a queue of its own, as long as these are few: one asks for each
         of them. Beyond, it waits with those who do not, and may be woken for nothing.
         """
-        serving = serving.rounded()
-        if serving.without and serving not in self._queues and self._apart >= MOST_APART:
-            return serving.drawn()
-        return serving
+        scope = scope.rounded()
+        if scope.without and scope not in self._queues and self._apart >= MOST_APART:
+            return scope.drawn()
+        return scope
 
-    def join(self, serving: Scope, woken: asyncio.Future[bool], *, hoping: bool) -> Place:
-        """Enter a queue. hoping: to learn if nothing is unfinished, which is not known yet."""
-        queue = self._queues.get(serving)
+    def join(self, scope: Scope, woken: asyncio.Future[bool], *, wake_at_end: bool) -> Place:
+        """Enter a queue. wake_at_end: to learn if nothing is unfinished, which is not known yet."""
+        queue = self._queues.get(scope)
         if queue is None:
-            queue = self._queues[serving] = _Queue()
-            self._apart += bool(serving.without)
-        place = Place(serving, queue, next(self._numbers))
+            queue = self._queues[scope] = _Queue()
+            self._apart += bool(scope.without)
+        place = Place(scope, queue, next(self._numbers))
         place.queue.waiting[place.number] = woken
-        if hoping:
-            place.queue.hoping[place.number] = woken
+        if wake_at_end:
+            place.queue.wake_at_end[place.number] = woken
         return place
 
     def leave(self, place: Place) -> None:
         """Leave the queue, woken or not."""
         place.queue.remove(place.number)
-        if not place.queue.waiting and self._queues.get(place.serving) is place.queue:
-            del self._queues[place.serving]
-            self._apart -= bool(place.serving.without)
+        if not place.queue.waiting and self._queues.get(place.scope) is place.queue:
+            del self._queues[place.scope]
+            self._apart -= bool(place.scope.without)
 
-    def servings(self, most: int) -> list[Scope]:
+    def next_scopes(self, most: int) -> list[Scope]:
         """Return those to ask for next, of which somebody waits; the ones asked last come last.
 
         Where there are more than that, half of them are those in which most wait: whoever waits in
         many keeps nobody else from being asked for.
         """
-        servings = list(itertools.islice(self._queues, most))
+        scopes = list(itertools.islice(self._queues, most))
         if len(self._queues) > most:
-            crowded = heapq.nlargest(most // 2, self._queues, key=self._crowd)
-            servings = list(dict.fromkeys([*crowded, *servings]))[:most]
-        for serving in servings:
-            self._queues.move_to_end(serving)
-        return servings
+            crowded = heapq.nlargest(most // 2, self._queues, key=self._length)
+            scopes = list(dict.fromkeys([*crowded, *scopes]))[:most]
+        for scope in scopes:
+            self._queues.move_to_end(scope)
+        return scopes
 
-    def _crowd(self, serving: Scope) -> int:
-        return len(self._queues[serving].waiting)
+    def _length(self, scope: Scope) -> int:
+        return len(self._queues[scope].waiting)
 
     def take(
-        self, servings: Sequence[Scope], pots: Iterable[Pot], unfinished: Sequence[int]
+        self, scopes: Sequence[Scope], groups: Iterable[TaskGroup], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:
         """Take out of the queues who is to be woken.
 
-        unfinished: tasks that are not final, for each serving. Where there are none, all are taken
+        unfinished: tasks that are not final, for each scope. Where there are none, all are taken
         to whom that is news.
         """
         taken: list[asyncio.Future[bool]] = []
-        queues = [self._queues.get(serving) or _Queue() for serving in servings]
+        queues = [self._queues.get(scope) or _Queue() for scope in scopes]
         for queue, left in zip(queues, unfinished, strict=True):
             if not left:
-                for number, woken in list(queue.hoping.items()):
+                for number, woken in list(queue.wake_at_end.items()):
                     queue.remove(number)
                     taken.append(woken)
-            elif len(queue.hoping) < len(queue.waiting):
-                queue.hoping = dict(queue.waiting)
-        for numbers, tasks in pots:
+            elif len(queue.wake_at_end) < len(queue.waiting):
+                queue.wake_at_end = dict(queue.waiting)
+        for numbers, tasks in groups:
             taken += itertools.islice(_first([queues[number] for number in numbers]), tasks)
         return taken
 

@@ -71,7 +71,7 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stocked:
+class Refilled:
     """What is there after a flush. entries: 0: nothing within the time given."""
 
     lists: int
@@ -104,7 +104,7 @@ def flush(database: Database, address: FrontAddress) -> Flushed:
 
 def rebuild(
     database: Database, address: FrontAddress, *, within_s: float
-) -> tuple[Flushed, Stocked]:
+) -> tuple[Flushed, Refilled]:
     """Flush, and wait until the refiller has put something into a list, or for so many seconds.
 
     Raise as `flush`, and `Conflict` if no refiller is at work; nothing is changed then.
@@ -116,8 +116,8 @@ def rebuild(
             "nothing was changed"
         )
 
-    async def work(link: RedisLink) -> tuple[Flushed, Stocked]:
-        return await _flush(database, link), await _stocked(database, link, within_s)
+    async def work(link: RedisLink) -> tuple[Flushed, Refilled]:
+        return await _flush(database, link), await _wait_for_entries(database, link, within_s)
 
     return _linked(address, work)
 
@@ -167,7 +167,7 @@ async def _report(database: Database, link: RedisLink | None) -> FrontReport:
 
 async def _flush(database: Database, link: RedisLink) -> Flushed:
     (row,) = database.rows("front")
-    old = FrontState.told(row, time.monotonic())
+    old = FrontState.from_row(row, time.monotonic())
     if old.epoch == 0:
         raise Conflict(
             "there is no front: `taskq keeper --redis` or `taskq gateway --redis` begins one"
@@ -175,7 +175,7 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     before = Lists(link, old)
     campaigns = await before.known()
     (row,) = database.rows("begin_front", pool_s=old.pool_s)
-    new = FrontState.told(row, time.monotonic())
+    new = FrontState.from_row(row, time.monotonic())
     withdrawn = returned = 0
     for campaign in campaigns:
         fences = await _withdrawn(before, campaign)
@@ -185,24 +185,24 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     return Flushed(new.epoch, withdrawn, returned)
 
 
-async def _stocked(database: Database, link: RedisLink, within_s: float) -> Stocked:
+async def _wait_for_entries(database: Database, link: RedisLink, within_s: float) -> Refilled:
     begin = time.monotonic()
     while True:
-        told = await _report(database, link)
-        filled = [one.entries for one in told.lists if one.entries]
+        seen = await _report(database, link)
+        filled = [one.entries for one in seen.lists if one.entries]
         took_s = time.monotonic() - begin
-        if (filled and told.redis_epoch == told.epoch) or took_s > within_s:
-            return Stocked(len(filled), sum(filled), took_s)
+        if (filled and seen.redis_epoch == seen.epoch) or took_s > within_s:
+            return Refilled(len(filled), sum(filled), took_s)
         await asyncio.sleep(LOOK_S)
 
 
 async def _contents(link: RedisLink, keys: Keys) -> _Contents:
-    epoch, low_water, _ = await _told(link, keys, [])
-    _, _, entries = await _told(link, keys, [*low_water])
+    epoch, low_water, _ = await _read_contents(link, keys, [])
+    _, _, entries = await _read_contents(link, keys, [*low_water])
     return _Contents(epoch, low_water, entries)
 
 
-async def _told(link: RedisLink, keys: Keys, campaigns: list[int]) -> _Contents:
+async def _read_contents(link: RedisLink, keys: Keys, campaigns: list[int]) -> _Contents:
     answer = await link.run("contents", [keys.state, *map(keys.tasks, campaigns)], ())
     try:
         epoch, marks, lengths = answer

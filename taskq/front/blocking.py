@@ -31,14 +31,16 @@ END_S: Final = 6.0
 class BlockingPool:
     """A pool beside one other thread. Begun by the first claim, and by the first after `close`."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
-        """Open nothing yet. described: gets what is learnt of campaigns."""
+    def __init__(
+        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+    ) -> None:
+        """Open nothing yet. campaign_cache: gets what is learnt of campaigns."""
         self._database = database
         self._address = address
-        self._described = described
+        self._campaign_cache = campaign_cache
         self._running: _Running | None = None
 
-    def claim(self, session: int, lease: str, want: int, serving: Scope) -> list[Task]:
+    def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
         """Return up to `want` tasks of one campaign within `CLAIM_S`; none: claim in PostgreSQL.
 
         Whatever goes wrong here is logged, and gives none. A session's last claim, if repeated with
@@ -46,8 +48,8 @@ class BlockingPool:
         """
         try:
             if self._running is None:
-                self._running = _Running(self._database, self._address, self._described)
-            tasks = self._running.claim(session, lease, want, serving)
+                self._running = _Running(self._database, self._address, self._campaign_cache)
+            tasks = self._running.claim(session, lease, want, scope)
             for task in tasks:
                 task.payload = _read(task.payload)
         except Exception:
@@ -65,31 +67,33 @@ class BlockingPool:
 class _Running:
     """A pool from its start to its end."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
+    def __init__(
+        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+    ) -> None:
         self._loop = asyncio.new_event_loop()
-        self._pool = Pool(database, address, described)
+        self._pool = Pool(database, address, campaign_cache)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="taskq-front", daemon=True)
         self._thread.start()
 
-    def claim(self, session: int, lease: str, want: int, serving: Scope) -> list[Task]:
-        told: Future[list[Task]] = Future()
-        self._loop.call_soon_threadsafe(self._submit, told, session, lease, want, serving)
-        wait([told], CLAIM_S)
-        if told.cancel():
+    def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
+        claimed: Future[list[Task]] = Future()
+        self._loop.call_soon_threadsafe(self._submit, claimed, session, lease, want, scope)
+        wait([claimed], CLAIM_S)
+        if claimed.cancel():
             return []  # what comes too late waits again after the pool's deadline
-        return told.result()
+        return claimed.result()
 
     def end(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(END_S)
 
     def _submit(
-        self, told: Future[list[Task]], session: int, lease: str, want: int, serving: Scope
+        self, claimed: Future[list[Task]], session: int, lease: str, want: int, scope: Scope
     ) -> None:
-        tell = partial(_settle, told)
-        if not self._pool.submit(session, lease, want, serving, tell):
-            tell([])
+        callback = partial(_resolve, claimed)
+        if not self._pool.submit(session, lease, want, scope, callback):
+            callback([])
 
     def _run(self) -> None:
         try:
@@ -103,9 +107,9 @@ class _Running:
         await self._pool.close()
 
 
-def _settle(told: Future[list[Task]], tasks: list[Task]) -> None:
-    if told.set_running_or_notify_cancel():
-        told.set_result(tasks)
+def _resolve(claimed: Future[list[Task]], tasks: list[Task]) -> None:
+    if claimed.set_running_or_notify_cancel():
+        claimed.set_result(tasks)
 
 
 def _read(payload: Any) -> Any:

@@ -97,37 +97,37 @@ class Buffer:
         return entries
 
 
-Tell: TypeAlias = Callable[[list[Task]], None]
+Callback: TypeAlias = Callable[[list[Task]], None]
 
 
 class Claim:
-    """A claim that waits; tells: who asked, and who asked again."""
+    """A claim that waits; callbacks: who asked, and who asked again."""
 
-    __slots__ = ("lease", "session", "tells", "want")
+    __slots__ = ("callbacks", "lease", "session", "want")
 
-    def __init__(self, session: int, lease: str, want: int, tell: Tell) -> None:
+    def __init__(self, session: int, lease: str, want: int, callback: Callback) -> None:
         self.session = session
         self.lease = lease
         self.want = want
-        self.tells = [tell]
+        self.callbacks = [callback]
 
 
 class CampaignBuffer:
     """One campaign. claims: in the order in which they came."""
 
-    __slots__ = ("claims", "hand")
+    __slots__ = ("buffer", "claims")
 
     def __init__(self, campaign: int, now: float) -> None:
-        self.hand = Buffer(campaign, now)
+        self.buffer = Buffer(campaign, now)
         self.claims: deque[Claim] = deque()
 
     def missing(self) -> int:
         """Return how many entries should be popped now."""
-        if self.hand.popping or not (self.claims or self.hand.is_low()):
+        if self.buffer.popping or not (self.claims or self.buffer.is_low()):
             return 0
         wanted = sum(claim.want for claim in self.claims)
-        return min(MAX_CLAIM, wanted + max(0, self.hand.target - len(self.hand)))
+        return min(MAX_CLAIM, wanted + max(0, self.buffer.target - len(self.buffer)))
 
     def is_idle(self, since: float) -> bool:
         """Tell whether nobody has claimed since then, or waits."""
-        return self.hand.claimed_at < since and not (self.hand.popping or self.claims)
+        return self.buffer.claimed_at < since and not (self.buffer.popping or self.claims)

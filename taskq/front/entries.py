@@ -82,7 +82,7 @@ class FrontState:
     offset_ms: float
 
     @classmethod
-    def told(cls, row: Row, asked_at: float) -> FrontState:
+    def from_row(cls, row: Row, asked_at: float) -> FrontState:
         """Take a row of the statement `front` or `begin_front`; asked_at: monotonic seconds.
 
         PostgreSQL read its clock later than it was asked, so its time is never thought earlier than

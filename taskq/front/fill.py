@@ -35,10 +35,12 @@ class Filler:
     deadline.
     """
 
-    def __init__(self, rows: Rows, lists: Lists, stocks: Levels, returning: LeaseReturns) -> None:
+    def __init__(
+        self, rows: Rows, lists: Lists, levels: Levels, lease_returns: LeaseReturns
+    ) -> None:
         self.lists = lists
-        self.stocks = stocks
-        self._returning = returning
+        self.levels = levels
+        self._lease_returns = lease_returns
         #: Whether Redis was seen in this epoch.
         self.seen = False
         self._rows = rows
@@ -53,8 +55,8 @@ class Filler:
             return  # the next survey tells
         now = self._clock()
         for campaign, length in zip(campaigns, found.lengths, strict=True):
-            self.stocks.inherit(campaign, length, now)
-        self.stocks.wanted(found.wanted, now)
+            self.levels.inherit(campaign, length, now)
+        self.levels.wanted(found.wanted, now)
 
     async def work(self, seconds: float, ending: asyncio.Event) -> None:
         """Survey and fill, for so long; raise `FrontDoubtful` if what is there cannot be."""
@@ -70,22 +72,22 @@ class Filler:
 
     async def survey(self) -> None:
         """See how the lists have shrunk, and what is asked for."""
-        campaigns = self.stocks.campaigns()
+        campaigns = self.levels.campaigns()
         found = await self.lists.survey(campaigns)
         self._surveyed_at = now = self._clock()
         if found is None:
             raise FrontDoubtful(_ANOTHER)
         self.seen = True
         for campaign, length in zip(campaigns, found.lengths, strict=True):
-            if not self.stocks[campaign].seen(length, now):
+            if not self.levels[campaign].seen(length, now):
                 raise FrontDoubtful(f"campaign {campaign} has more entries than were pushed")
-        self.stocks.wanted(found.wanted, now)
-        doubtful = self.stocks.doubtful()
+        self.levels.wanted(found.wanted, now)
+        doubtful = self.levels.doubtful()
         if doubtful:
             rows = await self._rows("frontable", campaigns=array(doubtful))
-            self.stocks.servable([row["campaign_id"] for row in rows], now)
-        await self.withdraw(self.stocks.old(now))
-        unused = self.stocks.forget(now)
+            self.levels.servable([row["campaign_id"] for row in rows], now)
+        await self.withdraw(self.levels.old(now))
+        unused = self.levels.forget(now)
         if unused:
             await self.lists.forget(unused)
 
@@ -93,30 +95,30 @@ class Filler:
         """Empty some lists, and give the leases of all that was in them back in one statement."""
         try:
             for campaign in campaigns:
-                if campaign in self.stocks:
+                if campaign in self.levels:
                     async for fences in self.lists.withdraw(campaign):
-                        self._returning.add(fences)
-                    self.stocks[campaign].clear()
+                        self._lease_returns.add(fences)
+                    self.levels[campaign].clear()
         finally:
-            await self._returning.give_back()
+            await self._lease_returns.give_back()
 
     async def close(self, campaigns: Collection[int]) -> None:
         """Empty the lists of campaigns of which nothing is to be handed out."""
         for campaign in campaigns:
-            if campaign in self.stocks:
-                self.stocks[campaign].servable = False
+            if campaign in self.levels:
+                self.levels[campaign].servable = False
         await self.withdraw(campaigns)
 
-    def told(self) -> str:
+    def to_json(self) -> str:
         """Return what is in the lists, as `keep_front` takes it."""
-        return json.dumps(self.stocks.told())
+        return json.dumps(self.levels.as_record())
 
     async def _fill(self) -> bool:
         """Lease and push some tasks of one campaign; return False if no list needs any."""
-        lease = self.stocks.next(self._clock())
+        lease = self.levels.next(self._clock())
         if lease is None:
             return False
-        stock = self.stocks[lease.campaign]
+        level = self.levels[lease.campaign]
         (row,) = await self._rows(
             "lease_ahead",
             epoch=self.lists.state.epoch,
@@ -126,15 +128,15 @@ class Filler:
         )
         if not row["entries"]:
             if lease.ahead is None:
-                stock.servable = False
+                level.servable = False
             else:
-                stock.overtaken = False
+                level.overtaken = False
             return True
         entries = [entry.encode() for entry in row["entries"]]
         first, now = lease.ahead is not None, self._clock()
         # Even a push whose answer is lost may have succeeded: a list is never longer than this.
-        stock.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
-        await self._push(lease.campaign, stock.low_water(now), entries, first=first)
+        level.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
+        await self._push(lease.campaign, level.low_water(now), entries, first=first)
         return True
 
     async def _push(
@@ -153,7 +155,7 @@ class Filler:
                 left.pop(0)  # it may have been pushed all the same
             raise
         finally:
-            self._returning.add(self.lists.fences(chain.from_iterable(left)))
-            await self._returning.give_back()
+            self._lease_returns.add(self.lists.fences(chain.from_iterable(left)))
+            await self._lease_returns.give_back()
         if not pushed:
             raise FrontDoubtful(_ANOTHER)

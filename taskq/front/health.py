@@ -50,22 +50,22 @@ class Health:
 
     def __init__(
         self,
-        outlook: StateCache,
-        scout: RedisLink,
+        state_cache: StateCache,
+        probe_link: RedisLink,
         idle: Sequence[RedisLink],
-        tally: FrontCounters,
+        counters: FrontCounters,
         *,
         failed: Callable[[], None],
     ) -> None:
         """idle: connections to be kept open while they are in there; failed: is called then."""
         self.breaker = Breaker(random.random)
         self.depths = Depths()
-        self._outlook = outlook
-        self._scout = scout
+        self._state_cache = state_cache
+        self._probe_link = probe_link
         self._idle = idle
-        self._tally = tally
+        self._counters = counters
         self._failed = failed
-        self._stir = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def offers(self, campaign: int, now: float) -> bool:
         """Say whether there seem to be entries of a campaign; if not, they are wanted."""
@@ -74,7 +74,7 @@ class Health:
         if campaign in self.depths:
             return True
         if self.depths.want(campaign, now):
-            self._stir.set()
+            self._wake.set()
         return False
 
     async def pop(
@@ -83,9 +83,9 @@ class Health:
         """Take entries as `pop` does, and note how many are left; nothing in another epoch."""
         popped = await pop(link, state, counts)
         if popped is None:
-            self._tally.refused += 1
+            self._counters.refused += 1
             self.depths.clear()
-            self._outlook.doubt()
+            self._state_cache.doubt()
             return []
         for (campaign, _), one in zip(counts, popped, strict=True):
             self.depths.note(campaign, one.left)
@@ -93,24 +93,24 @@ class Health:
 
     def fail(self, error: Exception, began: float) -> None:
         """Leave the front alone for a while, because of what was begun then."""
-        self._tally.errors += 1
+        self._counters.errors += 1
         if self.breaker.fail(time.monotonic(), began):
             log.warning("the front fails, claims go on without it: %s", error)
             self.depths.clear()  # nobody knows what has become of the lists
-        self._stir.set()  # a connection may have to be opened again
+        self._wake.set()  # a connection may have to be opened again
         self._failed()
 
     def renew(self) -> None:
         """Begin anew: there is another epoch."""
         self.depths.clear()
-        self._stir.set()
+        self._wake.set()
 
     async def keep(self) -> None:
         """Look at what is wanted, and probe a front that has failed, until cancelled."""
         while True:
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stir.wait(), self._pause_s())
-            self._stir.clear()
+                await asyncio.wait_for(self._wake.wait(), self._pause_s())
+            self._wake.clear()
             began = time.monotonic()
             try:
                 await self._look(began)
@@ -123,22 +123,22 @@ class Health:
     def _pause_s(self) -> float | None:
         """Return how long to wait before the next look; None: until something stirs."""
         now = time.monotonic()
-        if self._outlook.state is None:
+        if self._state_cache.state is None:
             return None
         return self.depths.wait_s(now) if self.breaker.closed else self.breaker.wait_s(now)
 
     async def _look(self, now: float) -> None:
-        state = self._outlook.state
+        state = self._state_cache.state
         probing = state is not None and self.breaker.probe(now)
         if state is None or not (probing or self.breaker.closed):
             return
-        for link in (self._scout, *self._idle):
+        for link in (self._probe_link, *self._idle):
             if probing:
                 await link.close()  # what broke one may have broken all
             await link.connect()  # no claim shall have to wait for that
         wanted = self.depths.due(now)
         if wanted or probing:
-            await self.pop(self._scout, state, [(campaign, 0) for campaign in wanted])
+            await self.pop(self._probe_link, state, [(campaign, 0) for campaign in wanted])
         if probing and self.breaker.succeed(time.monotonic()):
-            level = logging.WARNING if self._tally.errors else logging.INFO
+            level = logging.WARNING if self._counters.errors else logging.INFO
             log.log(level, "the front works")

@@ -131,36 +131,36 @@ class Levels:
 
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
-        self._stocks: dict[int, Level] = {}
+        self._levels: dict[int, Level] = {}
         self._asked_for: set[int] = set()
 
     def __getitem__(self, campaign: int) -> Level:
         """Return the list of a campaign that has one."""
-        return self._stocks[campaign]
+        return self._levels[campaign]
 
     def __contains__(self, campaign: int) -> bool:
-        return campaign in self._stocks
+        return campaign in self._levels
 
     def campaigns(self) -> list[int]:
         """Return all campaigns with a list, be it empty."""
-        return list(self._stocks)
+        return list(self._levels)
 
     def inherit(self, campaign: int, length: int, now: float) -> None:
         """Take over a list as it is; how old its entries are is unknown."""
-        stock = self._stocks.setdefault(campaign, Level(self._fresh_s, now))
-        stock.servable = True
-        stock.demand.wanted(now)
+        level = self._levels.setdefault(campaign, Level(self._fresh_s, now))
+        level.servable = True
+        level.demand.wanted(now)
         if length:
-            stock.put(length, _UNKNOWN_RANK, now - self._fresh_s / 2)
+            level.put(length, _UNKNOWN_RANK, now - self._fresh_s / 2)
 
     def wanted(self, campaigns: Iterable[int], now: float) -> None:
         """Take in which campaigns were asked for in vain."""
         for campaign in campaigns:
-            if campaign in self._stocks:
-                self._stocks[campaign].demand.wanted(now)
-                if not self._stocks[campaign].servable:
+            if campaign in self._levels:
+                self._levels[campaign].demand.wanted(now)
+                if not self._levels[campaign].servable:
                     self._asked_for.add(campaign)
-            elif len(self._stocks) + len(self._asked_for) < MOST_LISTS:
+            elif len(self._levels) + len(self._asked_for) < MOST_LISTS:
                 self._asked_for.add(campaign)
 
     def doubtful(self) -> list[int]:
@@ -170,59 +170,59 @@ class Levels:
     def servable(self, campaigns: Collection[int], now: float) -> None:
         """Take in which of the doubtful ones may be leased from."""
         for campaign in self._asked_for.intersection(campaigns):
-            if campaign not in self._stocks:
-                self._stocks[campaign] = Level(self._fresh_s, now)
-                self._stocks[campaign].demand.wanted(now)
-            self._stocks[campaign].servable = True
+            if campaign not in self._levels:
+                self._levels[campaign] = Level(self._fresh_s, now)
+                self._levels[campaign].demand.wanted(now)
+            self._levels[campaign].servable = True
         self._asked_for.clear()
 
     def next(self, now: float) -> Lease | None:
         """Return what to lease next: for the list that would be empty first."""
         urgent: tuple[float, int, Level, int] | None = None
-        for campaign, stock in self._stocks.items():
-            missing = stock.missing(now)
+        for campaign, level in self._levels.items():
+            missing = level.missing(now)
             if missing:
-                lasts_s = stock.length / stock.demand.rate if stock.demand.rate else 0.0
+                lasts_s = level.length / level.demand.rate if level.demand.rate else 0.0
                 if urgent is None or lasts_s < urgent[0]:
-                    urgent = lasts_s, campaign, stock, missing
+                    urgent = lasts_s, campaign, level, missing
         if urgent is None:
             return None
-        _, campaign, stock, missing = urgent
-        return Lease(campaign, stock.chunk(missing), stock.rank if stock.overtaken else None)
+        _, campaign, level, missing = urgent
+        return Lease(campaign, level.chunk(missing), level.rank if level.overtaken else None)
 
     def old(self, now: float) -> list[int]:
         """Return the campaigns whose lists have entries that nobody has taken for too long."""
         return [
             campaign
-            for campaign, stock in self._stocks.items()
-            if stock.oldest_at is not None and now - stock.oldest_at > self._fresh_s
+            for campaign, level in self._levels.items()
+            if level.oldest_at is not None and now - level.oldest_at > self._fresh_s
         ]
 
     def overtaken(self, campaigns: Collection[int]) -> None:
         """Take in which campaigns have tasks waiting that go before some in their lists."""
-        for campaign, stock in self._stocks.items():
-            stock.overtaken = stock.length > 0 and campaign in campaigns
+        for campaign, level in self._levels.items():
+            level.overtaken = level.length > 0 and campaign in campaigns
 
-    def told(self) -> list[tuple[int, int, int]]:
+    def as_record(self) -> list[tuple[int, int, int]]:
         """Return (campaign, entries, rank) of each list that holds some."""
         return [
-            (campaign, stock.length, stock.rank)
-            for campaign, stock in self._stocks.items()
-            if stock.length
+            (campaign, level.length, level.rank)
+            for campaign, level in self._levels.items()
+            if level.length
         ]
 
     def clear(self) -> None:
         """Take in that all lists are gone; what is asked for is still known."""
-        for stock in self._stocks.values():
-            stock.clear()
+        for level in self._levels.values():
+            level.clear()
 
     def forget(self, now: float) -> list[int]:
         """Leave out the empty lists that nobody asks for; return their campaigns."""
         unused = [
             campaign
-            for campaign, stock in self._stocks.items()
-            if not stock.length and not stock.demand.lasts(now)
+            for campaign, level in self._levels.items()
+            if not level.length and not level.demand.lasts(now)
         ]
         for campaign in unused:
-            del self._stocks[campaign]
+            del self._levels[campaign]
         return unused

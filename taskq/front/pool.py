@@ -20,7 +20,7 @@ from taskq.dispatch.closing import cancel
 from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
-from taskq.front.buffer import KEEP_S, CampaignBuffer, Claim, Tell
+from taskq.front.buffer import KEEP_S, Callback, CampaignBuffer, Claim
 from taskq.front.entries import POOL_S, Entry
 from taskq.front.health import FrontCounters, Health
 from taskq.front.popper import EntryCheck, Popper
@@ -32,83 +32,87 @@ from taskq_agent.protocol import Task
 log = logging.getLogger(__name__)
 
 #: Pops under way at a time.
-LINES: Final = 2
+POPS_AT_ONCE: Final = 2
 
 
 class Pool:
     """Claims of one asyncio loop from the front of one queue."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
+    def __init__(
+        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+    ) -> None:
         """Open nothing yet.
 
-        described: gets what the tasks of a campaign share, before the first of them is popped.
+        campaign_cache: gets what the tasks of a campaign share, before the first of them is popped.
         """
-        self.tally = FrontCounters()
-        free = [RedisLink(address) for _ in range(LINES)]
-        scout = RedisLink(address)
-        self._links = (*free, scout)
-        self._outlook = StateCache(database, self._renewed, described)
-        self._watch = Health(self._outlook, scout, free, self.tally, failed=self._failed)
-        self._sieve = EntryCheck(self._outlook, self._watch, self.tally)
-        self._opened = self._sieve.opened
-        self._rounds = Popper(
-            self._outlook,
-            self._watch,
-            free,
-            self.tally,
-            opened=self._opened,
-            settle=self._settle,
+        self.counters = FrontCounters()
+        free = [RedisLink(address) for _ in range(POPS_AT_ONCE)]
+        probe_link = RedisLink(address)
+        self._links = (*free, probe_link)
+        self._state_cache = StateCache(database, self._renewed, campaign_cache)
+        self._health = Health(
+            self._state_cache, probe_link, free, self.counters, failed=self._failed
         )
-        self._served = self._rounds.served
-        self._repeats = Replay()
+        self._entry_check = EntryCheck(self._state_cache, self._health, self.counters)
+        self._opened = self._entry_check.opened
+        self._popper = Popper(
+            self._state_cache,
+            self._health,
+            free,
+            self.counters,
+            opened=self._opened,
+            resolve=self._resolve,
+        )
+        self._served = self._popper.served
+        self._replay = Replay()
         self._pending: dict[int, Claim] = {}
-        self._keepers: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
 
     @property
     def breaker(self) -> Breaker:
         """Whether the front is in use."""
-        return self._watch.breaker
+        return self._health.breaker
 
     @property
     def depth(self) -> int:
         """Entries in the lists that this gateway uses, when it last looked."""
-        return self._watch.depths.total
+        return self._health.depths.total
 
     @property
     def pool_s(self) -> float:
         """Seconds for which a task stays leased to the pool."""
-        state = self._outlook.state
+        state = self._state_cache.state
         return POOL_S if state is None else state.pool_s
 
     async def start(self) -> None:
         """Begin to look after the front, in the background; claims find nothing until then."""
-        keepers = (self._outlook.keep(), self._watch.keep(), self._tidy())
-        self._keepers = [asyncio.create_task(keeper) for keeper in keepers]
+        loops = (self._state_cache.keep(), self._health.keep(), self._tidy())
+        self._background = [asyncio.create_task(loop) for loop in loops]
 
     async def close(self) -> None:
         """Tell those who wait that there is nothing, finish what is under way, and disconnect."""
-        await cancel(self._keepers)
-        await self._rounds.close()
+        await cancel(self._background)
+        await self._popper.close()
         self._give_back(self._served)
         for link in self._links:
             await link.close()
-        await self._outlook.close()
+        await self._state_cache.close()
 
-    def stocked(self, serving: Scope) -> bool:
-        """Say whether there seem to be entries for a serving; if not, they are wanted."""
+    def has_entries(self, scope: Scope) -> bool:
+        """Say whether there seem to be entries for a scope; if not, they are wanted."""
         now = time.monotonic()
-        choice = self._outlook.choice(serving, now)
-        if choice is None:
+        order = self._state_cache.campaign_order(scope, now)
+        if order is None:
             return False
-        known = self._watch.depths if self.breaker.closed else ()
-        campaigns, _ = choice.but(serving.without)
+        known = self._health.depths if self.breaker.closed else ()
+        campaigns, _ = order.excluding(scope.without)
         for campaign in campaigns:
             served = self._served.get(campaign)
-            if campaign in known or (served is not None and served.hand):
+            if campaign in known or (served is not None and served.buffer):
                 return True
-        return bool(campaigns) and self._watch.offers(campaigns[0], now)
+        return bool(campaigns) and self._health.offers(campaigns[0], now)
 
-    def submit(self, session: int, lease: str, want: int, serving: Scope, tell: Tell) -> bool:
+    def submit(self, session: int, lease: str, want: int, scope: Scope, callback: Callback) -> bool:
         """Claim, or return False if there seems to be nothing: then claim in PostgreSQL.
 
         `tell` gets up to `want` tasks of one campaign, at once or later; none of them: claim in
@@ -117,57 +121,57 @@ class Pool:
         """
         pending = self._pending.get(session)
         if pending is not None and pending.lease == lease:
-            pending.tells.append(tell)
+            pending.callbacks.append(callback)
             return True
         now = time.monotonic()
-        known = self._repeats.get(session, lease, now)
+        known = self._replay.get(session, lease, now)
         if known is not None:
-            _tell([tell], self._sieve.tasks(known))
+            _run_callbacks([callback], self._entry_check.tasks(known))
             return True
-        choice = self._outlook.choice(serving, now)
+        order = self._state_cache.campaign_order(scope, now)
         # It tries no other campaign: that would give away the shares of those that lack entries.
-        campaign = None if choice is None else choice.next(serving.without)
+        campaign = None if order is None else order.next(scope.without)
         if campaign is None:
-            self.tally.misses += 1
+            self.counters.misses += 1
             return False
         served = self._served.get(campaign)
         if served is None:
             served = self._served[campaign] = CampaignBuffer(campaign, now)
-        hand = served.hand
-        share = hand.claim(want, now, self._opened) if hand and not served.claims else None
+        buffer = served.buffer
+        share = buffer.claim(want, now, self._opened) if buffer and not served.claims else None
         if share:
-            self._hand_out(session, lease, share, [tell])
-            if hand.is_low():
-                self._rounds.soon()
-        elif self._rounds.closing or not self._watch.offers(campaign, now):
-            self.tally.misses += 1
+            self._hand_out(session, lease, share, [callback])
+            if buffer.is_low():
+                self._popper.soon()
+        elif self._popper.closing or not self._health.offers(campaign, now):
+            self.counters.misses += 1
             return False
         else:
-            claim = self._pending[session] = Claim(session, lease, want, tell)
+            claim = self._pending[session] = Claim(session, lease, want, callback)
             served.claims.append(claim)
-            self._rounds.soon()
+            self._popper.soon()
         return True
 
-    def _settle(self, claim: Claim, share: Sequence[Entry]) -> None:
+    def _resolve(self, claim: Claim, share: Sequence[Entry]) -> None:
         """Tell a claim that has waited what it got."""
         if self._pending.get(claim.session) is claim:
             del self._pending[claim.session]
-        tells, claim.tells = claim.tells, []
+        callbacks, claim.callbacks = claim.callbacks, []
         if share:
-            self._hand_out(claim.session, claim.lease, share, tells)
+            self._hand_out(claim.session, claim.lease, share, callbacks)
         else:
-            self.tally.misses += 1
-            _tell(tells, [])
+            self.counters.misses += 1
+            _run_callbacks(callbacks, [])
 
     def _hand_out(
-        self, session: int, lease: str, share: Sequence[Entry], tells: Iterable[Tell]
+        self, session: int, lease: str, share: Sequence[Entry], callbacks: Iterable[Callback]
     ) -> None:
-        self.tally.hits += 1
-        self._repeats.put(session, lease, share)
-        _tell(tells, [one.task for one in share])
+        self.counters.hits += 1
+        self._replay.put(session, lease, share)
+        _run_callbacks(callbacks, [one.task for one in share])
 
     async def _tidy(self) -> None:
-        """Give back what is in hand and nobody claims, until cancelled."""
+        """Give back what is in buffer and nobody claims, until cancelled."""
         while True:
             await asyncio.sleep(KEEP_S)
             since = time.monotonic() - KEEP_S
@@ -178,21 +182,23 @@ class Pool:
 
     def _give_back(self, campaigns: Iterable[int]) -> None:
         for campaign in campaigns:
-            self._outlook.give_back(self._sieve.tasks(self._served[campaign].hand.emptied()))
+            self._state_cache.give_back(
+                self._entry_check.tasks(self._served[campaign].buffer.emptied())
+            )
 
     def _renewed(self) -> None:
         """Begin anew: there is another epoch."""
         self._give_back(self._served)
-        self._watch.renew()
+        self._health.renew()
 
     def _failed(self) -> None:
         """See to those who wait."""
-        self._rounds.soon()
+        self._popper.soon()
 
 
-def _tell(tells: Iterable[Tell], tasks: list[Task]) -> None:
-    for tell in tells:
+def _run_callbacks(callbacks: Iterable[Callback], tasks: list[Task]) -> None:
+    for callback in callbacks:
         try:
-            tell(tasks)
+            callback(tasks)
         except Exception:  # noqa: PERF203  # the others who share a pop must not suffer from one
             log.exception("tasks could not be handed over")

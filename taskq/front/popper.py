@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 MOST_LISTS: Final = 64
 
 #: Tells a claim that has waited what it got.
-Settle: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
+Resolve: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
 
 
 class Popper:
@@ -29,24 +29,24 @@ class Popper:
 
     def __init__(
         self,
-        outlook: StateCache,
-        watch: Health,
+        state_cache: StateCache,
+        health: Health,
         free: list[RedisLink],
-        tally: FrontCounters,
+        counters: FrontCounters,
         *,
         opened: Open,
-        settle: Settle,
+        resolve: Resolve,
     ) -> None:
         """free: the connections that no pop is under way on; taken out and put back here."""
         self.served: dict[int, CampaignBuffer] = {}
         self.closing = False
-        self._outlook = outlook
-        self._watch = watch
+        self._state_cache = state_cache
+        self._health = health
         self._free = free
-        self._lines = len(free)
-        self._tally = tally
+        self._links = len(free)
+        self._counters = counters
         self._opened = opened
-        self._settle = settle
+        self._resolve = resolve
         self._due = False
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -68,8 +68,8 @@ class Popper:
 
     def _go(self) -> None:
         self._due = False
-        state = self._outlook.state
-        if state is None or not self._watch.breaker.closed or self.closing:
+        state = self._state_cache.state
+        if state is None or not self._health.breaker.closed or self.closing:
             self._dismiss()
             return
         missing = {campaign: one.missing() for campaign, one in self.served.items()}
@@ -78,14 +78,14 @@ class Popper:
             return
         link = next((link for link in self._free if link.connected), None)
         if link is None:
-            if len(self._free) == self._lines:  # nothing under way that would go on with them
+            if len(self._free) == self._links:  # nothing under way that would go on with them
                 self._dismiss()
             return
         self._free.remove(link)
         now = time.monotonic()
         for campaign, _ in counts:
-            self.served[campaign].hand.popping = True
-            self.served[campaign].hand.learn(now)
+            self.served[campaign].buffer.popping = True
+            self.served[campaign].buffer.learn(now)
         round_ = asyncio.create_task(self._round(link, state, counts))
         self._under_way.add(round_)
         round_.add_done_callback(self._under_way.discard)
@@ -93,8 +93,8 @@ class Popper:
     def _dismiss(self) -> None:
         """Tell all who wait that there is nothing here, but those for whom a pop is under way."""
         for served in self.served.values():
-            while served.claims and not served.hand.popping:
-                self._settle(served.claims.popleft(), ())
+            while served.claims and not served.buffer.popping:
+                self._resolve(served.claims.popleft(), ())
 
     async def _round(
         self, link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
@@ -103,15 +103,15 @@ class Popper:
         began = time.monotonic()
         waiting = {campaign: len(self.served[campaign].claims) for campaign, _ in counts}
         try:
-            popped = await self._watch.pop(link, state, counts)
+            popped = await self._health.pop(link, state, counts)
             for (campaign, _), one in zip(counts, popped, strict=False):
-                self.served[campaign].hand.put(one.entries)
-                self._tally.popped += len(one.entries)
+                self.served[campaign].buffer.put(one.entries)
+                self._counters.popped += len(one.entries)
         except FrontDown as error:
-            self._watch.fail(error, began)
+            self._health.fail(error, began)
         except Exception as error:
             log.exception("a defect in taking tasks from the front")
-            self._watch.fail(error, began)
+            self._health.fail(error, began)
         finally:
             for campaign, count in waiting.items():
                 self._answer(self.served[campaign], count)
@@ -119,12 +119,12 @@ class Popper:
             self.soon()  # after those who have just been told have said what they want next
 
     def _answer(self, served: CampaignBuffer, waiting: int) -> None:
-        """Settle the claims for which a pop was made, with what it has brought into the hand."""
+        """Resolve the claims for which a pop was made, with what it has brought into the hand."""
         now = time.monotonic()
-        served.hand.popping = False
+        served.buffer.popping = False
         for _ in range(min(waiting, len(served.claims))):
             claim = served.claims.popleft()
-            self._settle(claim, served.hand.claim(claim.want, now, self._opened))
+            self._resolve(claim, served.buffer.claim(claim.want, now, self._opened))
 
 
 #: Entries in a row that PostgreSQL has not made, after which the front is left alone for a while.
@@ -134,10 +134,10 @@ MOST_FORGED: Final = 16
 class EntryCheck:
     """Tells genuine entries from others, by the secret of the epoch."""
 
-    def __init__(self, outlook: StateCache, watch: Health, tally: FrontCounters) -> None:
-        self._outlook = outlook
-        self._watch = watch
-        self._tally = tally
+    def __init__(self, state_cache: StateCache, health: Health, counters: FrontCounters) -> None:
+        self._state_cache = state_cache
+        self._health = health
+        self._counters = counters
         self._in_a_row = 0
 
     def opened(self, raw: bytes, campaign: int, now: float) -> Entry | None:
@@ -145,24 +145,24 @@ class EntryCheck:
 
         One that is too old is given back: no refiller has taken it out in time.
         """
-        state = self._outlook.state
+        state = self._state_cache.state
         entry = None if state is None else open_entry(raw, state)
         # One from another list may be for a campaign that the agent must not serve.
         if entry is None or entry.task.campaign != campaign:
-            self._tally.forged += 1
+            self._counters.forged += 1
             self._in_a_row += 1
             if self._in_a_row % MOST_FORGED == 0:
-                self._watch.fail(FrontDown("what is popped was not made by PostgreSQL"), now)
+                self._health.fail(FrontDown("what is popped was not made by PostgreSQL"), now)
             return None
         self._in_a_row = 0
         if entry.until <= now:
-            self._tally.stale += 1
-            self._outlook.give_back([entry.task])
+            self._counters.stale += 1
+            self._state_cache.give_back([entry.task])
             return None
         return entry
 
     def tasks(self, entries: Iterable[bytes]) -> list[Task]:
         """Return the tasks of those entries that are genuine, however old."""
-        state = self._outlook.state
+        state = self._state_cache.state
         opened = [open_entry(raw, state) for raw in entries] if state is not None else []
         return [one.task for one in opened if one is not None]

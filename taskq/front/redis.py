@@ -160,7 +160,7 @@ class RedisLink:
         """Tell of the server that holds a key, whether or not there is such a key."""
         text = await self.run("info", [key], ())
         if not isinstance(text, bytes):
-            raise FrontDown(f"{self._address.told} does not say what it is")
+            raise FrontDown(f"{self._address.display_name} does not say what it is")
         found = dict(_INFO.findall(text))
         version = found.get(b"valkey_version") or found.get(b"redis_version", b"")
         return RedisFacts(found.get(b"run_id", b"").decode(), version.decode())
@@ -184,15 +184,15 @@ class RedisLink:
             async with timeout(seconds):
                 return await doing
         except BaseException as error:
-            told = self._address.told
+            name = self._address.display_name
             if isinstance(error, ResponseError) and wire is self._wire:
-                raise FrontDown(f"{told} refuses: {error}") from error
+                raise FrontDown(f"{name} refuses: {error}") from error
             self._wire = None
             await wire.close()
             if isinstance(error, asyncio.TimeoutError):
-                raise FrontDown(f"{told} does not answer in {seconds:g} s") from error
+                raise FrontDown(f"{name} does not answer in {seconds:g} s") from error
             if isinstance(error, (RedisError, OSError)):
-                raise FrontDown(f"cannot use {told}: {error}") from error
+                raise FrontDown(f"cannot use {name}: {error}") from error
             raise
 
 

@@ -54,15 +54,15 @@ class Refiller:
 
     def __init__(self, database: Database, address: FrontAddress, pool_s: float = POOL_S) -> None:
         """Open nothing yet; pool_s: for a front that nobody has begun before."""
-        self._line = database.async_line()
+        self._connection = database.async_line()
         self._link = RedisLink(address, _PUSH_S)
-        self._told = address.told
+        self._display_name = address.display_name
         self._pool_s = pool_s
         self._holder = str(uuid.uuid4())
         self._ending = asyncio.Event()
         self._acting = False
-        self._filling: Filler | None = None
-        self._returning = LeaseReturns(self._rows)
+        self._filler: Filler | None = None
+        self._lease_returns = LeaseReturns(self._rows)
         self._run_id: str | None = None
         self._restarted = False
         self._patient_until = float("-inf")
@@ -85,7 +85,7 @@ class Refiller:
             working.cancel()
             await asyncio.wait({working}, timeout=_END_S)
             await self._link.close()
-            await self._line.close()
+            await self._connection.close()
 
     async def _work(self) -> None:
         while not self._ending.is_set():
@@ -93,42 +93,42 @@ class Refiller:
                 await self._turn()
                 self._recover()
             except FrontDoubtful as doubt:  # noqa: PERF203  # each turn may fail
-                await self._doubt(doubt)
+                await self._begin_or_wait(doubt)
             except Exception as error:  # noqa: BLE001  # whatever it is, the refiller goes on
-                await self._stumble(error)
+                await self._back_off_from(error)
 
     async def _turn(self) -> None:
         """Tell PostgreSQL what there is, and act until it has to be told again, or stand by."""
-        await self._returning.give_back()
+        await self._lease_returns.give_back()
         await self._connect()
-        stocked = self._filling.told() if self._filling else "[]"
-        kept = await self._keep(stocked)
+        lists = self._filler.to_json() if self._filler else "[]"
+        kept = await self._keep(lists)
         if not kept["acting"]:
-            self._filling = None
+            self._filler = None
             await self._pause(STANDBY_S * random.uniform(1, 2))  # noqa: S311  # spreads the askers
             return
-        filling = await self._current(kept["epoch"])
-        filling.stocks.overtaken(kept["overtaken"] or ())
-        await filling.close(kept["closed"] or ())
-        await filling.work(KEEP_S if filling.stocks.told() else IDLE_S, self._ending)
+        filler = await self._current(kept["epoch"])
+        filler.levels.overtaken(kept["overtaken"] or ())
+        await filler.close(kept["closed"] or ())
+        await filler.work(KEEP_S if filler.levels.as_record() else IDLE_S, self._ending)
 
     async def _connect(self) -> None:
         """See to it that Redis is there, and find out whether it is still the same."""
         if self._link.connected:
             return
-        state = FrontState.told(await self._row("front"), time.monotonic())
+        state = FrontState.from_row(await self._row("front"), time.monotonic())
         info = await self._link.info(state.keys.state)
         self._restarted |= self._run_id not in {None, info.run_id}
         self._run_id = info.run_id
 
-    async def _keep(self, stocked: str) -> Row:
+    async def _keep(self, lists: str) -> Row:
         """Renew the term, if this is or can become the refiller that acts."""
         began = time.monotonic()
         kept = await self._row(
             "keep_front",
             holder=self._holder,
             term_s=TERM_S,
-            stocked=stocked,
+            stocked=lists,
             look=began >= self._look_at,
         )
         if began >= self._look_at:  # under a held snapshot it takes long, and is done less often
@@ -136,32 +136,32 @@ class Refiller:
             self._look_at = began + min(_LONGEST_BLIND_S, _LOOK_SHARE * took_s)
         if kept["acting"] != self._acting:
             self._acting = kept["acting"]
-            log.info("refilling %s" if self._acting else "another refills %s", self._told)
+            log.info("refilling %s" if self._acting else "another refills %s", self._display_name)
         return kept
 
     async def _current(self, epoch: int) -> Filler:
         """Return the filling of an epoch; raise `FrontDoubtful` if the front has to be begun."""
-        old = self._filling
+        old = self._filler
         if old is not None and old.lists.state.epoch == epoch:
             if self._restarted:
                 raise FrontDoubtful("the server was started anew or is another one")
             return old
-        state = FrontState.told(await self._row("front"), time.monotonic())
+        state = FrontState.from_row(await self._row("front"), time.monotonic())
         if state.epoch == 0:
             raise FrontDoubtful("nobody has begun it yet")
-        stocks = Levels(state.pool_s * _FRESH_PART)
+        levels = Levels(state.pool_s * _FRESH_PART)
         if old is not None:
             self._patient_until = time.monotonic() + _PATIENCE_S
-            stocks = old.stocks  # what is asked for is the same
-            stocks.clear()
-        filling = self._filling_of(state, stocks)
-        await filling.inherit()
-        self._filling, self._restarted = filling, False
-        return filling
+            levels = old.levels  # what is asked for is the same
+            levels.clear()
+        filler = self._filler_of(state, levels)
+        await filler.inherit()
+        self._filler, self._restarted = filler, False
+        return filler
 
-    async def _doubt(self, doubt: FrontDoubtful) -> None:
+    async def _begin_or_wait(self, doubt: FrontDoubtful) -> None:
         """Begin a new epoch, unless somebody else has done that or is just doing it."""
-        old = self._filling
+        old = self._filler
         if old is not None and not old.seen and time.monotonic() < self._patient_until:
             await self._pause(KEEP_S)
             return
@@ -170,30 +170,30 @@ class Refiller:
                 return  # the next turn goes over to the new one
             await self._begin(doubt)
         except Exception as error:  # noqa: BLE001  # as in `_work`
-            await self._stumble(error)
+            await self._back_off_from(error)
         else:
             await self._back_off()
 
-    async def _is_over(self, filling: Filler) -> bool:
+    async def _is_over(self, filler: Filler) -> bool:
         """Say whether another epoch than this filling's has begun in PostgreSQL."""
         row = await self._row("front")
-        return bool(row["epoch"] != filling.lists.state.epoch)
+        return bool(row["epoch"] != filler.lists.state.epoch)
 
     async def _begin(self, doubt: FrontDoubtful) -> None:
         """Begin a new epoch in PostgreSQL, then in Redis."""
-        old = self._filling
+        old = self._filler
         level = logging.WARNING if old else logging.INFO
-        log.log(level, "the front at %s is begun anew: %s", self._told, doubt)
+        log.log(level, "the front at %s is begun anew: %s", self._display_name, doubt)
         pool_s = old.lists.state.pool_s if old else self._pool_s
         row = await self._row("begin_front", pool_s=pool_s)
-        state = FrontState.told(row, time.monotonic())
-        stocks = old.stocks if old else Levels(state.pool_s * _FRESH_PART)
-        stocks.clear()
-        self._filling = self._filling_of(state, stocks)
-        await self._filling.lists.begin()
+        state = FrontState.from_row(row, time.monotonic())
+        levels = old.levels if old else Levels(state.pool_s * _FRESH_PART)
+        levels.clear()
+        self._filler = self._filler_of(state, levels)
+        await self._filler.lists.begin()
         self._restarted = False
 
-    async def _stumble(self, error: Exception) -> None:
+    async def _back_off_from(self, error: Exception) -> None:
         """Say what is wrong, once; let another refiller try, if it is Redis; wait a little."""
         trouble = type(error).__name__
         if trouble != self._trouble:
@@ -221,8 +221,8 @@ class Refiller:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ending.wait(), seconds)
 
-    def _filling_of(self, state: FrontState, stocks: Levels) -> Filler:
-        return Filler(self._rows, Lists(self._link, state), stocks, self._returning)
+    def _filler_of(self, state: FrontState, levels: Levels) -> Filler:
+        return Filler(self._rows, Lists(self._link, state), levels, self._lease_returns)
 
     async def _row(self, name: str, **values: object) -> Row:
         (row,) = await self._rows(name, **values)
@@ -230,6 +230,6 @@ class Refiller:
 
     async def _rows(self, name: str, **values: object) -> list[Row]:
         try:
-            return await asyncio.wait_for(self._line.rows(name, **values), _STATEMENT_S)
+            return await asyncio.wait_for(self._connection.rows(name, **values), _STATEMENT_S)
         except asyncio.TimeoutError:
             raise Unavailable(f"the database does not answer in {_STATEMENT_S:g} s") from None

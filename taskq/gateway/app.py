@@ -45,20 +45,20 @@ class App:
         self._service = service
         self._management = management
         routes = [
-            Route("/v1/sessions", self._told(self.open), methods=["POST"]),
-            Route("/v1/session", self._told(self.close), methods=["DELETE"]),
-            Route("/v1/exchange", self._told(self.exchange), methods=["POST"]),
-            Route("/v1/beat", self._told(self.beat), methods=["POST"]),
-            Route("/v1/blobs/{digest}", self._told(self.read_blob), methods=["GET"]),
-            Route("/v1/blobs/{digest}", self._told(self.write_blob), methods=["PUT"]),
-            Route("/v1/campaigns", self._told(self.campaigns), methods=["GET"]),
-            Route("/v1/campaigns/state", self._told(self.set_state), methods=["POST"]),
-            Route("/v1/tasks", self._told(self.add_tasks), methods=["POST"]),
-            Route("/v1/openapi.json", self._told(self.openapi), methods=["GET"]),
-            Route("/metrics", self._told(self.metrics), methods=["GET"]),
-            Route("/healthz", self._told(self.health), methods=["GET"]),
-            Route("/readyz", self._told(self.ready), methods=["GET"]),
-            Route("/taskq-agent.pyz", self._told(self.agent_file), methods=["GET"]),
+            Route("/v1/sessions", self._guarded(self.open), methods=["POST"]),
+            Route("/v1/session", self._guarded(self.close), methods=["DELETE"]),
+            Route("/v1/exchange", self._guarded(self.exchange), methods=["POST"]),
+            Route("/v1/beat", self._guarded(self.beat), methods=["POST"]),
+            Route("/v1/blobs/{digest}", self._guarded(self.read_blob), methods=["GET"]),
+            Route("/v1/blobs/{digest}", self._guarded(self.write_blob), methods=["PUT"]),
+            Route("/v1/campaigns", self._guarded(self.campaigns), methods=["GET"]),
+            Route("/v1/campaigns/state", self._guarded(self.set_state), methods=["POST"]),
+            Route("/v1/tasks", self._guarded(self.add_tasks), methods=["POST"]),
+            Route("/v1/openapi.json", self._guarded(self.openapi), methods=["GET"]),
+            Route("/metrics", self._guarded(self.metrics), methods=["GET"]),
+            Route("/healthz", self._guarded(self.health), methods=["GET"]),
+            Route("/readyz", self._guarded(self.ready), methods=["GET"]),
+            Route("/taskq-agent.pyz", self._guarded(self.agent_file), methods=["GET"]),
         ]
         self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
         self.asgi.router.redirect_slashes = False  # to wherever a stranger's Host header says
@@ -69,13 +69,13 @@ class App:
         """POST /v1/sessions."""
         token = _token(request)
         hello = messages.read_hello(await _body(request, messages.MAX_HELLO_BYTES))
-        return _json(await self._service.open(token, hello.plain(), _address(request)))
+        return _json(await self._service.open(token, hello.to_protocol(), _address(request)))
 
     async def close(self, request: Request) -> Response:
         """DELETE /v1/session."""
         token = _token(request)
         body = await _body(request, messages.MAX_HELLO_BYTES)
-        farewell = messages.read_farewell(body) if body else messages.Farewell()
+        farewell = messages.read_farewell(body) if body else messages.FarewellMessage()
         await self._service.close_session(token, farewell)
         return Response(status_code=204)
 
@@ -84,10 +84,10 @@ class App:
         agent = await self._service.agent(_token(request))
         body = await _body(request, messages.MAX_EXCHANGE_BYTES)
         message = messages.read_exchange(body)
-        answer = await self._service.exchanged(agent, message)
+        answer = await self._service.exchange_or_wait(agent, message)
         if self._service.is_unchecked(message, answer):
             await self._identity(request, anew=True)
-        return _json(self._service.ordered(message, answer))
+        return _json(self._service.with_orders(message, answer))
 
     async def beat(self, request: Request) -> Response:
         """POST /v1/beat."""
@@ -190,10 +190,10 @@ class App:
             raise Forbidden("this needs a manager's token")
         return identity
 
-    def _told(self, endpoint: Endpoint) -> Endpoint:
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
         """Turn the errors of an endpoint into answers."""
 
-        async def told(request: Request) -> Response:
+        async def guarded(request: Request) -> Response:
             try:
                 _check_target(request)
                 return await endpoint(request)
@@ -203,7 +203,7 @@ class App:
             except Exception as error:  # noqa: BLE001  # all are told, and defects logged
                 return self._answer(failure(error), error)
 
-        return told
+        return guarded
 
     def _answer(self, known: ErrorAnswer, error: Exception) -> Response:
         self._service.metrics.failures[known.code] += 1

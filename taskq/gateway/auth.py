@@ -34,21 +34,21 @@ class AgentSession:
     """An agent's session, and what it serves."""
 
     session: int
-    whole: Scope
+    scope: Scope
 
     @property
     def path(self) -> str:
         """The campaign that it serves, with all below it."""
-        return self.whole.path
+        return self.scope.path
 
-    def serving(self, lifetime_s: float | None, without: Without = ()) -> Scope:
+    def scope_for(self, lifetime_s: float | None, without: Without = ()) -> Scope:
         """Return what it serves in the time it has left; None: as long as it likes.
 
         without: but for these campaigns.
         """
         if lifetime_s is None and not without:
-            return self.whole
-        return replace(self.whole, lifetime_s=lifetime_s, without=without)
+            return self.scope
+        return replace(self.scope, lifetime_s=lifetime_s, without=without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ Identity: TypeAlias = AgentSession | Manager
 
 
 class TokenCache:
-    """The tokens that this gateway has seen. Keyed by the whole token, never by a part of it.
+    """The tokens that this gateway has seen. Keyed by the scope token, never by a part of it.
 
-    timeline: returns the highest of the servers that have answered; see `Line`.
+    timeline: returns the highest of the servers that have answered; see `AsyncConnection`.
     """
 
-    def __init__(self, lines: StatementPool, timeline: Callable[[], int]) -> None:
-        self._lines = lines
+    def __init__(self, statements: StatementPool, timeline: Callable[[], int]) -> None:
+        self._statements = statements
         self._timeline = timeline
         self._known_on = 0
         self._known: dict[str, Identity] = {}
@@ -148,7 +148,7 @@ class TokenCache:
             token: Unauthorized("this token is unknown, has expired or was revoked")
             for token in tokens
         }
-        for row in await self._lines.rows("identify", hashes=list(by_hash)):
+        for row in await self._statements.rows("identify", hashes=list(by_hash)):
             token = by_hash[row["hash"]]
             if row["session_id"] is None:
                 found[token] = Manager(tuple(row["paths"]), time.monotonic())

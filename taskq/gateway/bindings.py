@@ -41,8 +41,8 @@ _APART_S: Final = 0.02
 class Bindings:
     """Tasks handed out from the front, by one gateway; for one asyncio loop."""
 
-    def __init__(self, lines: StatementPool) -> None:
-        self._lines = lines
+    def __init__(self, statements: StatementPool) -> None:
+        self._statements = statements
         self._claimants: set[int] = set()
         self._ended: set[int] = set()
         # Whose each is, and since when; in the order in which they were handed out.
@@ -92,7 +92,7 @@ class Bindings:
         if not claimants:
             return
         try:
-            rows = await self._lines.rows("ended_sessions", sessions=array(claimants))
+            rows = await self._statements.rows("ended_sessions", sessions=array(claimants))
         except (TaskqError, Busy):
             self._claimants |= claimants
             raise
@@ -105,7 +105,7 @@ class Bindings:
         for at in range(0, len(due), _MOST_AT_ONCE):
             some = due[at : at + _MOST_AT_ONCE]
             fences = [fence for fence, _ in some]
-            await self._lines.rows(
+            await self._statements.rows(
                 "name_ahead",
                 sessions=array(session for _, (session, _) in some),
                 **fence_arrays(fences),

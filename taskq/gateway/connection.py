@@ -75,12 +75,12 @@ class ClientConnection(HttpToolsProtocol):
         self.in_head = False
         # What is being answered; others that have come wait in `pipeline`, `cycle` is the last one.
         self.running: Any = None
-        self._unfit: ErrorAnswer | None = None
+        self._parse_error: ErrorAnswer | None = None
         # Said when all that came before is answered; nothing that comes after it is looked at.
-        self._last_words: ErrorAnswer | None = None
+        self._final_error: ErrorAnswer | None = None
         # How much more is read, and thrown away, for the client to find its answer; None: all.
-        self._left: int | None = None
-        self._amid = False  # in a request that is not here in full
+        self._linger_left: int | None = None
+        self._in_request = False  # in a request that is not here in full
         self._begun = 0  # requests, in the data that came last
         self._is_large = False  # so much in the data that came last, that it may be a long head
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
@@ -113,22 +113,24 @@ class ClientConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has arrived."""
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0:
+        if self._linger_left is not None:
+            self._linger_left -= len(data)
+            if self._linger_left < 0:
                 self.transport.abort()
             return
-        if self._last_words is not None:
+        if self._final_error is not None:
             self.flow.pause_reading()
             return
-        was_amid, self._begun, body_bytes = self._amid, 0, self._body_bytes
+        was_in_request, self._begun, body_bytes = self._in_request, 0, self._body_bytes
         self._is_large = len(data) > MAX_HEAD_BYTES
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.refuse(self._unfit or ErrorAnswer(400, "malformed", "this is no HTTP request"))
+            self.refuse(
+                self._parse_error or ErrorAnswer(400, "malformed", "this is no HTTP request")
+            )
             return
-        if self._amid and self._begun + was_amid == 1:
+        if self._in_request and self._begun + was_in_request == 1:
             self._count_frame(len(data), body_bytes)
 
     def _count_frame(self, size: int, body_before: int) -> None:
@@ -155,7 +157,7 @@ class ClientConnection(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
-        self.in_head = self._amid = True
+        self.in_head = self._in_request = True
         self._begun += 1
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
         if not self.is_busy:
@@ -191,7 +193,7 @@ class ClientConnection(HttpToolsProtocol):
             self._break_off(400, "no other protocol is spoken here; leave Upgrade out")
         if len(self.pipeline) >= MOST_AHEAD:
             text = f"more than {MOST_AHEAD} requests ahead of their answers; ask again"
-            self._unfit = ErrorAnswer(429, "busy", text)
+            self._parse_error = ErrorAnswer(429, "busy", text)
             raise ValueError(text)
         cycle = self._cycle()
         self.cycle = cycle
@@ -258,12 +260,12 @@ class ClientConnection(HttpToolsProtocol):
 
     def arrived(self) -> None:
         """Note that a request is here in full, and that it is our turn."""
-        self._amid = False
+        self._in_request = False
         self.deadline = math.inf
 
     def _break_off(self, status: int, text: str) -> NoReturn:
         """Parse no further, and refuse."""
-        self._unfit = ErrorAnswer(status, "malformed", text)
+        self._parse_error = ErrorAnswer(status, "malformed", text)
         raise ValueError(text)
 
     # What becomes of the connection
@@ -273,10 +275,10 @@ class ClientConnection(HttpToolsProtocol):
 
         What was asked before is answered before that is said; then the connection ends.
         """
-        if self._last_words is not None or self.is_closing():
+        if self._final_error is not None or self.is_closing():
             return
         self.service.metrics.failures[known.code] += 1
-        self._last_words = known
+        self._final_error = known
         arriving: Any = self.cycle  # which uvicorn says is never None
         if arriving is not None and arriving.more_body:
             if self.pipeline:
@@ -292,18 +294,18 @@ class ClientConnection(HttpToolsProtocol):
         if self.is_busy:
             self.deadline = math.inf
         else:
-            self._say_last_words()
+            self._send_final_error()
 
     def give_up(self) -> None:
         """Cut a client that has let us wait for too long; tell it if it has begun a request."""
-        is_told = self._amid and not self.flow.write_paused and self._last_words is None
+        is_told = self._in_request and not self.flow.write_paused and self._final_error is None
         if is_told and not self.is_closing():
             self.refuse(failure(TooSlow()))
         else:
             self.transport.abort()
 
-    def _say_last_words(self) -> None:
-        known = self._last_words
+    def _send_final_error(self) -> None:
+        known = self._final_error
         if known is not None and not self.is_closing():
             self.send(known.status, known.body(), b"connection: close\r\n")
             self._linger()
@@ -315,10 +317,10 @@ class ClientConnection(HttpToolsProtocol):
             return
         if self.pipeline:
             self._serve(self.pipeline.pop()[0])
-        elif self._last_words is not None:
-            self._say_last_words()
+        elif self._final_error is not None:
+            self._send_final_error()
             return
-        if self._amid and self.running is self.cycle:
+        if self._in_request and self.running is self.cycle:
             self._expect()
         elif not (self.is_busy or self.flow.write_paused):
             self.deadline = time.monotonic() + IDLE_S
@@ -332,7 +334,7 @@ class ClientConnection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Go on: it has taken some."""
         super().resume_writing()
-        if self._left is not None:
+        if self._linger_left is not None:
             self.deadline = time.monotonic() + LINGER_S
         elif self.is_busy:
             self.deadline = math.inf
@@ -341,7 +343,7 @@ class ClientConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """End soon, as the gateway does; at once if it is the client that we would wait for."""
-        if self._left is not None or (self.is_busy and self.deadline < math.inf):
+        if self._linger_left is not None or (self.is_busy and self.deadline < math.inf):
             self.transport.abort()
         elif self.is_busy:
             self.cycle.keep_alive = False
@@ -362,13 +364,13 @@ class ClientConnection(HttpToolsProtocol):
 
     def is_closing(self) -> bool:
         """Tell whether nothing more can be written."""
-        return self._left is not None or self.transport.is_closing()
+        return self._linger_left is not None or self.transport.is_closing()
 
     def close(self) -> None:
         """End the connection so that the client finds its answer, whatever it still sends."""
         if self.is_closing():
             return
-        if self._amid or self.pipeline:
+        if self._in_request or self.pipeline:
             self._linger()
         else:
             self.deadline = time.monotonic() + TAKING_S
@@ -377,7 +379,7 @@ class ClientConnection(HttpToolsProtocol):
     def _linger(self) -> None:
         """Read a little more: the kernel takes an answer back if data come that nobody reads."""
         self.pipeline.clear()
-        self._left = LINGER_BYTES
+        self._linger_left = LINGER_BYTES
         waits_s = TAKING_S if self.flow.write_paused else LINGER_S
         self.deadline = time.monotonic() + waits_s
         half_close(self.transport)

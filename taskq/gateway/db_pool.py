@@ -28,7 +28,7 @@ class StatementPool:
         self._taken = 0
         self._clients = clients
         self._pace = Pace(time.monotonic)
-        #: The highest of the servers that have answered; see `Line`.
+        #: The highest of the servers that have answered; see `AsyncConnection`.
         self.timeline = 0
 
     async def rows(self, name: str, **values: object) -> list[Row]:
@@ -40,16 +40,16 @@ class StatementPool:
         self._waiting += 1
         try:
             async with self._turns:
-                line = self._free.pop()
+                connection = self._free.pop()
                 try:
-                    return await line.rows(name, **values)
+                    return await connection.rows(name, **values)
                 finally:
-                    self.timeline = max(self.timeline, line.timeline)
-                    self._free.append(line)
+                    self.timeline = max(self.timeline, connection.timeline)
+                    self._free.append(connection)
         finally:
             self._waiting -= 1
 
     async def close(self) -> None:
         """Close the connections; nothing may be under way."""
-        for line in self._free:
-            await line.close()
+        for connection in self._free:
+            await connection.close()

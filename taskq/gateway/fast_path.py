@@ -26,7 +26,7 @@ from taskq_agent.protocol import Answer
 
 _PATH: Final = b"/v1/exchange"
 #: Longer ones are read here only for those who are known: what strangers send is looked at first.
-_MOST_OF_STRANGERS: Final = 65_536
+_MOST_UNKNOWN_BYTES: Final = 65_536
 
 
 class _NoEvent:
@@ -74,8 +74,8 @@ class AgentConnection(ClientConnection):
     _arriving: _Call | None = None
     _call: _Call | None = None
     # What the last request has shown; of one that was served, whose it is, and its last lease id.
-    _shown = b""
-    _credential = b""
+    _authorization = b""
+    _known_authorization = b""
     _agent: AgentSession | None = None
     _timeline = 0
     _lease = ""
@@ -89,7 +89,7 @@ class AgentConnection(ClientConnection):
             and not self.expect_100_continue
             and not self.parser.should_upgrade()
             and not self.is_busy
-            and self._is_welcome()
+            and self._may_read_body()
         ):
             self.end_head()
             keep_alive = self.parser.should_keep_alive()
@@ -128,17 +128,17 @@ class AgentConnection(ClientConnection):
         if call is not None and not call.response_complete:
             self.service.metrics.abandoned += 1
             if call.submitted is not None:
-                call.submitted.give_up()
+                call.submitted.abandon()
             if call.task is not None:
                 call.task.cancel()
 
-    def _is_welcome(self) -> bool:
+    def _may_read_body(self) -> bool:
         """Tell whether the body can be read before it is known who sends it."""
         headers = dict(reversed(self.headers))  # the first one counts, as for the application
-        self._shown = headers.get(b"authorization", b"")
+        self._authorization = headers.get(b"authorization", b"")
         size = int(headers.get(b"content-length", MAX_EXCHANGE_BYTES))
-        return size <= _MOST_OF_STRANGERS or (
-            self._shown == self._credential and size <= MAX_EXCHANGE_BYTES
+        return size <= _MOST_UNKNOWN_BYTES or (
+            self._authorization == self._known_authorization and size <= MAX_EXCHANGE_BYTES
         )
 
     # Exchanges
@@ -146,10 +146,13 @@ class AgentConnection(ClientConnection):
     def _begin(self, call: _Call) -> None:
         try:
             service = self.service
-            known = self._shown == self._credential and self._timeline == service.timeline()
+            known = (
+                self._authorization == self._known_authorization
+                and self._timeline == service.timeline()
+            )
             agent = self._agent if known else None
             if agent is None:
-                self._spawn(call, self._slowly(call, self._shown))
+                self._spawn(call, self._identify_and_exchange(call, self._authorization))
                 return
             message = call.read()
             # One that comes again under the same lease id may have tasks already.
@@ -157,8 +160,8 @@ class AgentConnection(ClientConnection):
             if is_new and service.would_wait(agent, message):
                 self._spawn(call, self._wait(call, agent, message, NOTHING))
                 return
-            tell = partial(self._answered, call, agent, message)
-            call.submitted = service.submit(agent, message, tell)
+            callback = partial(self._answered, call, agent, message)
+            call.submitted = service.submit(agent, message, callback)
         except Exception as error:  # noqa: BLE001  # all are told
             self._fail(call, error)
 
@@ -176,24 +179,26 @@ class AgentConnection(ClientConnection):
 
     async def _confirm(self, call: _Call, message: Exchange, answer: Answer) -> None:
         if self.service.is_unchecked(message, answer):
-            token = bearer(self._credential.decode("latin-1"))
+            token = bearer(self._known_authorization.decode("latin-1"))
             await self.service.identities.identify(token, anew=True)
         self._succeed(call, message, answer, waited=True)
 
-    async def _slowly(self, call: _Call, header: bytes) -> None:
+    async def _identify_and_exchange(self, call: _Call, header: bytes) -> None:
         timeline = self.service.timeline()
         agent = await self.service.agent(bearer(header.decode("latin-1")))
         message = call.read()
         # The next request here will most likely show the same token, byte for byte.
-        self._credential, self._agent, self._lease = header, agent, message.lease
+        self._known_authorization, self._agent, self._lease = header, agent, message.lease
         self._timeline = timeline
-        answer = await self.service.exchanged(agent, message)
+        answer = await self.service.exchange_or_wait(agent, message)
         await self._confirm(call, message, answer)
 
     async def _wait(
         self, call: _Call, agent: AgentSession, message: Exchange, found: Answer
     ) -> None:
-        self._succeed(call, message, await self.service.waited(agent, message, found), waited=True)
+        self._succeed(
+            call, message, await self.service.wait_for_tasks(agent, message, found), waited=True
+        )
 
     def _spawn(self, call: _Call, steps: Coroutine[Any, Any, None]) -> None:
         call.task = self.loop.create_task(steps)
@@ -213,7 +218,7 @@ class AgentConnection(ClientConnection):
         service = self.service
         if not waited:
             service.metrics.took(time.perf_counter() - call.began)
-        self._write(call, 200, encode(service.ordered(message, answer)))
+        self._write(call, 200, encode(service.with_orders(message, answer)))
 
     def _fail(self, call: _Call, error: Exception) -> None:
         known = failure(error)
@@ -245,5 +250,5 @@ class AgentConnection(ClientConnection):
             return
         self.deadline = time.monotonic() + IDLE_S
         self.flow.resume_reading()
-        if self.pipeline or self._last_words is not None:
+        if self.pipeline or self._final_error is not None:
             self.on_response_complete()

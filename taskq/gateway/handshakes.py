@@ -25,7 +25,7 @@ MOST_SHAKING: Final = 1_024
 MOST_OF_ADDRESS: Final = 256
 AT_ONCE: Final = 16
 #: Without a file to spare, nobody is accepted for so long.
-BREATH_S: Final = 0.5
+PAUSE_S: Final = 0.5
 
 
 class Handshakes:
@@ -79,7 +79,7 @@ class Handshakes:
                 return
             except OSError:  # no file is left
                 self._loop.remove_reader(self._listener.fileno())
-                self._pause = self._loop.call_later(BREATH_S, self.begin)
+                self._pause = self._loop.call_later(PAUSE_S, self.begin)
                 return
             if not self._has_room(len(self._shaking)):
                 self._displaced()
@@ -94,9 +94,9 @@ class Handshakes:
 
     def _make_room(self, address: str) -> None:
         """Give up the oldest, where there are too many with one more of an address."""
-        crowd = self._of.get(address, {})
-        if len(crowd) >= MOST_OF_ADDRESS:
-            oldest = next(iter(crowd))
+        of_address = self._of.get(address, {})
+        if len(of_address) >= MOST_OF_ADDRESS:
+            oldest = next(iter(of_address))
         elif len(self._shaking) >= MOST_SHAKING:
             oldest = next(iter(self._shaking))
         else:

@@ -61,7 +61,7 @@ class HelloMessage(Struct):
     release: Annotated[str, Meta(max_length=50)] = ""
     offers: Annotated[tuple[Name, ...], Meta(max_length=_MAX_OFFERS)] = ()
 
-    def plain(self) -> protocol.Hello:
+    def to_protocol(self) -> protocol.Hello:
         """Return it as agents beside the database write it."""
         return protocol.Hello(**msgspec.structs.asdict(self))
 
@@ -116,12 +116,12 @@ class TroubleMessage(Struct):
     error_class: Name = ""
     try_in_s: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
 
-    def told(self) -> protocol.Trouble:
+    def to_protocol(self) -> protocol.Trouble:
         """Return it as beats tell it."""
         return protocol.Trouble(self.failures, self.error_class, self.try_in_s)
 
 
-class Outcomes(Struct):
+class OutcomesMessage(Struct):
     """How first attempts ended in a campaign; see `taskq_agent.protocol.Outcomes`."""
 
     campaign: Id
@@ -137,14 +137,14 @@ class HeartbeatMessage(Struct):
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: TroubleMessage | None = None
-    tally: Annotated[tuple[Outcomes, ...], Meta(max_length=_MAX_TALLY)] = ()
+    tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
 
-    def told_tally(self) -> tuple[protocol.Outcomes, ...]:
+    def outcomes(self) -> tuple[protocol.Outcomes, ...]:
         """Return the tally as beats tell it."""
         return tuple(protocol.Outcomes(one.campaign, one.done, one.failed) for one in self.tally)
 
 
-class Farewell(Struct):
+class FarewellMessage(Struct):
     """An agent goes; see `taskq_agent.protocol.Farewell`."""
 
     reason: Text = ""
@@ -201,7 +201,7 @@ read_hello: Final = Reader(HelloMessage).read
 # A thousand reports would look deep, and be gone through in Python.
 read_exchange: Final = Reader(Exchange, flat=True).read
 read_beat: Final = Reader(HeartbeatMessage).read
-read_farewell: Final = Reader(Farewell).read
+read_farewell: Final = Reader(FarewellMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
 

@@ -56,7 +56,7 @@ _FRONT_TITLES: Final = {
 class Metrics:
     """The numbers of one gateway. waiting: claims kept back until there is something to claim.
 
-    slowed: when agents have said, by their last beats, that everything fails on their nodes.
+    throttled: when agents have said, by their last beats, that everything fails on their nodes.
     """
 
     exchanges: int = 0
@@ -67,7 +67,7 @@ class Metrics:
     abandoned: int = 0
     slow: int = 0
     waiting: int = 0
-    slowed: dict[int, float] = field(default_factory=dict)
+    throttled: dict[int, float] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     _seconds: float = 0.0
     _buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
@@ -77,16 +77,16 @@ class Metrics:
         self._seconds += seconds
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
 
-    def troubled(self, session: int, at: float | None) -> None:
+    def note_trouble(self, session: int, at: float | None) -> None:
         """Note when an agent has said that it is slowed; None: that it is not, or has gone."""
         if at is not None:
-            self.slowed[session] = at
+            self.throttled[session] = at
         else:
-            self.slowed.pop(session, None)
+            self.throttled.pop(session, None)
 
     def forget_troubles(self, before: float) -> None:
         """Forget agents that have not been heard here since then."""
-        self.slowed = {session: at for session, at in self.slowed.items() if at >= before}
+        self.throttled = {session: at for session, at in self.throttled.items() if at >= before}
 
     def families(self, connections: int, queued: int, pool: Pool | None) -> Iterator[Metric]:
         """Yield everything as Prometheus knows it."""
@@ -98,7 +98,7 @@ class Metrics:
             "connections": ("Clients connected", connections),
             "queued": ("Exchanges that wait for a statement", queued),
             "waiting": ("Claims kept back until there is something to claim", self.waiting),
-            "agents_slowed": ("Agents slowed: all they do fails at once", len(self.slowed)),
+            "agents_slowed": ("Agents throttled: all they do fails at once", len(self.throttled)),
         }
         for name, (title, value) in gauges.items():
             yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)
@@ -122,7 +122,7 @@ class Metrics:
 
 def _front_families(pool: Pool) -> Iterator[Metric]:
     for name, title in _FRONT_TITLES.items():
-        yield CounterMetricFamily(f"taskq_front_{name}", title, getattr(pool.tally, name))
+        yield CounterMetricFamily(f"taskq_front_{name}", title, getattr(pool.counters, name))
     yield GaugeMetricFamily("taskq_front_depth", "Entries in the lists used here", pool.depth)
     in_use = pool.breaker.state is BreakerState.CLOSED
     yield GaugeMetricFamily("taskq_front_in_use", "1: the front works; 0: it is avoided", in_use)

@@ -86,13 +86,13 @@ class Listening:
 class Duties:
     """What a gateway does besides serving.
 
-    drain_s: after SIGTERM, for how long agents are still answered and sent elsewhere. kept: the
+    drain_s: after SIGTERM, for how long agents are still answered and sent elsewhere. upkeep: the
     database in which it does the queue's upkeep; of many keepers one acts. None: none. With a front
     it is refilled as well.
     """
 
     drain_s: float = 10.0
-    kept: Database | None = None
+    upkeep: Database | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +105,18 @@ class Gateway:
     listening: Listening
     duties: Duties
 
-    def run(self, tell: Callable[[str], None]) -> None:
+    def run(self, announce: Callable[[str], None]) -> None:
         """Serve until SIGTERM or SIGINT; a second one ends at once.
 
-        tell: takes the address, once the gateway can be reached. Raise `Unavailable` if it cannot
-        listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
+        announce: called with the address, once the gateway can be reached. Raise `Unavailable` if it
+        cannot listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
         """
         load_statements()
-        kept = nullcontext() if self.duties.kept is None else keeping(self.duties.kept)
-        with self.listening.bind() as listener, kept:
-            uvloop.run(self._serve(listener, tell))
+        upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
+        with self.listening.bind() as listener, upkeep:
+            uvloop.run(self._serve(listener, announce))
 
-    async def _serve(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
+    async def _serve(self, listener: socket.socket, announce: Callable[[str], None]) -> None:
         server = _Server(self.listening.certificate, self.duties)
         service = Service(self.client.database, self.settings, lambda: len(server.connections))
         proxies = list(self.listening.proxies)
@@ -136,7 +136,7 @@ class Gateway:
         )
         # What strangers send that is no HTTP is counted, and not worth a line each.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        server.prepare(config, service, partial(self._ready, listener, tell))
+        server.prepare(config, service, partial(self._ready, listener, announce))
         await service.start()
         # Connections and sessions live long; to look through them for garbage again and again would
         # take a tenth of the time of an exchange.
@@ -156,19 +156,19 @@ class Gateway:
             else:
                 log.info("ended in good order")
 
-    def _ready(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
+    def _ready(self, listener: socket.socket, announce: Callable[[str], None]) -> None:
         address = self.listening.address(listener)
-        tell(address)
+        announce(address)
         log.info("serving at %s", address)
 
     def _refilling(self) -> asyncio.Task[None] | None:
         """Begin to lease tasks ahead, if that is among the duties."""
-        front, kept = self.settings.front, self.duties.kept
-        if front is None or kept is None:
+        front, upkeep = self.settings.front, self.duties.upkeep
+        if front is None or upkeep is None:
             return None
         from taskq.front.refiller import Refiller  # noqa: PLC0415  # the extra may be missing
 
-        return asyncio.create_task(Refiller(kept, front).run())
+        return asyncio.create_task(Refiller(upkeep, front).run())
 
 
 class _Server(uvicorn.Server):
@@ -209,7 +209,7 @@ class _Server(uvicorn.Server):
             app_state={},
         )
         accepting = [
-            Handshakes(listener, self.config.ssl, make, self._has_room, self._turned_away)
+            Handshakes(listener, self.config.ssl, make, self._has_room, self._count_refused)
             for listener in sockets or ()
         ]
         for one in accepting:
@@ -220,7 +220,7 @@ class _Server(uvicorn.Server):
     def _has_room(self, half_made: int) -> bool:
         return len(self.connections) + half_made < self.service.settings.most_clients
 
-    def _turned_away(self) -> None:
+    def _count_refused(self) -> None:
         self.service.metrics.slow += 1
 
     @contextmanager
@@ -230,12 +230,12 @@ class _Server(uvicorn.Server):
         for number in _ENDING:
             loop.add_signal_handler(number, self._leave)
         loop.add_signal_handler(signal.SIGHUP, self._renew)
-        watch = loop.create_task(self._watch())
+        watching = loop.create_task(self._watch_clients())
         try:
             self._ready()  # not before: who learns the address may tell it to end
             yield
         finally:
-            watch.cancel()
+            watching.cancel()
             for number in (*_ENDING, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
@@ -253,7 +253,7 @@ class _Server(uvicorn.Server):
             self.should_exit = self.should_exit or self.service.draining
         return await super().on_tick(counter)
 
-    async def _watch(self) -> None:
+    async def _watch_clients(self) -> None:
         """Cut slow clients, and take a new certificate when there is one."""
         while True:
             await asyncio.sleep(LOOK_S)

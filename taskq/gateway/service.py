@@ -15,12 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Batcher, Submitted, settle
-from taskq.dispatch.exchange_request import Asked, Fence
+from taskq.dispatch.batching import Batcher, Submitted, resolve
+from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import is_large
-from taskq.dispatch.heartbeats import GATHER_S, HeartbeatBatcher
+from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
-from taskq.dispatch.sessions import presented
+from taskq.dispatch.sessions import session_values
 from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
@@ -42,8 +42,8 @@ MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
 #: Connections for opening sessions, so that however many come keep nobody who is known from being
 #: served; and those for all but sessions and exchanges.
-ENROLMENT_LINES: Final = 2
-OTHER_LINES: Final = 3
+ENROLMENT_CONNECTIONS: Final = 2
+OTHER_CONNECTIONS: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
 MOST_LARGE: Final = 64
 MOST_UPLOADS: Final = 4
@@ -64,26 +64,26 @@ class Service:
     ) -> None:
         self.settings = settings
         self.metrics = metrics.Metrics()
-        self.lines = StatementPool(database, OTHER_LINES, connections)
-        self._enrolments = StatementPool(database, ENROLMENT_LINES, connections)
-        self.identities = TokenCache(self.lines, self.timeline)
+        self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
+        self._enrolments = StatementPool(database, ENROLMENT_CONNECTIONS, connections)
+        self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
         #: Large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._connections = connections
         self._pace = Pace(time.monotonic)
-        self._gatherer = Batcher(database, lines=settings.lines)
+        self._batcher = Batcher(database, connections=settings.connections)
         # Well within a lease: an agent beats four times in it, and waits for the answer.
-        self._beats = HeartbeatBatcher(database, min(GATHER_S, settings.lease_s / 8))
+        self._heartbeats = HeartbeatBatcher(database, min(BATCH_S, settings.lease_s / 8))
         front = settings.front is not None
-        self._waker = LongPoll(database, found=self._gatherer.forget, front=front)
+        self._long_poll = LongPoll(database, found=self._batcher.forget, front=front)
         self._front: Fronted | None = None
         if settings.front is not None:
             from taskq.front.pool import Pool  # noqa: PLC0415  # the extra may be missing
             from taskq.gateway.fronted import Fronted  # noqa: PLC0415
 
-            pool = Pool(database, settings.front, self._gatherer.described)
-            self._front = Fronted(self._gatherer, pool, self.lines)
+            pool = Pool(database, settings.front, self._batcher.campaign_cache)
+            self._front = Fronted(self._batcher, pool, self.statements)
 
     async def start(self) -> None:
         """Begin what goes on in the background."""
@@ -92,27 +92,27 @@ class Service:
 
     async def close(self) -> None:
         """Finish what was asked and close the connections."""
-        self._waker.drain()
+        self._long_poll.drain()
         if self._front is not None:
             await self._front.close()
-        await self._gatherer.close()
-        await self._beats.close()
-        await self._waker.close()
+        await self._batcher.close()
+        await self._heartbeats.close()
+        await self._long_poll.close()
         await self._enrolments.close()
-        await self.lines.close()
+        await self.statements.close()
 
     def drain(self) -> None:
         """Hand out no more tasks, let those go who wait for some, and send all elsewhere."""
         self.draining = True
-        self._waker.drain()
+        self._long_poll.drain()
 
     def timeline(self) -> int:
-        """Return the highest timeline of the servers that have answered; see `Line`."""
+        """Return the highest timeline of the servers that have answered; see `AsyncConnection`."""
         return max(
-            self._gatherer.timeline,
-            self._beats.timeline,
+            self._batcher.timeline,
+            self._heartbeats.timeline,
             self._enrolments.timeline,
-            self.lines.timeline,
+            self.statements.timeline,
         )
 
     def retry_after_s(self) -> float:
@@ -129,7 +129,7 @@ class Service:
             token_hash=hashed(token),
             session_hash=hashed(session),
             address=address,
-            **presented(hello, self.settings.lease_s),
+            **session_values(hello, self.settings.lease_s),
         )
         self.metrics.opened += 1
         lease_s = self.settings.lease_s
@@ -138,19 +138,19 @@ class Service:
             heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
-    async def close_session(self, token: str, farewell: messages.Farewell) -> None:
+    async def close_session(self, token: str, farewell: messages.FarewellMessage) -> None:
         """End a session; what it holds is handed to others."""
         try:
             agent = await self.agent(token)
         except SessionLost:
             return  # it has been ended before
-        await self.lines.rows(
+        await self.statements.rows(
             "end_session",
             session=agent.session,
             why=clean(farewell.reason) or None,
             exit_code=farewell.exit_code,
         )
-        self.metrics.troubled(agent.session, None)
+        self.metrics.note_trouble(agent.session, None)
         self.identities.forget(token)
 
     async def agent(self, token: str) -> AgentSession:
@@ -163,24 +163,24 @@ class Service:
     async def exchange(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim, once."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submitted = self.submit(agent, message, partial(settle, answer))
+        submitted = self.submit(agent, message, partial(resolve, answer))
         try:
             return await answer
         finally:
-            submitted.give_up()
+            submitted.abandon()
 
     def submit(
         self,
         agent: AgentSession,
         message: messages.Exchange,
-        tell: Callable[[Answer | Exception], None],
+        callback: Callable[[Answer | Exception], None],
     ) -> Submitted:
-        """Report and claim, once; see `Gatherer.submit`.
+        """Report and claim, once; see `Batcher.submit`.
 
         A claim that has to be put off becomes one for nothing. Raise `Busy` or `Draining` if
         nothing of it is taken in, `BadRequest` if a report cannot be stored.
         """
-        waiting = self._gatherer.waiting
+        waiting = self._batcher.waiting
         if self.draining or (waiting >= MOST_CLAIMS and not self._has_tasks_for(agent, message)):
             message.want = 0
             if not message.reports:
@@ -190,25 +190,25 @@ class Service:
         if message.want and not message.lease:
             raise Refused("a claim needs a lease id")
         reports = message.reports
-        asked = Asked(
+        exchange = ExchangeRequest(
             agent.session,
             message.want,
             message.lease,
-            agent.serving(message.lifetime_s, message.without),
+            agent.scope_for(message.lifetime_s, message.without),
             [Fence(report.campaign, report.task, report.lease) for report in reports],
             [messages.report_text(report, agent.session) for report in reports],
         )
-        if self._gatherer.waiting_apart >= MOST_LARGE and is_large(asked):
+        if self._batcher.waiting_apart >= MOST_LARGE and is_large(exchange):
             raise Busy
         self.metrics.exchanges += 1
         self.metrics.reports += len(reports)
         if message.ahead and self._front is not None:
-            return self._front.submit(asked, tell)
-        return self._gatherer.submit(asked, tell)
+            return self._front.submit(exchange, callback)
+        return self._batcher.submit(exchange, callback)
 
     def _wait_s(self) -> float:
         """Return for how long an exchange that is turned away should wait."""
-        waiting = self._gatherer.waiting
+        waiting = self._batcher.waiting
         return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
     def _has_tasks_for(self, agent: AgentSession, message: messages.Exchange) -> bool:
@@ -217,14 +217,14 @@ class Service:
             self._front is not None
             and message.ahead
             and not message.reports
-            and self._front.pool.stocked(agent.serving(message.lifetime_s, message.without))
+            and self._front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
         )
 
-    async def exchanged(self, agent: AgentSession, message: messages.Exchange) -> Answer:
+    async def exchange_or_wait(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim; if there is nothing to claim, wait for as long as the agent would."""
         answer = await self.exchange(agent, message)
         if self.may_wait(message, answer):
-            answer = await self.waited(agent, message, answer)
+            answer = await self.wait_for_tasks(agent, message, answer)
         return answer
 
     def is_unchecked(self, message: messages.Exchange, answer: Answer) -> bool:
@@ -240,7 +240,7 @@ class Service:
             message.wait_s > 0
             and not message.reports
             and self.may_wait(message, NOTHING)
-            and self._waker.has_waiting(agent.serving(message.lifetime_s, message.without))
+            and self._long_poll.has_waiting(agent.scope_for(message.lifetime_s, message.without))
         )
 
     def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
@@ -255,7 +255,7 @@ class Service:
             and not self.draining
         )
 
-    async def waited(
+    async def wait_for_tasks(
         self, agent: AgentSession, message: messages.Exchange, answer: Answer
     ) -> Answer:
         """Return the answer to a claim that found nothing, as soon as there is something.
@@ -268,12 +268,12 @@ class Service:
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
-        beat = asyncio.create_task(self._beats.beat(Heartbeat(agent.session)))
+        beat = asyncio.create_task(self._heartbeats.beat(Heartbeat(agent.session)))
         turns = asyncio.create_task(self._turns(agent, message, answer))
         self.metrics.waiting += 1
         try:
             await asyncio.wait({beat, turns}, return_when=asyncio.FIRST_COMPLETED)
-            if not (beat.done() and _is_told_to_go(beat)):
+            if not (beat.done() and _ends_wait(beat)):
                 await asyncio.wait({turns})
             if turns.done():
                 answer = turns.result()
@@ -294,16 +294,16 @@ class Service:
         """Claim whenever there may be something, until there is or the time is up."""
         # Never so long that a session could expire before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
-        serving = agent.serving(message.lifetime_s, message.without)
+        scope = agent.scope_for(message.lifetime_s, message.without)
         unfinished = None if message.until_empty else 0  # who stays need not know of the end
         while self.may_wait(message, answer):
             left_s = deadline - time.monotonic()
-            if left_s <= 0 or not await self._waker.wait(serving, left_s, unfinished):
+            if left_s <= 0 or not await self._long_poll.wait(scope, left_s, unfinished):
                 break
             answer = await self.exchange(agent, message)
         return answer
 
-    def ordered(self, message: messages.Exchange, answer: Answer) -> Answer:
+    def with_orders(self, message: messages.Exchange, answer: Answer) -> Answer:
         """Return an answer with what the agent should know besides."""
         self.metrics.tasks += len(answer.tasks)
         if self.draining:
@@ -316,7 +316,7 @@ class Service:
 
     async def check_input(self, agent: AgentSession, digest: str) -> None:
         """Raise `Forbidden` unless a campaign that the agent serves has this input."""
-        (row,) = await self.lines.rows("is_input", path=agent.path, digest=digest)
+        (row,) = await self.statements.rows("is_input", path=agent.path, digest=digest)
         if not row["is_input"]:
             raise Forbidden("no campaign that this agent serves has such an input")
 
@@ -324,11 +324,11 @@ class Service:
         """Raise `Draining`, or `Unavailable` if the database does not answer."""
         if self.draining:
             raise Draining
-        await self.lines.rows("installation")
+        await self.statements.rows("installation")
 
     def poke(self) -> None:
         """Look soon for those who wait: there may be something to claim."""
-        self._waker.poke()
+        self._long_poll.poke()
 
     async def metrics_text(self) -> bytes:
         """Return the metrics in Prometheus' text format.
@@ -338,12 +338,12 @@ class Service:
         self.metrics.forget_troubles(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
-            (row,) = await asyncio.wait_for(self.lines.rows("troubles"), TROUBLES_S)
+            (row,) = await asyncio.wait_for(self.statements.rows("troubles"), TROUBLES_S)
             troubles = (row["held"], row["paused"])
         return metrics.text(
             self.metrics,
             connections=self._connections(),
-            queued=self._gatherer.waiting,
+            queued=self._batcher.waiting,
             pool=None if self._front is None else self._front.pool,
             troubles=troubles,
         )
@@ -352,12 +352,12 @@ class Service:
         self, agent: AgentSession, message: messages.HeartbeatMessage
     ) -> HeartbeatAnswer:
         """Keep a session alive; answered together with others that beat within some seconds."""
-        if self._beats.waiting >= MOST_BEATS:
+        if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.beats += 1
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
-        trouble = None if message.trouble is None else message.trouble.told()
-        self.metrics.troubled(agent.session, time.monotonic() if trouble else None)
+        trouble = None if message.trouble is None else message.trouble.to_protocol()
+        self.metrics.note_trouble(agent.session, time.monotonic() if trouble else None)
         beat = Heartbeat(
             agent.session,
             held,
@@ -365,9 +365,9 @@ class Service:
             message.drawn,
             message.timeline,
             trouble,
-            message.told_tally(),
+            message.outcomes(),
         )
-        answer = await self._beats.beat(beat)
+        answer = await self._heartbeats.beat(beat)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
@@ -382,7 +382,7 @@ def _timeline_of(beat: asyncio.Task[HeartbeatAnswer]) -> int:
     return beat.result().timeline if answered else 0
 
 
-def _is_told_to_go(beat: asyncio.Task[HeartbeatAnswer]) -> bool:
+def _ends_wait(beat: asyncio.Task[HeartbeatAnswer]) -> bool:
     """Tell whether a beat has found that its agent should not wait: its session has ended, say."""
     error = beat.exception()
     if error is None:

@@ -8,7 +8,7 @@ from typing import Final
 from taskq.front.address import FrontAddress
 
 #: Connections for exchanges; a fourth one made a gateway slower on two cores.
-LINES: Final = 3
+CONNECTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +16,13 @@ class Settings:
     """How a gateway serves.
 
     lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
-    all gateways, told to agents. lines: connections for exchanges. most_clients: connections
+    all gateways, told to agents. connections: connections for exchanges. most_clients: connections
     beyond which nobody is let in, so that files can still be opened. front: where tasks that were
     leased ahead are; None: there is no front.
     """
 
     lease_s: float = 120.0
     gateways: tuple[str, ...] = ()
-    lines: int = LINES
+    connections: int = CONNECTIONS
     most_clients: int = 1_000_000
     front: FrontAddress | None = None

@@ -71,7 +71,7 @@ def test_claims_wait_outside_while_reports_come_in(
         assert (told.status, told.code, told.retry) == (503, "busy", True)
         message = claim(report)
         taken += [begun(served, one, claim()) for one in agents[4:7]]
-        answer = served.ordered(message, await begun(served, agents[9], message))
+        answer = served.with_orders(message, await begun(served, agents[9], message))
         assert [ack.verdict for ack in answer.acks] == ["accepted"]
         assert answer.tasks == ()
         assert isinstance(answer.orders, Orders)

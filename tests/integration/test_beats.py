@@ -75,7 +75,7 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
     sizes: list[int] = []
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        line = beats._line  # noqa: SLF001 - to see what goes over it
+        line = beats._connection  # noqa: SLF001 - to see what goes over it
         rows = line.rows
 
         async def counted(name: str, **values: Any) -> list[dict[str, Any]]:
