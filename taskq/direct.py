@@ -1,8 +1,10 @@
-"""The agent's transport beside the database: each call is one or a few server-side functions.
+"""Direct transport: an agent with a connection of its own to PostgreSQL, without a gateway.
 
-With a front, claims that come alone are served from it first. Those that come with reports go to
-the database along with these; what it has not got, or while it is away, the front may have. Unlike
-in a gateway (`gateway.fronted`), nobody looks whether the session still lives: its next beat tells.
+Each call is one or a few server-side functions. With a front (Redis lists of tasks leased ahead,
+that is, leased by the front's pool session before an agent asks), a claim without reports is served
+from the front first. A claim with reports goes to the database together with them, and to the front
+if the database has no task or is away. Unlike in a gateway (`gateway.fronted`), nothing checks on
+the way whether the session still lives: its next heartbeat finds out.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ NOTHING: Final = Answer()
 
 
 class DirectTransport:
-    """Speaks with the queue in the database. Beats use a connection of their own."""
+    """The agent's transport to PostgreSQL. Heartbeats use a connection of their own."""
 
     def __init__(
         self,
@@ -47,8 +49,8 @@ class DirectTransport:
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
-        front: where tasks are that were leased ahead, by the refiller of a keeper or a gateway;
-        None: there is no front.
+        front: the Redis server with the tasks leased ahead by the refiller of a keeper or a
+        gateway; None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._exchange_connection = database.line()
@@ -56,9 +58,9 @@ class DirectTransport:
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
-        # By session: the beat of one that was replaced may come late.
+        # By session: the heartbeat of one that was replaced may come late.
         self._hellos: dict[int, Hello] = {}
-        # The timeline of the server that knows the session, by the line that has asked it.
+        # The timeline of the server that knows the session, by the connection that asked it.
         self._known_on: dict[Connection, int] = {}
         self._exchanges = Exchanges()
         self._front: BlockingPool | None = None
@@ -74,22 +76,22 @@ class DirectTransport:
             self._hellos[session] = hello
             self._known_on[self._exchange_connection] = self._exchange_connection.timeline
             heartbeat_s = self._lease_s / 4
-            if self._front is not None:  # a task of the pool must be named well before its deadline
+            if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
                 (front,) = statements.rows("front")
                 heartbeat_s = min(heartbeat_s, front["pool_s"] / 4)
         self._path, self._offers = hello.campaign, hello.offers
         return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
 
     def _find_or_open(self, statements: Statements, hello: Hello) -> int:
-        """Return the session that this hello has opened, or opens now."""
+        """Return the session that this hello's key has opened, or open one."""
         return int(statements.value("open_session", **session_values(hello, self._lease_s)))
 
     @contextmanager
     def _in_session(self, connection: Connection, session: int) -> Iterator[Statements]:
-        """Give the line's connection; raise `SessionLost` if the server does not know the session.
+        """Give statements on a connection; raise `SessionLost` if its server has lost the session.
 
-        A standby that has taken over may not, and may have given its number to another one. It
-        still knows the key of one that was not lost.
+        A standby that has taken over may lack the session, and may have given its number to another
+        one. The key of the hello tells: it still finds a session that was not lost.
         """
         with _statements_on(connection) as statements:
             hello = self._hellos.get(session)
@@ -104,7 +106,7 @@ class DirectTransport:
             yield statements
 
     def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """Keep the session alive."""
+        """Renew the session; raise `SessionLost` if it has ended."""
         with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
         answer = heartbeats.outcome(row, self._heartbeat_connection.timeline)
@@ -115,7 +117,7 @@ class DirectTransport:
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
         """End the session, the connections, and the thread of the front."""
         try:
-            # One that a server does not know has ended; its number may be another agent's there.
+            # A session that the server has lost needs no end; its number may be another agent's.
             with (
                 suppress(SessionLost),
                 self._in_session(self._exchange_connection, session) as statements,
@@ -158,7 +160,7 @@ class DirectTransport:
     def _claim_ahead(
         self, exchange: ExchangeRequest, front: BlockingPool, reported: Answer = NOTHING
     ) -> Answer | None:
-        """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
+        """Claim from the front; None: it has no task, or the campaign's terms cannot be read."""
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.scope)
         if not tasks:
             return None
@@ -168,16 +170,16 @@ class DirectTransport:
                 with _statements_on(self._exchange_connection) as statements:
                     rows = statements.rows("campaign_by_id", campaign=tasks[0].campaign)
             except TransportFailed:
-                return None  # a repeated claim gets them again; else they go back by themselves
-            if not rows:  # removed just now; nobody misses its tasks
+                return None  # a repeated claim gets them again; otherwise their lease expires
+            if not rows:  # removed just now, with its tasks
                 return None
             campaign = self._exchanges.campaign_cache.put(rows[0])
-        for task in tasks:  # leased before the campaign was changed, perhaps
+        for task in tasks:  # which may have been leased before the campaign was changed
             task.revision = campaign.revision
         return Answer(reported.acks, tuple(tasks), (campaign,), timeline=reported.timeline)
 
     def break_off(self, request: Request) -> None:
-        """Do nothing: the database keeps no claim waiting."""
+        """Do nothing: a direct claim is always answered at once."""
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob from an offset to its end."""
@@ -192,6 +194,6 @@ class DirectTransport:
 
 @contextmanager
 def _statements_on(connection: Connection) -> Iterator[Statements]:
-    """Give the line's connection; errors come out as a transport's."""
+    """Give statements on a connection; translate the queue's errors."""
     with as_transport_errors(), connection.connected() as statements:
         yield statements

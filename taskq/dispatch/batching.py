@@ -1,11 +1,11 @@
-"""Many agents, few statements: exchanges that arrive together share one (group commit).
+"""Group commit for exchanges: those that arrive together share a statement.
 
-A statement of the queue costs far more to set up than one task more or less costs in it, and one
-commit waits for the disk once, for however many tasks. So exchanges that arrive while a statement
-is under way are batch, and go together when it has been answered; one that finds none under way
-goes at once. Where there are many, several statements are under way, on connections of their own;
-and nobody waits for longer than 10 ms while a connection is free. What is dear by itself goes apart
-from all others, see `batching`, and takes a part of one connection's time while others ask.
+A statement costs far more to set up than one more task costs in it, and a commit waits for the disk
+once, however many tasks it covers. Exchanges that arrive while a statement is under way are
+therefore batched and sent when it has been answered; an exchange that finds none under way is sent
+at once. Where there are many, several statements are under way, each on a connection of its own,
+and no exchange waits for longer than 10 ms while a connection is free. A large exchange is sent by
+itself, see `fair_queue`, and gets a limited share of one connection's time while others ask.
 
 The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
 memory database systems, 1984).
@@ -34,20 +34,22 @@ from taskq_agent.protocol import Answer, Request
 log = logging.getLogger(__name__)
 
 CONNECTIONS: Final = 4
-#: A further connection is used for so many exchanges: two half as large cost more than one.
+#: Exchanges for which a further connection pays: two half batches cost more than a whole one.
 WORTH_A_CONNECTION: Final = 32
-#: ... or when the statements on their way take longer than this: one of them may hang.
+#: A further connection is also used when the statements under way take longer than this: one of
+#: them may hang.
 PATIENCE_S: Final = 0.01
-#: After a large exchange the next one waits for so many times what that has taken, unless nobody
+#: After a large exchange the next large one waits for this many times its duration, unless nobody
 #: else asks for anything.
 REST: Final = 5.0
 
 
 @dataclass(slots=True)
 class Submitted:
-    """An exchange on its way. callback: takes the answer or an error, once; None when that is over.
+    """An exchange that was submitted and not answered yet.
 
-    part: an exchange that is a part of this one.
+    callback: takes the answer or an error, once; None after that, or if nobody waits any more.
+    part: an exchange that does a part of this one, and is abandoned with it.
     """
 
     exchange: ExchangeRequest
@@ -55,29 +57,29 @@ class Submitted:
     part: Submitted | None = None
 
     def abandon(self) -> None:
-        """Tell nobody; what has not begun is left."""
+        """Drop the callback; an exchange that has not begun is then never sent."""
         self.callback = None
         if self.part is not None:
             self.part.abandon()
 
     def resolve(self, outcome: Answer | Exception) -> None:
-        """Tell how it ended, unless that is known or nobody waits for it any more."""
-        # Let go of it first: who is told most often refers to this, and a circle of thousands a
-        # second is work for the collector of garbage.
+        """Pass the outcome to the callback, unless that has happened or nobody waits any more."""
+        # Drop the callback first: it usually refers to this object, and thousands of reference
+        # cycles a second are work for the garbage collector.
         callback, self.callback = self.callback, None
         if callback is not None:
             try:
                 callback(outcome)
             except Exception:
-                # The others who share the statement must not suffer from it.
+                # The others that share the statement must not suffer from it.
                 log.exception("an answer could not be told")
 
 
 class Batcher(Closing):
-    """Gathers the exchanges of one asyncio loop; use it as an asynchronous context manager.
+    """Batches the exchanges of one asyncio loop; use it as an asynchronous context manager.
 
-    An exchange is answered after its statement has committed, as in `DirectTransport.exchange`,
-    and may be repeated in the same way. What one exchange does wrong is told to that one only.
+    An exchange is answered after its statement has committed, as in `DirectTransport.exchange`, and
+    is idempotent in the same way. An error that one exchange causes is raised for that one only.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Batcher(Closing):
         self._exchanges = Exchanges()
         self._queue: FairQueue[Submitted] = FairQueue()
         self._in_statements = 0
-        # A large exchange is under way; the next one goes then at the earliest.
+        # Whether a large exchange is under way, and when the next one may be sent at the earliest.
         self._is_apart = False
         self._apart_at = 0.0
         self._rounds: set[asyncio.Task[None]] = set()
@@ -102,7 +104,7 @@ class Batcher(Closing):
         self.timeline = 0
 
     async def close(self) -> None:
-        """Finish what was asked and close the connections."""
+        """Finish all exchanges that were submitted, then close the connections."""
         while self._rounds or self._queue:
             self._dispatch(True)
             if self._rounds:
@@ -126,12 +128,12 @@ class Batcher(Closing):
             submitted.abandon()
 
     def forget(self, scope: Scope) -> None:
-        """Look anew what can be claimed in a scope, at the next claim."""
+        """Draw the order of campaigns anew at the next claim in this scope."""
         self._exchanges.forget(scope)
 
     @property
     def campaign_cache(self) -> CampaignCache:
-        """What is known of campaigns."""
+        """What is known of the terms of campaigns."""
         return self._exchanges.campaign_cache
 
     @property
@@ -141,7 +143,7 @@ class Batcher(Closing):
 
     @property
     def waiting_apart(self) -> int:
-        """How many of them are large."""
+        """How many large exchanges wait for a statement."""
         return self._queue.large
 
     @property
@@ -154,8 +156,8 @@ class Batcher(Closing):
     ) -> Submitted:
         """Report and claim; `callback` gets what `exchange` returns or raises.
 
-        It is called from the round that answers many: futures would cost a twentieth of all that
-        a gateway does.
+        It is called while a whole batch is answered. Futures instead of callbacks would cost a
+        twentieth of a gateway's CPU time.
         """
         submitted = Submitted(exchange, callback)
         self.put(submitted)
@@ -165,11 +167,11 @@ class Batcher(Closing):
         """Report and claim; see `submit`."""
         loop = asyncio.get_running_loop()
         if self._queue.put(submitted, loop.time()):
-            # After all that is ready to run now: exchanges that arrive together go together.
+            # After everything that is ready to run now: exchanges that arrive together are batched.
             loop.call_soon(self._dispatch, False)
 
     def _dispatch(self, late: bool) -> None:
-        """Put what waits on free connections, as many of them as are worth it."""
+        """Send batches on free connections, on as many as pay; late: at least one batch."""
         if late:
             self._timer = None
         loop = asyncio.get_running_loop()
@@ -192,7 +194,7 @@ class Batcher(Closing):
             self._timer = loop.call_later(PATIENCE_S, self._dispatch, True)
 
     def _dispatch_apart(self, now: float) -> None:
-        """Put the next large exchange on a connection, if it is its turn."""
+        """Send the next large exchange, if one is due and a connection is free."""
         others = self._queue.common or self._in_statements
         if self._is_apart or not self._free or (others and now < self._apart_at):
             return
@@ -211,13 +213,13 @@ class Batcher(Closing):
     async def _round(
         self, connection: AsyncConnection, taken: list[Submitted], *, apart: bool
     ) -> None:
-        """Exchange for some on a connection, and go on with what waits."""
+        """Run one batch on a connection, then let the queue go on."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             await self._answer(connection, taken, {}, set())
         except BaseException as error:
-            # Whatever it is, nobody waits for an answer that will not come.
+            # Whatever it is, nobody may wait for an answer that will not come.
             _fail(taken, TransportFailed(f"the exchange was broken off: {error!r}"))
             raise
         finally:
@@ -229,7 +231,7 @@ class Batcher(Closing):
             self._queue.done(taken, now)
             self._free.append(connection)
             if self._queue:
-                # After those who have just been answered have said what they want next.
+                # After those that were just answered have submitted their next exchanges.
                 loop.call_soon(self._dispatch, False)
 
     async def _answer(
@@ -239,7 +241,10 @@ class Batcher(Closing):
         verdicts: Verdicts,
         timelines: set[int],
     ) -> None:
-        """Exchange for some. timelines: of the servers that have given the verdicts."""
+        """Run a batch and resolve its exchanges.
+
+        verdicts: those of earlier tries, which stand. timelines: of the servers that gave them.
+        """
         try:
             exchanges = [one.exchange for one in batch]
             answers = await self._run_exchanges(connection, exchanges, verdicts, timelines)
@@ -248,7 +253,7 @@ class Batcher(Closing):
             return
         except Exception as error:
             if len(batch) == 1:
-                # A statement of many that fails is dear: the next one shall be this one's alone.
+                # A batch that fails is expensive: this session's next exchange is sent by itself.
                 now = asyncio.get_running_loop().time()
                 self._queue.set_apart(batch[0].exchange.session, now)
                 known = isinstance(error, (Refused, SessionLost))
@@ -256,7 +261,7 @@ class Batcher(Closing):
                 if not known:
                     log.exception("an exchange failed")
                 return
-            # One of them is at fault; the others' may be repeated, and keep their verdicts.
+            # One of them is at fault. The others can be repeated, and keep their verdicts.
             half = len(batch) // 2
             for some in (batch[:half], batch[half:]):
                 await self._answer(connection, some, verdicts, timelines)
@@ -289,7 +294,7 @@ class Batcher(Closing):
 
 
 def resolve(answer: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
-    """Give an outcome to a future, if it still waits for one."""
+    """Set the result or the exception of a future that is not done yet."""
     if answer.done():
         return
     if isinstance(outcome, Exception):

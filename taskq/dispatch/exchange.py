@@ -1,9 +1,9 @@
-"""What exchanges ask of the database, apart from how it is asked.
+"""The statements that exchanges need, and the answers made of their rows; without I/O.
 
-`Exchanges.steps` is a generator: it yields the statements to run, takes their rows, and returns the
-answers. One agent beside the database runs it on its connection (`direct`); who speaks for many
-gathers their exchanges and runs it for all of them at once (`gathering`): one statement then
-reports and claims for every agent that has to do with a campaign.
+`Exchanges.steps` is a generator: it yields statements to run, is sent their rows, and returns the
+answers. An agent with a connection of its own runs it for one exchange (`taskq.direct`). A gateway
+runs it for a whole batch (`batching`): one statement then reports and claims for every agent that
+has to do with a campaign.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders
 
-#: Campaigns that one exchange tries before it goes away empty-handed.
+#: Campaigns that one exchange tries to claim in before it is answered without tasks.
 TRIES: Final = 3
-#: Choices and claims kept. A order that is forgotten costs a statement; a claim, should its answer
-#: get lost just then, another claim, until the next beat gives the first one's tasks back.
+#: Claims and orders of campaigns kept. Drawing an order again costs a statement. A claim that is
+#: forgotten, just when its answer got lost, costs another claim; the next heartbeat gives the tasks
+#: of the first one back.
 _MOST_KEPT: Final = 50_000
 _MOST_ORDERS: Final = 5_000
-#: Choices drawn before what is gathered gets on; the others serve on for so long as they are.
+#: Orders of campaigns drawn for one batch; the other scopes use theirs for up to `_USABLE_S`.
 MOST_DRAWS: Final = 8
 _USABLE_S: Final = 5.0
 _NEVER: Final = float("-inf")
-#: Who claims under a lease id that its task has had before is told to claim under another.
+#: The answer to a claim under a lease id that was used up before: claim under another one.
 _SPENT: Final = Orders(claim_after_s=1.0)
 
 
@@ -45,8 +46,8 @@ class Query(NamedTuple):
     values: dict[str, Any]
 
 
-#: A report's place: whose it is, and where it stands among the session's. Not what it is about: two
-#: may report on one attempt, with unlike rights, and one session may do so twice.
+#: The identity of a report: its session, and its index among the session's reports. The attempt
+#: does not identify it: two sessions may report on one, with unlike rights, and one session twice.
 Place: TypeAlias = tuple[int, int]
 Verdicts: TypeAlias = dict[Place, str]
 Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
@@ -54,7 +55,7 @@ Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
 
 @dataclass(slots=True)
 class _Call:
-    """What one `exchange` statement is about: one campaign, reports on it, claims in it."""
+    """The content of one `exchange` statement: reports on a campaign and claims in it."""
 
     campaign: int
     places: list[Place] = field(default_factory=list)
@@ -76,7 +77,7 @@ class _Call:
 
 
 def _call(calls: dict[int, _Call], campaign: int) -> _Call:
-    """Return the call that is about a campaign, a new one if there is none yet."""
+    """Return the call for a campaign; make one if there is none yet."""
     call = calls.get(campaign)
     if call is None:
         call = calls[campaign] = _Call(campaign)
@@ -85,10 +86,11 @@ def _call(calls: dict[int, _Call], campaign: int) -> _Call:
 
 @dataclass(slots=True)
 class _Pending:
-    """An exchange on its way: what it has got so far.
+    """An exchange under way, with the tasks that it has got so far.
 
-    lost: its session has ended. spent: its lease id was used up before. In both cases there is no
-    point in trying elsewhere, and nothing is learned of what waits.
+    aimed: it has been assigned to a campaign at least once. lost: its session has ended. spent: its
+    lease id was used up before. If lost or spent, no other campaign is tried, and the campaign does
+    not count as empty.
     """
 
     exchange: ExchangeRequest
@@ -105,25 +107,30 @@ class _Pending:
 
 
 class Exchanges:
-    """The exchanges of one process: which campaigns are tried, and what is known of them."""
+    """The exchanges of one process, with the orders of campaigns and the terms that it caches.
+
+    clock: returns monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.campaign_cache = CampaignCache()
         self._clock = clock
         self._drawn_orders: dict[Scope, CampaignOrder] = {}
-        # What is left at and below a path for agents with some tags, and when that was asked.
+        # Unfinished tasks at and below a path for agents with some tags, and when they were
+        # counted.
         self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
-        # Where the last claim of a session went: asked again, it must go to the same campaign.
+        # The lease id and campaign of each session's last claim: repeated, it must go to the same
+        # campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
     def steps(
         self, exchanges: Sequence[ExchangeRequest], verdicts: Verdicts | None = None
     ) -> Steps:
-        """Exchange for some sessions, each of them once.
+        """Yield the statements for a batch in which each session occurs once; return the answers.
 
-        Each statement commits by itself. The answers are in the order of the requests; in place
-        of one stands `SessionLost` if the session has ended. verdicts: of reports, as far as an
-        earlier try has got, which then stand; this one's are added.
+        Each statement commits by itself. The answers are in the order of the exchanges; the answer
+        to a session that has ended is `SessionLost`. verdicts: those that an earlier try of these
+        exchanges has got; they stand, and new ones are added to the mapping.
         """
         began = self._clock()
         verdicts = {} if verdicts is None else verdicts
@@ -160,13 +167,13 @@ class Exchanges:
         return answers
 
     def forget(self, scope: Scope) -> None:
-        """Draw anew what can be claimed: there is something, where there was nothing."""
+        """Drop the order of campaigns of a scope: there are tasks where there were none."""
         self._drawn_orders.pop(scope.drawn(), None)
 
     def _campaign_orders(
         self, exchanges: Sequence[ExchangeRequest]
     ) -> Generator[Query, list[Row], dict[Scope, CampaignOrder]]:
-        """Return the order of each scope that something is claimed in."""
+        """Return the order of campaigns of each scope that something is claimed in."""
         drawn_orders: dict[Scope, CampaignOrder] = {}
         drawn = 0
         for one in exchanges:
@@ -178,7 +185,7 @@ class Exchanges:
         return drawn_orders
 
     def _kept_order(self, scope: Scope) -> CampaignOrder:
-        """Return what is known of the campaigns to claim in, however old it is."""
+        """Return the cached order of campaigns of a scope, however old; a new one if none."""
         scope = scope.drawn()
         order = self._drawn_orders.get(scope)
         if order is None:
@@ -188,7 +195,7 @@ class Exchanges:
         return order
 
     def _draw(self, scope: Scope, order: CampaignOrder) -> Generator[Query, list[Row], None]:
-        """Take in which campaigns there are to claim in now."""
+        """Draw the order of campaigns of a scope anew."""
         now = self._clock()
         rows = yield Query(
             "servable",
@@ -202,7 +209,7 @@ class Exchanges:
         order.draw(rows, now)
 
     def _calls_for(self, claiming: Sequence[_Pending]) -> list[_Call]:
-        """Group claims by the campaign that each tries next."""
+        """Return one call for each campaign that some of these claims try next."""
         calls: dict[int, _Call] = {}
 
         def aim(one: _Pending, campaign: int) -> None:
@@ -215,7 +222,7 @@ class Exchanges:
         for one in claiming:
             lease, campaign = self._claimed.get(one.exchange.session, (None, 0))
             if not one.aimed and lease == one.exchange.lease:
-                aim(one, campaign)  # its answer was lost; it may hold tasks there
+                aim(one, campaign)  # a repetition: the lost answer may have held tasks of it
             else:
                 key = id(one.order), one.exchange.scope.without
                 groups.setdefault(key, []).append(one)
@@ -270,9 +277,9 @@ class Exchanges:
         )
 
     def _left_over(self, scope: Scope, began: float) -> Generator[Query, list[Row], Remaining]:
-        """Return what is left. That it is nothing is never older than the question.
+        """Return what is unfinished in a scope; a count of zero is never older than `began`.
 
-        Those that ask together share one count, and all within a second while something is left.
+        A batch shares one count; a count above zero is reused for a second.
         """
         key = scope.path, scope.offers
         left, counted_at = self._left.get(key, (remaining.UNKNOWN, _NEVER))
@@ -288,18 +295,18 @@ class Exchanges:
     def _campaign_terms(
         self, task: protocol.Task
     ) -> Generator[Query, list[Row], tuple[protocol.CampaignTerms, ...]]:
-        """Return what the tasks of this one's campaign share, asking for it when it has changed."""
+        """Return the terms of a task's campaign, looked up if they have changed."""
         known = self.campaign_cache.of(task)
         if known is None:
             rows = yield Query("campaign_by_id", {"campaign": task.campaign})
-            if not rows:  # removed just now; nobody misses its tasks
+            if not rows:  # removed just now, with its tasks
                 return ()
             known = self.campaign_cache.put(rows[0])
         return (known,)
 
 
 def _report_only(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list[Row], None]:
-    """Report in campaigns in which nothing is claimed: one statement, however many there are."""
+    """Report on campaigns in which nothing is claimed: one statement, however many there are."""
     if not calls:
         return
     if len(calls) == 1:
@@ -314,11 +321,11 @@ def _report_only(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query,
 
 def _keep_verdicts(verdicts: Verdicts, places: Sequence[Place], acks: Sequence[str] | None) -> None:
     for place, verdict in zip(places, acks or (), strict=True):
-        verdicts.setdefault(place, verdict)  # one that was given before stands
+        verdicts.setdefault(place, verdict)  # an earlier verdict stands
 
 
 def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | SessionLost]:
-    """Take steps by a function that runs a statement; return the answers."""
+    """Run steps to their end, with `ask` to run each statement; return the answers."""
     try:
         query = next(steps)
         while True:

@@ -21,7 +21,7 @@ _encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
 
 class Fence(NamedTuple):
-    """What an attempt is known by."""
+    """The identity of an attempt: a report or heartbeat counts only if all three agree."""
 
     campaign: int
     task: int
@@ -29,7 +29,7 @@ class Fence(NamedTuple):
 
 
 def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
-    """Return what attempts are known by as the server-side functions take that of many."""
+    """Return fences as three array parameters of the server-side functions."""
     return {
         "campaigns": array(one.campaign for one in fences),
         "tasks": array(one.task for one in fences),
@@ -38,9 +38,10 @@ def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
 
 
 class ExchangeRequest(NamedTuple):
-    """One exchange: who claims how much, under which lease id, of what; and what it reports.
+    """One exchange: a session's claim for up to `want` tasks of a scope, and its reports.
 
-    reports: as `settle` takes them, in the order of `fences`.
+    lease: the lease id to claim under. reports: JSON texts as the function `settle` takes them, in
+    the order of `fences`.
     """
 
     session: int
@@ -52,10 +53,10 @@ class ExchangeRequest(NamedTuple):
 
 
 def exchange_request(request: Request, scope: Scope, *, fenced: bool = False) -> ExchangeRequest:
-    """Return an exchange to be done; raise `Refused` if no queue could answer it.
+    """Check and encode a request; raise `Refused` if no queue could answer it.
 
-    fenced: whether the session may report only on attempts of its own and of sessions that were
-    opened with the same token; any other is then `unknown`.
+    fenced: whether the session may report only on its own attempts and on those of sessions that
+    were opened with the same token; the verdict on any other is then `unknown`.
     """
     if not 0 <= request.want <= protocol.MAX_CLAIM:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")

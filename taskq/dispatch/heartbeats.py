@@ -1,8 +1,8 @@
-"""Many sessions' beats, few statements: those that arrive within three seconds share one.
+"""Group commit for heartbeats: those that arrive within three seconds share a statement.
 
-A beat may take its time: it must be there long before a lease has run out, and what it is answered
-(leases that are void, a drain) is not urgent. So beats are gathered for much longer than exchanges,
-and what 20,000 agents say costs the database one statement every three seconds.
+A heartbeat is not urgent: it must arrive long before a lease runs out, and its answer (leases that
+are no longer valid, a drain) may be late. Heartbeats are therefore batched for much longer than
+exchanges, and 20,000 agents cost the database one statement every three seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
 from taskq_agent.text import clean
 
-#: Attempts and claims that one beat may name. An agent has a few for each of its slots.
+#: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
 
 _LEASE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -34,7 +34,7 @@ _MOST_INTEGER: Final = 2**31 - 1
 
 
 def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
-    """Return what a session is told, by a server of this timeline; None: nothing in particular."""
+    """Return the answer in a row of `beat()`; None: it has nothing to say about the session."""
     if row is None:
         return HeartbeatAnswer(timeline=timeline)
     if row["ended"]:
@@ -44,7 +44,7 @@ def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
 
 
 def encoded(beat: Heartbeat) -> str:
-    """Return a beat as `beat()` takes it; raise `Refused` at what would fail there."""
+    """Return a heartbeat as JSON for `beat()`; raise `Refused` for what would fail there."""
     numbers = itertools.chain(
         [beat.session, beat.timeline],
         *((held.campaign, held.task) for held in beat.held),
@@ -81,7 +81,7 @@ def encoded(beat: Heartbeat) -> str:
 
 
 def _storable(trouble: Trouble) -> dict[str, Any]:
-    """Return what is kept of it; whatever an agent says fits."""
+    """Return the trouble, cut and cleaned so that the database can store it."""
     return {
         "failures": trouble.failures,
         "error_class": clean(trouble.error_class)[:_MOST_CLASS_CHARS],
@@ -97,24 +97,25 @@ def _check_leases(leases: Iterable[str]) -> None:
 
 log = logging.getLogger(__name__)
 
+#: Seconds for which heartbeats wait for others.
 BATCH_S: Final = 3.0
-#: Beats in a statement at most, which takes some 20 ms then.
+#: Heartbeats in a statement at most, which then takes some 20 ms.
 MOST_BEATS: Final = 2_000
-#: ... and characters, unless a single one has more.
+#: Characters in a statement at most, unless a single heartbeat has more.
 MOST_CHARS: Final = 4_000_000
-#: A beat that names more than this goes by itself, after those of all others; the next such one
-#: after so many times what that has taken.
+#: A heartbeat that names more than this is large: it is sent by itself, after all others, and the
+#: next large one waits for `REST` times the duration of its statement.
 LARGE_NAMED: Final = 1_000
 REST: Final = 3.0
-#: Seconds that a statement may take. What hangs for longer is told to agents, who try again.
+#: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
 ANSWER_S: Final = 20.0
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The newest beat of a session, and all who wait for an answer.
+    """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
-    large: whether it names so much that it is dear.
+    large: whether it names more than `LARGE_NAMED` attempts.
     """
 
     session: int
@@ -133,9 +134,9 @@ class _Waiting:
 
 
 class HeartbeatBatcher(Closing):
-    """Gathers the beats of one asyncio loop; use it as an asynchronous context manager.
+    """Batches the heartbeats of one asyncio loop; use it as an asynchronous context manager.
 
-    A beat is answered after its statement has committed, and may be repeated as it is.
+    A heartbeat is answered after its statement has committed, and is idempotent.
     """
 
     def __init__(
@@ -148,8 +149,8 @@ class HeartbeatBatcher(Closing):
     ) -> None:
         """Open nothing yet.
 
-        batch_s: for how long a beat waits for others; most: beats in a statement; answer_s: for
-        how long a statement may take.
+        batch_s: seconds for which a heartbeat waits for others. most: heartbeats in a statement.
+        answer_s: seconds that a statement may take.
         """
         self._connection = database.async_line()
         self._batch_s = batch_s
@@ -158,21 +159,21 @@ class HeartbeatBatcher(Closing):
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
-        # For how long large ones still wait when one has been sent.
+        # Seconds that the next large heartbeat waits after one was sent.
         self._rest_s = 0.0
 
     @property
     def timeline(self) -> int:
-        """Of the server that has answered last; see `AsyncConnection`."""
+        """The timeline of the server that answered last; see `AsyncConnection`."""
         return self._connection.timeline
 
     @property
     def waiting(self) -> int:
-        """How many sessions' beats wait for a statement."""
+        """How many sessions' heartbeats wait for a statement."""
         return len(self._waiting)
 
     async def close(self) -> None:
-        """Send what waits, at once, and close the connection."""
+        """Send what waits without delay, then close the connection."""
         while self._round is not None or self._waiting:
             self._dispatch()
             if self._round is not None:
@@ -180,9 +181,9 @@ class HeartbeatBatcher(Closing):
         await self._connection.close()
 
     async def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """Keep a session alive, and square what it holds.
+        """Renew a session, and compare what it holds with what the database knows.
 
-        Of two beats of a session that wait, the later one is sent, and both get its answer. Raise
+        Of two heartbeats of a session that wait, the later is sent, and both get its answer. Raise
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
@@ -204,7 +205,7 @@ class HeartbeatBatcher(Closing):
         return await answer
 
     def _dispatch(self) -> None:
-        """Send what waits, unless a statement is on its way: then it follows that one."""
+        """Send what waits, unless a statement is under way: then after that one."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -225,11 +226,11 @@ class HeartbeatBatcher(Closing):
             self._due = asyncio.get_running_loop().call_later(delay_s, self._dispatch)
 
     def _next_batch(self) -> list[_Waiting]:
-        """Take what goes into one statement; what nobody waits for any more need not be said."""
+        """Take the next batch, without the heartbeats whose answers nobody waits for."""
         batch: list[_Waiting] = []
         size = 0
         common = (one for one in self._waiting.values() if not one.large)
-        # If there is nothing but large ones, one of them.
+        # If only large ones wait, take one of them.
         for one in list(itertools.islice(common, self._most)) or [*self._waiting.values()][:1]:
             size += len(one.text)
             if batch and size > MOST_CHARS:
@@ -249,13 +250,13 @@ class HeartbeatBatcher(Closing):
             is_large = any(one.large for one in batch)
             self._rest_s = REST * (loop.time() - began) if is_large else 0.0
         except BaseException as error:
-            # Whatever it is, nobody waits for an answer that will not come.
+            # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:
                 one.resolve(TransportFailed(f"the beat was broken off: {error!r}"))
             raise
 
     async def _answer(self, batch: list[_Waiting]) -> None:
-        """Send some beats in one statement; if one of them is at fault, let it not harm others."""
+        """Send a batch in one statement; halve it if one of its heartbeats is at fault."""
         try:
             rows = await self._run_statement(batch)
         except TransportFailed as error:

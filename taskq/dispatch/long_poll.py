@@ -1,11 +1,12 @@
-"""Long polls: agents for whom there is nothing to claim are parked, and woken when there is.
+"""Long polls: agents that find nothing to claim wait here, and are woken when there are tasks.
 
-However many are parked, one statement per turn asks for all of them what could be claimed (see
-sql/functions/claimable.sql), and as many are woken as there are tasks for, longest parked first.
-There is no notification in this: one that is missed would leave an agent idle for ever, and each
-task that is submitted would cost one.
+One statement per turn asks for all waiting agents what could be claimed (see
+sql/functions/claimable.sql), however many there are. As many are woken as there are tasks for them,
+longest waiting first. Notifications of PostgreSQL are not used: a lost one would leave an agent
+idle for ever, and each submitted task would cost one.
 
-Who comes while others wait for the same need not ask before it is parked: see `has_waiting`.
+An agent that comes while others wait in the same scope need not try to claim before it waits: see
+`has_waiting`.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from taskq.dispatch.wait_queues import WaitQueues
 
 log = logging.getLogger(__name__)
 
-#: With the statement and the claim, a new task is in somebody's hands within a second.
+#: Seconds between turns: with the statement and the claim, a new task is claimed within a second.
 POLL_S: Final = 0.8
-#: Turns of several gateways drift apart by up to so much of it.
+#: Jitter of a pause, as a share of it, so that the turns of several gateways drift apart.
 _JITTER: Final = 0.05
-#: What this gateway itself has made claimable is looked at so soon, with all that follows at once,
-#: but not sooner than so long after the last turn.
+#: Seconds until the turn after this gateway itself has made tasks claimable, so that several
+#: changes share a turn; and the least time between such turns.
 _POKE_S: Final = 0.05
 _APART_S: Final = 0.25
-#: Scopes that one statement asks for; where there are more, they take turns.
+#: Scopes that one statement asks about; where there are more, they take turns.
 _MOST_SCOPES: Final = 1_000
-#: So many are woken at a time, so long apart, since each of them then asks: 10,000 a second.
+#: Agents woken at a time, and the seconds between: each claims at once, so 10,000 a second.
 _SLICE: Final = 250
 _SLICE_S: Final = 0.025
-#: A statement that takes longer hangs.
+#: Seconds after which a statement is given up.
 _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
 
 
 class LongPoll(Closing):
-    """Parks agents of one asyncio loop until there is something for them."""
+    """Keeps the agents of one asyncio loop waiting until there may be tasks for them."""
 
     def __init__(
         self,
@@ -54,11 +55,11 @@ class LongPoll(Closing):
         found: Callable[[Scope], None] = lambda _scope: None,
         front: bool = False,
     ) -> None:
-        """Open nothing yet; poll_s: seconds between turns, while anybody is parked.
+        """Open nothing yet; poll_s: seconds between turns, while any agent waits.
 
-        found: is called, before anybody is woken, with each (rounded) scope in which a turn has
-        seen something to claim: whoever keeps for a while that there was nothing must forget it.
-        front: whether those who wait can claim what waits in the lists of a front.
+        found: called, before any agent is woken, with each (rounded) scope in which a turn has seen
+        tasks: whoever caches that there were none must forget it. front: agents can claim what
+        waits in the lists of a front.
         """
         self._connection = database.async_line()
         self._poll_s = poll_s
@@ -75,21 +76,21 @@ class LongPoll(Closing):
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """How many agents wait."""
         return len(self._queues)
 
     def has_waiting(self, scope: Scope) -> bool:
-        """Tell whether anybody waits in a scope: there was nothing to claim a moment ago."""
+        """Tell whether an agent waits in a scope: then there was nothing to claim a moment ago."""
         return self._queues.queue_scope(scope) in self._queues
 
     async def wait(self, scope: Scope, seconds: float, unfinished: int | None = None) -> bool:
-        """Park the caller until there may be something for it to claim.
+        """Wait until there may be a task for the caller, at most so many seconds.
 
-        True: ask again, since there may be something, or there is nothing unfinished any more.
-        False: time is up, or the gateway drains.
+        True: claim again, since there may be tasks, or nothing is unfinished any more. False: time
+        is up, or the gateway drains.
 
-        unfinished: what the caller has been told just before. Who knows of the 0 must say so, and
-        is then woken for tasks only; or else it is woken at each turn.
+        unfinished: the count in the caller's last answer. A caller that knows of the 0 must pass
+        it, and is then woken for tasks only; otherwise it would be woken at each turn.
         """
         if self._draining or seconds <= 0:
             return False
@@ -107,16 +108,16 @@ class LongPoll(Closing):
             timer.cancel()
             self._queues.leave(place)
             if not self._queues:
-                self._due.set()  # there is nobody left to watch for
+                self._due.set()  # nobody waits any more: polling ends
 
     def poke(self) -> None:
-        """Look soon: tasks have become claimable through this gateway."""
+        """Take a turn soon: tasks have become claimable through this gateway."""
         if self._polling is not None and not self._failures:
             earliest_s = self._asked_at + _APART_S - asyncio.get_running_loop().time()
             self._set_timer(max(_POKE_S, earliest_s))
 
     def drain(self) -> None:
-        """Let everybody go at once, now and from now on."""
+        """End all waits, now and from now on."""
         self._draining = True
         for one in self._queues:
             _resolve(one, False)
@@ -125,14 +126,14 @@ class LongPoll(Closing):
         self._due.set()
 
     async def close(self) -> None:
-        """Let everybody go, and close the connection."""
+        """End all waits, and close the connection."""
         self.drain()
         if self._polling is not None:
             await cancel([self._polling])
         await self._connection.close()
 
     async def _poll_while_waiting(self) -> None:
-        """Take turns while anybody is parked."""
+        """Take turns while any agent waits."""
         try:
             self._due.clear()
             while self._queues and not self._draining:
@@ -152,7 +153,7 @@ class LongPoll(Closing):
         return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - it is no secret
 
     def _set_timer(self, delay_s: float) -> None:
-        """See to it that the next turn comes within so many seconds."""
+        """Bring the next turn forward to within `delay_s` seconds."""
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             if self._timer.when() <= loop.time() + delay_s:
@@ -165,10 +166,10 @@ class LongPoll(Closing):
         self._due.set()
 
     async def _turn(self) -> None:
-        """Ask what can be claimed, and wake those that it is for."""
+        """Ask what can be claimed, and wake as many agents as there are tasks for."""
         try:
             await self._poll()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the watch goes on
+        except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
             if not self._failures:
                 log.warning("cannot look for tasks to claim, trying on: %r", error)
             self._failures = min(self._failures + 1, 10)
@@ -183,7 +184,7 @@ class LongPoll(Closing):
                 await asyncio.sleep(_SLICE_S)
 
     async def _poll(self) -> None:
-        """Note what can be claimed, and choose who is to be woken."""
+        """Ask what can be claimed, and choose the agents to be woken."""
         self._asked_at = asyncio.get_running_loop().time()
         scopes = self._queues.next_scopes(_MOST_SCOPES)
         (row,) = await asyncio.wait_for(

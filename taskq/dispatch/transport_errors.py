@@ -11,12 +11,16 @@ from taskq_agent.errors import Refused, SessionLost, TransportFailed
 
 @contextmanager
 def as_transport_errors() -> Iterator[None]:
-    """Turn the errors of the queue into those of a transport."""
+    """Translate the queue's errors raised in the block.
+
+    `TransportFailed`: repeat the call later. `SessionLost`: open a new session. `Refused`: do not
+    repeat it.
+    """
     try:
         yield
     except (Unavailable, ServerUnsuitable, SchemaError) as error:
-        # An agent can do nothing about these but wait: an upgrade that is under way, say, may have
-        # taken a function away for a moment.
+        # An agent can only wait: an upgrade under way, for example, may have removed a function for
+        # a moment.
         raise TransportFailed(str(error)) from error
     except SessionEnded as error:
         raise SessionLost(str(error)) from error

@@ -108,8 +108,9 @@ class Gateway:
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until SIGTERM or SIGINT; a second one ends at once.
 
-        announce: called with the address, once the gateway can be reached. Raise `Unavailable` if it
-        cannot listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
+        announce: called with the address, once the gateway can be reached. Raise `Unavailable` if
+        it cannot listen there, `NotFound` or `UsageError` if something is wrong with the
+        certificate.
         """
         load_statements()
         upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)

@@ -52,8 +52,8 @@ LIBRARY: Final = (
     Mutant(
         "one-bad-exchange-fails-all",
         "taskq/dispatch/batching.py",
-        "            if len(batch) == 1:\n                # A statement",
-        "            if batch:\n                # A statement",
+        "            if len(batch) == 1:\n                # A batch",
+        "            if batch:\n                # A batch",
         "What one exchange does wrong is told to all that share its statement.",
         _GATHERING,
     ),
