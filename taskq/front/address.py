@@ -1,4 +1,4 @@
-"""Where a front is."""
+"""Address of the Redis or Valkey server of a front."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _HOW: Final = (
 class FrontAddress:
     """The address of a Redis or Valkey server.
 
-    url: as redis-py reads it; may hold a password. display_name: for messages; holds none.
+    url: as redis-py reads it; may hold a password. display_name: names the server in messages;
+    holds no password.
     """
 
     url: str = field(repr=False)
@@ -34,7 +35,7 @@ class FrontAddress:
         """Read `redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]`, `rediss://...` or `unix://[...@]/PATH`.
 
         After a `?` there may be `cluster=true`, and for TLS `ssl_ca_certs`, `ssl_certfile` and
-        `ssl_keyfile`, which name files. Raise `UsageError`, which tells no password.
+        `ssl_keyfile`, which name files. Raise `UsageError`, whose text holds no password.
         """
         check_delimited(text, "/?#")
         try:
@@ -55,7 +56,7 @@ class FrontAddress:
                 and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
             )
         if not fits or cluster not in {"true", "false"}:
-            # Without `://` a password looks like a path, and nothing like what was written is told.
+            # Without `://` a password looks like a path: then the message repeats nothing.
             known = parts.scheme == "unix" or host
             what = f"{display_name!r:.200} is not" if known and "@" not in text else "this is not"
             raise UsageError(f"{what} the address of a Redis server; {_HOW}")

@@ -1,4 +1,4 @@
-"""Claims from the front by what is not asynchronous: a pool in a loop and a thread of its own."""
+"""The front for synchronous code: a pool or a refiller with a thread and event loop of its own."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: Longer than a pool that is well waits for Redis, and for those who came before.
+#: Seconds that a claim may take; a healthy pool needs less, even if others came before.
 CLAIM_S: Final = 1.0
+#: Seconds that the thread has to end.
 END_S: Final = 6.0
 
 
 class BlockingPool:
-    """A pool beside one other thread. Begun by the first claim, and by the first after `close`."""
+    """A pool that one other thread claims from. A claim starts it if it is not running."""
 
     def __init__(
         self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
     ) -> None:
-        """Open nothing yet. campaign_cache: gets what is learnt of campaigns."""
+        """Open nothing yet. campaign_cache: receives the terms of campaigns."""
         self._database = database
         self._address = address
         self._campaign_cache = campaign_cache
@@ -43,8 +44,8 @@ class BlockingPool:
     def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
         """Return up to `want` tasks of one campaign within `CLAIM_S`; none: claim in PostgreSQL.
 
-        Whatever goes wrong here is logged, and gives none. A session's last claim, if repeated with
-        its lease id, gets the same tasks for as long as they may be handed out.
+        Errors are logged, and the claim gets no tasks. A session's last claim, if repeated with its
+        lease id, gets the same tasks for as long as they may be handed out.
         """
         try:
             if self._running is None:
@@ -58,14 +59,14 @@ class BlockingPool:
         return tasks
 
     def close(self) -> None:
-        """End the thread; what it has popped and not handed out waits again, in PostgreSQL."""
+        """End the thread; tasks that it has popped and not handed out wait again in PostgreSQL."""
         running, self._running = self._running, None
         if running is not None:
             running.end()
 
 
 class _Running:
-    """A pool from its start to its end."""
+    """A running pool and its thread."""
 
     def __init__(
         self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
@@ -81,7 +82,7 @@ class _Running:
         self._loop.call_soon_threadsafe(self._submit, claimed, session, lease, want, scope)
         wait([claimed], CLAIM_S)
         if claimed.cancel():
-            return []  # what comes too late waits again after the pool's deadline
+            return []  # tasks that come too late wait again after the pool's deadline
         return claimed.result()
 
     def end(self) -> None:
@@ -113,13 +114,13 @@ def _resolve(claimed: Future[list[Task]], tasks: list[Task]) -> None:
 
 
 def _read(payload: Any) -> Any:
-    """Read JSON text as psycopg does, so that a payload is the same on either way."""
+    """Read JSON text as psycopg does, so that payloads from both sources are equal."""
     return json.loads(bytes(payload))
 
 
 @contextmanager
 def refilling(database: Database, address: FrontAddress, pool_s: float = POOL_S) -> Iterator[None]:
-    """Run a `Refiller` in a thread meanwhile."""
+    """Run a `Refiller` in a thread for the duration of the block."""
     loop = asyncio.new_event_loop()
     running = loop.create_task(Refiller(database, address, pool_s).run())
     thread = threading.Thread(target=_run, args=(loop, running), name="taskq-refiller", daemon=True)

@@ -1,4 +1,4 @@
-"""What the refiller that acts does with the lists of an epoch."""
+"""Filling of the lists of one epoch, by the refiller that acts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from taskq.front.levels import Levels
 from taskq.front.lists import Lists, parts
 from taskq.front.redis import FrontDown
 
-#: Surveys are so far apart at least, however often somebody signals ...
+#: Least seconds between surveys, however often a gateway signals.
 _APART_S: Final = 0.05
-#: ... and at most while there is something to fill.
+#: Most seconds between surveys while there is something to fill.
 _SURVEY_S: Final = 0.1
-#: No longer, so that who is to end does.
+#: Longest wait for a signal, so that a refiller that is to end notices soon.
 _WAIT_S: Final = 0.25
 _ANOTHER: Final = "it was emptied, or is of another epoch"
 
 
 class FrontDoubtful(Exception):
-    """What is in Redis cannot be what was put there; a new epoch has to begin."""
+    """Redis does not hold what was pushed there; a new epoch has to begin."""
 
 
 class Filler:
-    """Keeps lists as long as they should be.
+    """Keeps the lists of one epoch at their target lengths.
 
-    Order matters: tasks are leased and that is committed, then their entries are pushed; entries
-    are taken out, then their leases are given back. What is lost in between runs into the pool's
+    Order matters: a lease is committed in PostgreSQL before its entry is pushed, and an entry is
+    taken out before its lease is given back. What gets lost in between waits again after the pool's
     deadline.
     """
 
@@ -41,25 +41,25 @@ class Filler:
         self.lists = lists
         self.levels = levels
         self._lease_returns = lease_returns
-        #: Whether Redis was seen in this epoch.
+        #: Whether a survey has found Redis in this epoch.
         self.seen = False
         self._rows = rows
         self._clock = asyncio.get_running_loop().time
         self._surveyed_at = float("-inf")
 
     async def inherit(self) -> None:
-        """Take over the lists as they are in this epoch."""
+        """Take over the lists that an earlier refiller of this epoch has filled."""
         campaigns = await self.lists.known()
         found = await self.lists.survey(campaigns)
         if found is None:
-            return  # the next survey tells
+            return  # the next survey raises
         now = self._clock()
         for campaign, length in zip(campaigns, found.lengths, strict=True):
             self.levels.inherit(campaign, length, now)
         self.levels.wanted(found.wanted, now)
 
     async def work(self, seconds: float, ending: asyncio.Event) -> None:
-        """Survey and fill, for so long; raise `FrontDoubtful` if what is there cannot be."""
+        """Survey and fill for this long; raise `FrontDoubtful` if a survey finds it necessary."""
         until = self._clock() + seconds
         while self._clock() < until and not ending.is_set():
             if self._clock() >= self._surveyed_at + _SURVEY_S:
@@ -71,7 +71,7 @@ class Filler:
                 self._surveyed_at = float("-inf")
 
     async def survey(self) -> None:
-        """See how the lists have shrunk, and what is asked for."""
+        """Measure the lists and the demand; withdraw old entries, forget unused lists."""
         campaigns = self.levels.campaigns()
         found = await self.lists.survey(campaigns)
         self._surveyed_at = now = self._clock()
@@ -92,7 +92,7 @@ class Filler:
             await self.lists.forget(unused)
 
     async def withdraw(self, campaigns: Collection[int]) -> None:
-        """Empty some lists, and give the leases of all that was in them back in one statement."""
+        """Empty some lists, and give all leases of their entries back in one statement."""
         try:
             for campaign in campaigns:
                 if campaign in self.levels:
@@ -103,18 +103,18 @@ class Filler:
             await self._lease_returns.give_back()
 
     async def close(self, campaigns: Collection[int]) -> None:
-        """Empty the lists of campaigns of which nothing is to be handed out."""
+        """Empty the lists of campaigns whose tasks must not be handed out; fill them no more."""
         for campaign in campaigns:
             if campaign in self.levels:
                 self.levels[campaign].servable = False
         await self.withdraw(campaigns)
 
     def to_json(self) -> str:
-        """Return what is in the lists, as `keep_front` takes it."""
+        """Return the lengths and ranks of the lists as JSON for `keep_front`."""
         return json.dumps(self.levels.as_record())
 
     async def _fill(self) -> bool:
-        """Lease and push some tasks of one campaign; return False if no list needs any."""
+        """Lease and push some tasks of one campaign; return False if no list needs entries."""
         lease = self.levels.next(self._clock())
         if lease is None:
             return False
@@ -134,7 +134,8 @@ class Filler:
             return True
         entries = [entry.encode() for entry in row["entries"]]
         first, now = lease.ahead is not None, self._clock()
-        # Even a push whose answer is lost may have succeeded: a list is never longer than this.
+        # Counted before the push, which may succeed though its answer is lost: so a list is never
+        # longer than is known here.
         level.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
         await self._push(lease.campaign, level.low_water(now), entries, first=first)
         return True
@@ -152,7 +153,7 @@ class Filler:
             pushed = not left
         except FrontDown:
             if not self.lists.connected:
-                left.pop(0)  # it may have been pushed all the same
+                left.pop(0)  # it may have been pushed nevertheless
             raise
         finally:
             self._lease_returns.add(self.lists.fences(chain.from_iterable(left)))

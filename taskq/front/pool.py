@@ -1,9 +1,9 @@
-"""Claims from the front: what is popped there has been leased in PostgreSQL before.
+"""Claims from the front. The tasks in its lists were leased in PostgreSQL before.
 
-Where many claims come, more is popped than they ask for, and most of them are answered at once out
-of the hand (see `hand`). Those that find it empty wait for a pop, which they share with all who
-come meanwhile (see `rounds`). Whatever goes wrong, a claim is told at once that there is nothing
-here, and is made in PostgreSQL instead.
+Where many claims come, more is popped than they ask for, and most claims are answered at once from
+a buffer (see `buffer`). Claims that find it empty wait for a pop, which they share with all that
+come meanwhile (see `popper`). If anything fails, a claim gets no task here without delay, and is
+made in PostgreSQL instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: Pops under way at a time.
+#: Connections for pops: pops under way at a time.
 POPS_AT_ONCE: Final = 2
 
 
@@ -43,7 +43,7 @@ class Pool:
     ) -> None:
         """Open nothing yet.
 
-        campaign_cache: gets what the tasks of a campaign share, before the first of them is popped.
+        campaign_cache: receives the terms of a campaign before the first of its tasks is popped.
         """
         self.counters = FrontCounters()
         free = [RedisLink(address) for _ in range(POPS_AT_ONCE)]
@@ -70,12 +70,12 @@ class Pool:
 
     @property
     def breaker(self) -> Breaker:
-        """Whether the front is in use."""
+        """The circuit breaker, which says whether the front is in use."""
         return self._health.breaker
 
     @property
     def depth(self) -> int:
-        """Entries in the lists that this gateway uses, when it last looked."""
+        """Entries in the lists that this gateway uses, as of its last look at each."""
         return self._health.depths.total
 
     @property
@@ -85,12 +85,12 @@ class Pool:
         return POOL_S if state is None else state.pool_s
 
     async def start(self) -> None:
-        """Begin to look after the front, in the background; claims find nothing until then."""
+        """Start the background tasks; before that, claims find no tasks."""
         loops = (self._state_cache.keep(), self._health.keep(), self._tidy())
         self._background = [asyncio.create_task(loop) for loop in loops]
 
     async def close(self) -> None:
-        """Tell those who wait that there is nothing, finish what is under way, and disconnect."""
+        """Answer waiting claims without tasks, finish pops under way, and disconnect."""
         await cancel(self._background)
         await self._popper.close()
         self._give_back(self._served)
@@ -99,7 +99,7 @@ class Pool:
         await self._state_cache.close()
 
     def has_entries(self, scope: Scope) -> bool:
-        """Say whether there seem to be entries for a scope; if not, they are wanted."""
+        """Tell whether there seem to be entries for a scope; if not, note that they are wanted."""
         now = time.monotonic()
         order = self._state_cache.campaign_order(scope, now)
         if order is None:
@@ -113,11 +113,11 @@ class Pool:
         return bool(campaigns) and self._health.offers(campaigns[0], now)
 
     def submit(self, session: int, lease: str, want: int, scope: Scope, callback: Callback) -> bool:
-        """Claim, or return False if there seems to be nothing: then claim in PostgreSQL.
+        """Claim; return False if there seem to be no entries: then claim in PostgreSQL.
 
-        `tell` gets up to `want` tasks of one campaign, at once or later; none of them: claim in
-        PostgreSQL. A session's last claim, if repeated with its lease id, gets the same tasks for
-        as long as they may be handed out. The payloads are JSON text, see `open_entry`.
+        callback: gets up to `want` tasks of one campaign, at once or later; if it gets none, claim
+        in PostgreSQL. A session's last claim, if repeated with its lease id, gets the same tasks
+        for as long as they may be handed out. The payloads are JSON text, see `open_entry`.
         """
         pending = self._pending.get(session)
         if pending is not None and pending.lease == lease:
@@ -129,7 +129,7 @@ class Pool:
             _run_callbacks([callback], self._entry_check.tasks(known))
             return True
         order = self._state_cache.campaign_order(scope, now)
-        # It tries no other campaign: that would give away the shares of those that lack entries.
+        # No other campaign is tried: campaigns without entries would lose their shares.
         campaign = None if order is None else order.next(scope.without)
         if campaign is None:
             self.counters.misses += 1
@@ -153,7 +153,7 @@ class Pool:
         return True
 
     def _resolve(self, claim: Claim, share: Sequence[Entry]) -> None:
-        """Tell a claim that has waited what it got."""
+        """Answer a claim that has waited."""
         if self._pending.get(claim.session) is claim:
             del self._pending[claim.session]
         callbacks, claim.callbacks = claim.callbacks, []
@@ -171,7 +171,7 @@ class Pool:
         _run_callbacks(callbacks, [one.task for one in share])
 
     async def _tidy(self) -> None:
-        """Give back what is in buffer and nobody claims, until cancelled."""
+        """Give back the entries of buffers that nobody claims from, until cancelled."""
         while True:
             await asyncio.sleep(KEEP_S)
             since = time.monotonic() - KEEP_S
@@ -187,12 +187,12 @@ class Pool:
             )
 
     def _renewed(self) -> None:
-        """Begin anew: there is another epoch."""
+        """Give back all entries of the old epoch: a new one has begun."""
         self._give_back(self._served)
         self._health.renew()
 
     def _failed(self) -> None:
-        """See to those who wait."""
+        """Let the popper answer the claims that wait."""
         self._popper.soon()
 
 
@@ -200,5 +200,5 @@ def _run_callbacks(callbacks: Iterable[Callback], tasks: list[Task]) -> None:
     for callback in callbacks:
         try:
             callback(tasks)
-        except Exception:  # noqa: PERF203  # the others who share a pop must not suffer from one
+        except Exception:  # noqa: PERF203  # others share the pop, and must not suffer from it
             log.exception("tasks could not be handed over")

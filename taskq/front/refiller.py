@@ -1,8 +1,8 @@
-"""The refiller: leases tasks ahead in PostgreSQL and puts them into the lists of a front.
+"""The refiller: leases tasks ahead in PostgreSQL and pushes them into the lists of a front.
 
-Any number may run; in each term one of them acts, and when it goes another takes over and goes on
-with the lists as they are. One that cannot reach Redis stands aside, for another may. Nothing that
-happens to Redis ends it, nor anything that happens to PostgreSQL.
+Any number of refillers may run. In each term one of them acts; when it ends, another takes over and
+continues with the lists as they are. A refiller that cannot reach Redis gives up its term, since
+another may reach it. No failure of Redis or PostgreSQL ends a refiller.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from taskq.front.lists import Lists
 from taskq.front.redis import FrontDown, RedisLink
 
 TERM_S: Final = 5.0
-#: How often PostgreSQL is told and asked: while there is something in the lists, and while not.
+#: Seconds between statements that renew the term: while the lists hold entries, and while not.
 KEEP_S: Final = 0.25
 IDLE_S: Final = 0.5
-#: Between two looks for higher priorities: so many times what one took, but no longer than this.
+#: The pause between two looks for higher priorities: this many times the duration of one, at most
+#: so many seconds.
 _LOOK_SHARE: Final = 20.0
 _LONGEST_BLIND_S: Final = 5.0
 STANDBY_S: Final = 1.0
-#: An entry may be handed out in the first half of the pool's time; by then it should be long gone.
+#: The share of the pool's time for which an entry may stay in a list; it may be handed out in the
+#: first half.
 _FRESH_PART: Final = 0.25
-#: Whoever has begun a new epoch in PostgreSQL is given so long to begin it in Redis.
+#: Seconds that another process has to begin in Redis the epoch that it began in PostgreSQL.
 _PATIENCE_S: Final = 2.0
-#: Pushing a megabyte takes longer than what gateways do; a statement that takes longer hangs.
+#: Seconds that a script and a statement may take; a push of a megabyte takes longer than a pop.
 _PUSH_S: Final = 2.0
 _STATEMENT_S: Final = 10.0
 _BACKOFF_S: Final = 0.1
 _MOST_BACKOFF_S: Final = 2.0
-#: After so long without trouble, the next trouble is the first.
+#: Seconds without trouble after which the backoff begins anew.
 _CALM_S: Final = 5.0
 _END_S: Final = 5.0
 
@@ -53,7 +55,7 @@ class Refiller:
     """One refiller of a queue, for one asyncio loop."""
 
     def __init__(self, database: Database, address: FrontAddress, pool_s: float = POOL_S) -> None:
-        """Open nothing yet; pool_s: for a front that nobody has begun before."""
+        """Open nothing yet. pool_s: the pool's time limit, for a front that was never begun."""
         self._connection = database.async_line()
         self._link = RedisLink(address, _PUSH_S)
         self._display_name = address.display_name
@@ -74,7 +76,7 @@ class Refiller:
     async def run(self) -> None:
         """Keep the lists filled whenever this is the refiller that acts, until cancelled.
 
-        What is under way is finished then, and the lists stay for the next refiller.
+        When cancelled, it finishes what is under way and leaves the lists to the next refiller.
         """
         working = asyncio.create_task(self._work())
         try:
@@ -98,7 +100,7 @@ class Refiller:
                 await self._back_off_from(error)
 
     async def _turn(self) -> None:
-        """Tell PostgreSQL what there is, and act until it has to be told again, or stand by."""
+        """Renew the term, reporting the levels; then fill until the next turn, or stand by."""
         await self._lease_returns.give_back()
         await self._connect()
         lists = self._filler.to_json() if self._filler else "[]"
@@ -113,7 +115,7 @@ class Refiller:
         await filler.work(KEEP_S if filler.levels.as_record() else IDLE_S, self._ending)
 
     async def _connect(self) -> None:
-        """See to it that Redis is there, and find out whether it is still the same."""
+        """Connect to Redis, and find out whether it is still the same process."""
         if self._link.connected:
             return
         state = FrontState.from_row(await self._row("front"), time.monotonic())
@@ -140,7 +142,7 @@ class Refiller:
         return kept
 
     async def _current(self, epoch: int) -> Filler:
-        """Return the filling of an epoch; raise `FrontDoubtful` if the front has to be begun."""
+        """Return the filler of an epoch; raise `FrontDoubtful` if a new epoch has to begin."""
         old = self._filler
         if old is not None and old.lists.state.epoch == epoch:
             if self._restarted:
@@ -152,7 +154,7 @@ class Refiller:
         levels = Levels(state.pool_s * _FRESH_PART)
         if old is not None:
             self._patient_until = time.monotonic() + _PATIENCE_S
-            levels = old.levels  # what is asked for is the same
+            levels = old.levels  # the demand is the same
             levels.clear()
         filler = self._filler_of(state, levels)
         await filler.inherit()
@@ -160,14 +162,14 @@ class Refiller:
         return filler
 
     async def _begin_or_wait(self, doubt: FrontDoubtful) -> None:
-        """Begin a new epoch, unless somebody else has done that or is just doing it."""
+        """Begin a new epoch, unless another process has done so or may be doing it."""
         old = self._filler
         if old is not None and not old.seen and time.monotonic() < self._patient_until:
             await self._pause(KEEP_S)
             return
         try:
             if old is not None and await self._is_over(old):
-                return  # the next turn goes over to the new one
+                return  # the next turn adopts the new epoch
             await self._begin(doubt)
         except Exception as error:  # noqa: BLE001  # as in `_work`
             await self._back_off_from(error)
@@ -175,7 +177,7 @@ class Refiller:
             await self._back_off()
 
     async def _is_over(self, filler: Filler) -> bool:
-        """Say whether another epoch than this filling's has begun in PostgreSQL."""
+        """Tell whether PostgreSQL has another epoch than this filler."""
         row = await self._row("front")
         return bool(row["epoch"] != filler.lists.state.epoch)
 
@@ -194,14 +196,14 @@ class Refiller:
         self._restarted = False
 
     async def _back_off_from(self, error: Exception) -> None:
-        """Say what is wrong, once; let another refiller try, if it is Redis; wait a little."""
+        """Log a new trouble once, give up the term if it is Redis that fails, and back off."""
         trouble = type(error).__name__
         if trouble != self._trouble:
             self._trouble = trouble
             known = isinstance(error, TaskqError)
             log.warning("refilling must wait: %s", error, exc_info=None if known else error)
         if isinstance(error, FrontDown) and self._acting:
-            with suppress(Exception):  # then its term ends all the same
+            with suppress(Exception):  # otherwise the term ends by itself
                 await self._keep("[]")
             self._acting = False
         await self._back_off()

@@ -1,6 +1,6 @@
-"""What PostgreSQL says of the front and of the campaigns, refreshed in the background.
+"""Cache of the front's state and of the orders of campaigns, refreshed in the background.
 
-No claim waits for a statement here: what is known is used while it is asked anew, and also while
+No claim waits for a statement here: cached values are used while they are refreshed, and also while
 PostgreSQL does not answer. So claims go on from the front while the database restarts.
 """
 
@@ -23,25 +23,26 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
+#: Seconds between refreshes of the state.
 STATE_S: Final = 5.0
-#: The state is asked for no more often than this, however much it is doubted, or missed.
+#: Least seconds between them, also if the state is doubted or unknown.
 _APART_S: Final = 1.0
-#: Scopes that were not used for so long are not refreshed, and at last forgotten.
+#: Seconds without use after which a scope is no longer refreshed, and after which it is forgotten.
 _USED_S: Final = 5.0
 _KEPT_S: Final = 60.0
-#: Scopes refreshed in one turn, and kept; where there are more, they are refreshed less often.
+#: Scopes refreshed in one turn, and kept; beyond the first, each is refreshed less often.
 _MOST_REFRESHED: Final = 32
 _MOST_KEPT: Final = 1_000
-#: Turns are at least so far apart, so that what is new comes together.
+#: Least seconds between turns, so that new scopes share a turn.
 _TURN_S: Final = 0.05
 _ANSWER_S: Final = 10.0
-#: An order older than this is used only while PostgreSQL does not answer.
+#: Seconds after which an order is used only while PostgreSQL does not answer.
 _OLD_S: Final = 10.0
 _LAST_WORD_S: Final = 2.0
 
 
 class _Known:
-    """A scope's order, and when it was used last."""
+    """The order of campaigns of a scope, and when it was used last."""
 
     __slots__ = ("order", "used_at")
 
@@ -58,8 +59,8 @@ class StateCache:
     ) -> None:
         """Open nothing yet.
 
-        renewed: is called when another epoch has begun, while `state` still is of the old one.
-        campaign_cache: gets what is to be known of campaigns before anybody tries them.
+        renewed: called when another epoch has begun, while `state` still is of the old one.
+        campaign_cache: receives the terms of campaigns before anybody claims in them.
         """
         self.state: FrontState | None = None
         self._connection = database.async_line()
@@ -73,28 +74,28 @@ class StateCache:
         self._lease_returns = LeaseReturns(self._rows)
 
     def campaign_order(self, scope: Scope, now: float) -> CampaignOrder | None:
-        """Return the campaigns to try, as they were a moment ago; None if that is not known yet."""
+        """Return the cached order of campaigns of a scope; None if there is none yet."""
         scope = scope.drawn()
         known = self._known.get(scope)
         if known is None:
-            if len(self._known) >= _MOST_KEPT:  # whoever else is served is used all the time
+            if len(self._known) >= _MOST_KEPT:  # drop the scope that was used longest ago
                 del self._known[min(self._known, key=lambda one: self._known[one].used_at)]
             self._known[scope] = _Known(now)
             self._due.set()
             return None
         known.used_at = now
         if now - known.order.drawn_at > _OLD_S and not self._failing:
-            self._due.set()  # it has not been used for a while, and campaigns may have changed
+            self._due.set()  # it was not used for a while, and campaigns may have changed
             return None
         return known.order if known.order.campaigns else None
 
     def doubt(self) -> None:
-        """Ask for the state soon: Redis has another epoch."""
+        """Refresh the state soon: Redis has another epoch."""
         self._doubted = True
         self._due.set()
 
     async def keep(self) -> None:
-        """Keep all of it fresh, until cancelled."""
+        """Refresh the state and the orders in use, until cancelled."""
         while True:
             self._due.clear()
             try:
@@ -113,13 +114,13 @@ class StateCache:
                 await asyncio.wait_for(self._due.wait(), _APART_S)
 
     def give_back(self, tasks: Sequence[Task]) -> None:
-        """Let tasks that were popped and not handed out wait again, soon."""
+        """Give back the leases of tasks that were popped and not handed out, soon."""
         if tasks:
             self._lease_returns.add(tasks)
             self._due.set()
 
     async def close(self) -> None:
-        """Give back what there is, if PostgreSQL answers, and close the connection."""
+        """Give back the remaining leases, if PostgreSQL answers, and close the connection."""
         with suppress(TaskqError, asyncio.TimeoutError):
             await asyncio.wait_for(self._lease_returns.give_back(), _LAST_WORD_S)
         await self._connection.close()
@@ -166,7 +167,7 @@ class StateCache:
         order.draw(rows, time.monotonic())
 
     async def _describe(self, campaign: int) -> None:
-        """Learn what the tasks of a campaign share: later, PostgreSQL may be away."""
+        """Cache the terms of a campaign now: later, PostgreSQL may be away."""
         for row in await self._rows("campaign_by_id", campaign=campaign):
             self._campaign_cache.put(row)
 
