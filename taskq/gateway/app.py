@@ -1,4 +1,4 @@
-"""The gateway's requests, as an ASGI application."""
+"""ASGI application of the gateway: one endpoint for each request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class App:
             Route("/taskq-agent.pyz", self._guarded(self.agent_file), methods=["GET"]),
         ]
         self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
-        self.asgi.router.redirect_slashes = False  # to wherever a stranger's Host header says
+        # A redirect would go to whatever host the Host header of the request names.
+        self.asgi.router.redirect_slashes = False
 
     # Agents
 
@@ -80,7 +81,7 @@ class App:
         return Response(status_code=204)
 
     async def exchange(self, request: Request) -> Response:
-        """POST /v1/exchange; mostly the shortcut gets there first."""
+        """POST /v1/exchange; most exchanges take the fast path instead."""
         agent = await self._service.agent(_token(request))
         body = await _body(request, messages.MAX_EXCHANGE_BYTES)
         message = messages.read_exchange(body)
@@ -156,7 +157,7 @@ class App:
         await self._manager(request)
         return Response(await self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
 
-    # Everybody
+    # Without a token
 
     async def openapi(self, _: Request) -> Response:
         """GET /v1/openapi.json."""
@@ -167,7 +168,7 @@ class App:
         return _json({"status": "ok"})
 
     async def ready(self, _: Request) -> Response:
-        """GET /readyz: it serves, and its database answers."""
+        """GET /readyz: the gateway serves, and its database answers."""
         await self._service.check_ready()
         return _json({"status": "ok"})
 
@@ -175,10 +176,10 @@ class App:
         """GET /taskq-agent.pyz."""
         return Response(await asyncio.to_thread(_agent_file), media_type="application/zip")
 
-    # What several of these share
+    # Shared by several endpoints
 
     async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
-        # Anew where no statement on the session follows, which would find out that it has ended.
+        # anew: for requests without a statement that would find out that the session has ended.
         return await self._service.identities.identify(_token(request), anew=anew)
 
     async def _manager(self, request: Request) -> Manager:
@@ -191,7 +192,7 @@ class App:
         return identity
 
     def _guarded(self, endpoint: Endpoint) -> Endpoint:
-        """Turn the errors of an endpoint into answers."""
+        """Wrap an endpoint so that its errors become answers."""
 
         async def guarded(request: Request) -> Response:
             try:
@@ -200,7 +201,7 @@ class App:
             except ClientDisconnect:
                 self._service.metrics.abandoned += 1
                 return Response(status_code=499)
-            except Exception as error:  # noqa: BLE001  # all are told, and defects logged
+            except Exception as error:  # noqa: BLE001  # each is answered, and defects are logged
                 return self._answer(failure(error), error)
 
         return guarded
@@ -252,7 +253,7 @@ def _token(request: Request) -> str:
 
 
 def _address(request: Request) -> str:
-    """Return where a request comes from; raise `Forbidden` if a proxy does not say."""
+    """Return the client's IP address; raise `Forbidden` if a proxy does not pass it on."""
     # Without the zone of a link-local address, which means nothing elsewhere.
     address = request.client.host.partition("%")[0] if request.client else ""
     try:
@@ -262,7 +263,7 @@ def _address(request: Request) -> str:
 
 
 async def _body(request: Request, most: int = messages.MAX_BODY_BYTES) -> bytes:
-    """Return the body; raise `TooLarge` before more than `most` bytes have been kept."""
+    """Return the body; raise `TooLarge` before more than `most` bytes are kept."""
     if int(request.headers.get("content-length", 0)) > most:
         raise TooLarge(f"a body of at most {most} bytes is allowed here")
     body = bytearray()
