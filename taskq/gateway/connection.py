@@ -26,8 +26,8 @@ from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
 JSON: Final = b"application/json"
-#: Seconds in which the head of a request must arrive, from its first byte; for the first request,
-#: from the beginning of the connection. A body has more time, if it comes at `LEAST_BYTES_PER_S`.
+#: Seconds in which the head of a request must arrive, from its first byte or, for the first one,
+#: from the connection's begin. A body has more time, if it comes at `LEAST_BYTES_PER_S`.
 ARRIVAL_S: Final = 30.0
 LEAST_BYTES_PER_S: Final = 8_192
 #: Seconds within which a client must take more of its answer.
@@ -75,11 +75,10 @@ class ClientConnection(HttpToolsProtocol):
         self.in_head = False
         # The request being answered; later ones wait in `pipeline`, and `cycle` is the last one.
         self.running: Any = None
-        self._parse_error: ErrorAnswer | None = None
+        self._refusal: ErrorAnswer | None = None
         # An error to be sent when all earlier requests are answered; later data are not parsed.
         self._final_error: ErrorAnswer | None = None
-        # Bytes still to be read and discarded, so that the client finds its answer; None: not
-        # ending.
+        # Bytes still to be read and discarded before the end; None: the connection is not ending.
         self._linger_left: int | None = None
         self._in_request = False  # a request has begun that has not arrived in full
         self._begun = 0  # requests that began in the data that came last
@@ -127,9 +126,7 @@ class ClientConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.refuse(
-                self._parse_error or ErrorAnswer(400, "malformed", "this is no HTTP request")
-            )
+            self.refuse(self._refusal or ErrorAnswer(400, "malformed", "this is no HTTP request"))
             return
         if self._in_request and self._begun + was_in_request == 1:
             self._count_frame(len(data), body_bytes)
@@ -194,7 +191,7 @@ class ClientConnection(HttpToolsProtocol):
             self._break_off(400, "no other protocol is spoken here; leave Upgrade out")
         if len(self.pipeline) >= MOST_AHEAD:
             text = f"more than {MOST_AHEAD} requests ahead of their answers; ask again"
-            self._parse_error = ErrorAnswer(429, "busy", text)
+            self._refusal = ErrorAnswer(429, "busy", text)
             raise ValueError(text)
         cycle = self._cycle()
         self.cycle = cycle
@@ -266,7 +263,7 @@ class ClientConnection(HttpToolsProtocol):
 
     def _break_off(self, status: int, text: str) -> NoReturn:
         """Stop parsing, and refuse the request."""
-        self._parse_error = ErrorAnswer(status, "malformed", text)
+        self._refusal = ErrorAnswer(status, "malformed", text)
         raise ValueError(text)
 
     # Refusals and the end of the connection

@@ -1,9 +1,9 @@
-"""Exchanges past ASGI.
+"""Fast path for exchanges: past ASGI.
 
 An exchange is a small request with a small answer, and there are many thousands a second. ASGI
 makes a task, an event and several dictionaries for each: twice what the exchange itself costs this
-process. So the connection has a short way for this one request; all others, and whatever is unusual
-about this one, go to the application, which answers it in the same way.
+process. The connection therefore serves exchanges directly. All other requests, and exchanges that
+are unusual in any way, go to the application, which answers them in the same way.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
 
 _PATH: Final = b"/v1/exchange"
-#: Longer ones are read here only for those who are known: what strangers send is looked at first.
+#: Bytes of a body that are read before the sender is known; longer ones go to the application,
+#: unless the connection has shown the same token before.
 _MOST_UNKNOWN_BYTES: Final = 65_536
 
 
 class _NoEvent:
-    """Stands where uvicorn wakes up whoever reads a body."""
+    """A stand-in for the event by which uvicorn wakes the reader of a body."""
 
     def set(self) -> None:
-        """Wake up nobody."""
+        """Do nothing."""
 
 
 class _Call:
-    """An exchange on its way; for uvicorn, what its connection is busy with."""
+    """An exchange being served; to uvicorn it is the request cycle of the connection."""
 
     __slots__ = (
         "began",
@@ -62,18 +63,19 @@ class _Call:
         self.task: asyncio.Task[None] | None = None
 
     def read(self) -> Exchange:
-        """Return what is asked; raise `BadRequest`."""
+        """Decode the body; raise `BadRequest`."""
         body = b"".join(self.parts)
         self.parts.clear()
         return read_exchange(body)
 
 
 class AgentConnection(ClientConnection):
-    """A connection with the shortcut."""
+    """A connection with the fast path."""
 
     _arriving: _Call | None = None
     _call: _Call | None = None
-    # What the last request has shown; of one that was served, whose it is, and its last lease id.
+    # The Authorization header of the last request; and of the last request that was served: the
+    # header, its session, and the lease id.
     _authorization = b""
     _known_authorization = b""
     _agent: AgentSession | None = None
@@ -81,7 +83,7 @@ class AgentConnection(ClientConnection):
     _lease = ""
 
     def on_headers_complete(self) -> None:
-        """Choose the way."""
+        """Choose between the fast path and the application."""
         if (
             self.url == _PATH
             and self.parser.get_method() == b"POST"
@@ -111,7 +113,7 @@ class AgentConnection(ClientConnection):
             self._fail(call, TooLarge(f"an exchange has {MAX_EXCHANGE_BYTES} bytes at most"))
 
     def on_message_complete(self) -> None:
-        """Answer an exchange that is here in full."""
+        """Serve an exchange that has arrived in full."""
         call, self._arriving = self._arriving, None
         if call is None:
             super().on_message_complete()
@@ -122,7 +124,7 @@ class AgentConnection(ClientConnection):
             self._begin(call)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give up what nobody waits for any more."""
+        """Abandon the exchange that the client was waiting for."""
         super().connection_lost(exc)
         call = self._call
         if call is not None and not call.response_complete:
@@ -133,7 +135,7 @@ class AgentConnection(ClientConnection):
                 call.task.cancel()
 
     def _may_read_body(self) -> bool:
-        """Tell whether the body can be read before it is known who sends it."""
+        """Tell whether the body may be read before the token is checked."""
         headers = dict(reversed(self.headers))  # the first one counts, as for the application
         self._authorization = headers.get(b"authorization", b"")
         size = int(headers.get(b"content-length", MAX_EXCHANGE_BYTES))
@@ -155,14 +157,14 @@ class AgentConnection(ClientConnection):
                 self._spawn(call, self._identify_and_exchange(call, self._authorization))
                 return
             message = call.read()
-            # One that comes again under the same lease id may have tasks already.
+            # An exchange repeated under the same lease id may have tasks already.
             is_new, self._lease = message.lease != self._lease, message.lease
             if is_new and service.would_wait(agent, message):
                 self._spawn(call, self._wait(call, agent, message, NOTHING))
                 return
             callback = partial(self._answered, call, agent, message)
             call.submitted = service.submit(agent, message, callback)
-        except Exception as error:  # noqa: BLE001  # all are told
+        except Exception as error:  # noqa: BLE001  # each is answered
             self._fail(call, error)
 
     def _answered(
@@ -187,7 +189,7 @@ class AgentConnection(ClientConnection):
         timeline = self.service.timeline()
         agent = await self.service.agent(bearer(header.decode("latin-1")))
         message = call.read()
-        # The next request here will most likely show the same token, byte for byte.
+        # The next request on this connection will most likely send the same header, byte for byte.
         self._known_authorization, self._agent, self._lease = header, agent, message.lease
         self._timeline = timeline
         answer = await self.service.exchange_or_wait(agent, message)
@@ -237,7 +239,7 @@ class AgentConnection(ClientConnection):
             return
         call.response_complete = True
         if call.more_body:
-            call.keep_alive = False  # what still comes of it is not worth reading
+            call.keep_alive = False  # the rest of the body is not worth reading
         if not call.keep_alive:
             extra += b"connection: close\r\n"
         self.send(status, body, extra)
@@ -246,7 +248,7 @@ class AgentConnection(ClientConnection):
             return
         self.server_state.total_requests += 1
         if self.flow.write_paused:
-            self.flow.pause_reading()  # until it has taken what it has asked for
+            self.flow.pause_reading()  # until the client has taken its answers
             return
         self.deadline = time.monotonic() + IDLE_S
         self.flow.resume_reading()

@@ -1,9 +1,9 @@
-"""Exchanges of which the claims are served from the front, where it has tasks.
+"""Exchanges whose claims are served from the front, where it has tasks.
 
-Reports go to the database first, whose verdict is final; then the claim pops what was leased
-ahead. What the front has not got is claimed in the database, so that nobody notices whether there
-is one. While the database is away, tasks go out all the same, and reports without a verdict stay
-with the agent, which sends them again.
+Reports go to the database first, whose verdict is final; then the claim takes tasks leased ahead
+from the front. If the front has none, the claim goes to the database, so agents do not notice
+whether there is a front. While the database is away, claims are still served; reports then get no
+verdict and stay with the agent, which sends them again.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from taskq_agent.protocol import Answer, CampaignTerms, Task
 
 log = logging.getLogger(__name__)
 
-#: Where so many exchanges are under way together, claims may as well go along with reports: in a
-#: large statement they cost less than they would apart from it.
+#: Exchanges under way from which on claims go to the database with their reports: in a large batch
+#: they cost less than apart from it.
 CROWDED: Final = 16
 Callback: TypeAlias = Callable[[Answer | Exception], None]
-#: What became of the reports: an answer with their verdicts, or why there are none.
+#: The result of the reports: an answer with their verdicts, or the error because of which there are
+#: none.
 Reported: TypeAlias = Answer | TransportFailed
 _NOTHING: Final = Answer()
 
 
 @dataclass(slots=True)
 class _Whole(Submitted):
-    """An exchange that the database does as a whole, if it can. There are thousands a second."""
+    """An exchange sent to the database as a whole; the front is tried if that brings no tasks."""
 
     fronted: Fronted | None = None
 
     def resolve(self, outcome: Answer | Exception) -> None:
-        """Tell how it ended, or let the front have a try."""
+        """Pass an answer with tasks to the callback; otherwise try the front."""
         fronted, self.fronted = self.fronted, None
         if fronted is None or (isinstance(outcome, Answer) and outcome.tasks):
             Submitted.resolve(self, outcome)
@@ -53,24 +54,24 @@ class _Whole(Submitted):
 
 
 class Fronted:
-    """Exchanges of one asyncio loop, by a batcher, which is the caller's to close, and a pool."""
+    """Exchanges of one asyncio loop by a batcher and a pool; the caller closes the batcher."""
 
     def __init__(self, batcher: Batcher, pool: Pool, statements: StatementPool) -> None:
         self._batcher = batcher
         self.pool = pool
         self._statements = statements
         self._bindings = Bindings(statements)
-        # Who waits to learn what the tasks of a campaign share.
+        # The exchanges that wait for the terms of a campaign.
         self._asking: dict[int, list[tuple[Submitted, Reported, list[Task]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to look after the pool and what comes from it, in the background."""
+        """Start the pool and the binding of its tasks, in the background."""
         await self.pool.start()
         self._spawn(self._bindings.keep())
 
     async def close(self) -> None:
-        """End that; what is under way goes on in the database."""
+        """Stop the background tasks and close the pool; the batcher goes on."""
         await cancel(self._tasks)
         for waiting in self._asking.values():
             for submitted, _, _ in waiting:
@@ -79,7 +80,7 @@ class Fronted:
 
     @property
     def heartbeat_s(self) -> float:
-        """How often agents must beat, so that what they got is named well before its deadline."""
+        """Seconds between heartbeats with which tasks are named well before the pool's deadline."""
         return self.pool.pool_s / 4
 
     def submit(self, exchange: ExchangeRequest, callback: Callback) -> Submitted:
@@ -100,7 +101,7 @@ class Fronted:
         return submitted
 
     def on_answer(self, submitted: Submitted, outcome: Answer | Exception) -> None:
-        """Take an answer of the database without tasks; the front may have some."""
+        """Handle an answer of the database without tasks: the front may have some."""
         if isinstance(outcome, TransportFailed):
             self._claim(submitted, outcome)
             return
@@ -110,7 +111,7 @@ class Fronted:
             and self.pool.has_entries(submitted.exchange.scope)
             and self._claim_from_front(submitted, outcome, otherwise=outcome)
         ):
-            return  # all that waits is leased ahead
+            return  # every waiting task is leased ahead
         submitted.resolve(outcome)
 
     def _reported(self, submitted: Submitted, outcome: Answer | Exception) -> None:
@@ -126,7 +127,10 @@ class Fronted:
     def _claim_from_front(
         self, submitted: Submitted, reported: Reported, otherwise: Answer | None = None
     ) -> bool:
-        """Claim from the front; say whether that is possible. otherwise: if it has nothing."""
+        """Claim from the front; tell whether it may have tasks.
+
+        otherwise: the answer if it turns out to have none; None: claim in the database then.
+        """
         exchange = submitted.exchange
         taken = partial(self._taken, submitted, reported, otherwise)
         return self.pool.submit(
@@ -163,27 +167,27 @@ class Fronted:
             # Its client has gone. It gets the same tasks if it asks again soon.
             return
         for task in tasks:
-            task.revision = campaign.revision  # leased before the campaign was changed, perhaps
+            task.revision = campaign.revision  # the task may have been leased under an older one
         self._bindings.note(submitted.exchange.session, tasks)
         told = _NOTHING if isinstance(reported, TransportFailed) else reported
         answer = Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
         submitted.resolve(answer)
 
     async def _describe(self, campaign: int) -> None:
-        """Learn what the tasks of a campaign share, and go on with who waits for that."""
+        """Look up the terms of a campaign, then answer the exchanges that wait for them."""
         try:
             rows = await self._statements.rows("campaign_by_id", campaign=campaign)
         except Exception as error:
             if not isinstance(error, (TaskqError, Busy)):
                 log.exception("a campaign could not be looked up")
             for submitted, _, _ in self._asking.pop(campaign):
-                submitted.resolve(TransportFailed(str(error)))  # the tasks go back by themselves
+                submitted.resolve(TransportFailed(str(error)))  # the tasks' leases expire
             return
         for submitted, reported, tasks in self._asking.pop(campaign):
             if rows:
                 known = self._batcher.campaign_cache.put(rows[0])
                 self._answer(submitted, reported, tasks, known)
-            else:  # removed just now; nobody misses its tasks
+            else:  # removed just now, with its tasks
                 self._miss(submitted, reported)
 
     def _spawn(self, steps: Coroutine[Any, Any, None]) -> None:
@@ -192,7 +196,7 @@ class Fronted:
         task.add_done_callback(self._tasks.discard)
 
     def _miss(self, submitted: Submitted, reported: Reported) -> None:
-        """Claim in the database, what the front has not got."""
+        """Claim in the database, since the front has no tasks."""
         if isinstance(reported, TransportFailed):
             submitted.resolve(reported)
         elif submitted.callback is not None:

@@ -1,6 +1,7 @@
-"""What the gateway counts, for Prometheus.
+"""Metrics of the gateway for Prometheus.
 
-Plain numbers, which cost the hot path next to nothing; they become metrics when somebody asks.
+They are kept as plain numbers, which cost the hot path next to nothing, and become metrics when
+they are read.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _FRONT_TITLES: Final = {
 class Metrics:
     """The numbers of one gateway. waiting: claims kept back until there is something to claim.
 
-    throttled: when agents have said, by their last beats, that everything fails on their nodes.
+    throttled: by session, the time of the last heartbeat that said that everything fails there.
     """
 
     exchanges: int = 0
@@ -73,23 +74,23 @@ class Metrics:
     _buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     def took(self, seconds: float) -> None:
-        """Count an exchange that was answered at once, after so many seconds."""
+        """Count an exchange that was not kept back, and its duration."""
         self._seconds += seconds
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
 
     def note_trouble(self, session: int, at: float | None) -> None:
-        """Note when an agent has said that it is slowed; None: that it is not, or has gone."""
+        """Note when a session said that it is throttled; None: it is not, or has ended."""
         if at is not None:
             self.throttled[session] = at
         else:
             self.throttled.pop(session, None)
 
     def forget_troubles(self, before: float) -> None:
-        """Forget agents that have not been heard here since then."""
+        """Forget the throttled sessions not heard here since then."""
         self.throttled = {session: at for session, at in self.throttled.items() if at >= before}
 
     def families(self, connections: int, queued: int, pool: Pool | None) -> Iterator[Metric]:
-        """Yield everything as Prometheus knows it."""
+        """Yield all metrics of this gateway."""
         if pool is not None:
             yield from _front_families(pool)
         for name, title in _TITLES.items():
@@ -129,7 +130,7 @@ def _front_families(pool: Pool) -> Iterator[Metric]:
 
 
 class _Once(Collector):
-    """Families for one answer."""
+    """A collector of given metrics, for one answer."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
@@ -148,8 +149,8 @@ def text(
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
-    pool: where there is a front. troubles: silent agents that are held, and campaigns that paused
-    themselves; empty where the database did not tell.
+    pool: that of the front; None: there is none. troubles: the numbers of silent agents whose tasks
+    are held, and of campaigns that paused themselves; empty if the database did not answer.
     """
     registry = CollectorRegistry()
     families = list(metrics.families(connections, queued, pool))

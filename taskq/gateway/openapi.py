@@ -23,7 +23,7 @@ class CampaignList(Struct):
 
 
 class Changed(Struct):
-    """Whether something was changed."""
+    """Tells whether the request has changed anything."""
 
     changed: bool
 
@@ -36,13 +36,13 @@ class Added(Struct):
 
 
 class HealthAnswer(Struct):
-    """How the gateway is."""
+    """The health of the gateway."""
 
     status: str
 
 
 class Error(Struct):
-    """What went wrong: `code` for programs, `message` for people."""
+    """An error: `code` for programs, `message` for people."""
 
     code: str
     message: str

@@ -1,7 +1,7 @@
-"""What the gateway does for agents, without HTTP.
+"""The gateway's service to agents, without HTTP.
 
-Under load, what frees others goes first: an exchange that reports is taken in when one that only
-claims is told to come again, and of one that does both the claim is put off.
+Under load, requests that free resources go first: an exchange with reports is accepted when one
+that only claims is turned away, and of an exchange with both the claim is put off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from taskq_agent.text import clean
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
 
-#: Exchanges that wait for a statement, beyond which no more claims, beats, reports are taken in.
+#: Exchanges that wait for a statement, beyond which claims and reports are turned away; and
+#: heartbeats that wait, beyond which more are.
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
@@ -47,7 +48,7 @@ OTHER_CONNECTIONS: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
 MOST_LARGE: Final = 64
 MOST_UPLOADS: Final = 4
-#: For how long metrics wait for the database.
+#: Seconds for which metrics wait for the database.
 TROUBLES_S: Final = 2.0
 
 NOTHING: Final = Answer()
@@ -56,7 +57,7 @@ NOTHING: Final = Answer()
 class Service:
     """Serves agents from a database; for one asyncio loop.
 
-    connections: returns how many clients are connected, so that they can be told to spread.
+    connections: returns how many clients are connected, over which retries are to be spread.
     """
 
     def __init__(
@@ -68,12 +69,12 @@ class Service:
         self._enrolments = StatementPool(database, ENROLMENT_CONNECTIONS, connections)
         self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
-        #: Large bodies that are in memory at the same time.
+        #: Limits the large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._connections = connections
         self._pace = Pace(time.monotonic)
         self._batcher = Batcher(database, connections=settings.connections)
-        # Well within a lease: an agent beats four times in it, and waits for the answer.
+        # Well within a lease: an agent sends four heartbeats in it, and waits for each answer.
         self._heartbeats = HeartbeatBatcher(database, min(BATCH_S, settings.lease_s / 8))
         front = settings.front is not None
         self._long_poll = LongPoll(database, found=self._batcher.forget, front=front)
@@ -86,12 +87,12 @@ class Service:
             self._front = Fronted(self._batcher, pool, self.statements)
 
     async def start(self) -> None:
-        """Begin what goes on in the background."""
+        """Start the background tasks of the front, if there is one."""
         if self._front is not None:
             await self._front.start()
 
     async def close(self) -> None:
-        """Finish what was asked and close the connections."""
+        """Finish all requests that were accepted, then close the connections."""
         self._long_poll.drain()
         if self._front is not None:
             await self._front.close()
@@ -102,7 +103,7 @@ class Service:
         await self.statements.close()
 
     def drain(self) -> None:
-        """Hand out no more tasks, let those go who wait for some, and send all elsewhere."""
+        """Hand out no more tasks, end all waits, and send agents to other gateways."""
         self.draining = True
         self._long_poll.drain()
 
@@ -116,11 +117,11 @@ class Service:
         )
 
     def retry_after_s(self) -> float:
-        """Return for how long a client should stay away, where nothing tells when to come."""
+        """Return seconds to stay away, where no queue says when there is room."""
         return retry_after_s(self._connections())
 
     async def open(self, token: str, hello: Hello, address: str) -> Welcome:
-        """Open a session for a site's token, or find the one that this hello has opened."""
+        """Open a session with a site's token, or find the one that this hello has opened."""
         if self.draining:
             raise Draining
         session = session_token(token, hello.key)
@@ -134,16 +135,16 @@ class Service:
         self.metrics.opened += 1
         lease_s = self.settings.lease_s
         heartbeat_s = lease_s / 4
-        if self._front is not None:  # a task of the pool must be named well before its deadline
+        if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
             heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
     async def close_session(self, token: str, farewell: messages.FarewellMessage) -> None:
-        """End a session; what it holds is handed to others."""
+        """End a session; its tasks are handed out again."""
         try:
             agent = await self.agent(token)
         except SessionLost:
-            return  # it has been ended before
+            return  # it has ended before
         await self.statements.rows(
             "end_session",
             session=agent.session,
@@ -177,8 +178,8 @@ class Service:
     ) -> Submitted:
         """Report and claim, once; see `Batcher.submit`.
 
-        A claim that has to be put off becomes one for nothing. Raise `Busy` or `Draining` if
-        nothing of it is taken in, `BadRequest` if a report cannot be stored.
+        If the claim has to be put off, `message.want` becomes 0. Raise `Busy` or `Draining` if the
+        whole exchange is turned away, `BadRequest` if a report cannot be stored.
         """
         waiting = self._batcher.waiting
         if self.draining or (waiting >= MOST_CLAIMS and not self._has_tasks_for(agent, message)):
@@ -207,12 +208,12 @@ class Service:
         return self._batcher.submit(exchange, callback)
 
     def _wait_s(self) -> float:
-        """Return for how long an exchange that is turned away should wait."""
+        """Return the seconds after which an exchange that is turned away should come again."""
         waiting = self._batcher.waiting
         return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
     def _has_tasks_for(self, agent: AgentSession, message: messages.Exchange) -> bool:
-        """Tell whether a claim can be served from the front, however busy the database is."""
+        """Tell whether the front has tasks for a claim, however busy the database is."""
         return (
             self._front is not None
             and message.ahead
@@ -221,21 +222,21 @@ class Service:
         )
 
     async def exchange_or_wait(self, agent: AgentSession, message: messages.Exchange) -> Answer:
-        """Report and claim; if there is nothing to claim, wait for as long as the agent would."""
+        """Report and claim; without tasks, wait for some as long as the agent would."""
         answer = await self.exchange(agent, message)
         if self.may_wait(message, answer):
             answer = await self.wait_for_tasks(agent, message, answer)
         return answer
 
     def is_unchecked(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether nothing on the way to an answer has found out if its session still lives.
+        """Tell whether an answer was made without a check that the session still lives.
 
-        A statement that reports or claims does, and so does the beat that a wait is.
+        Statements that report or claim check it, and so does the heartbeat of a wait.
         """
         return not (answer.tasks or answer.acks or message.wait_s > 0)
 
     def would_wait(self, agent: AgentSession, message: messages.Exchange) -> bool:
-        """Tell whether a new claim need not even be tried: others wait for the same already."""
+        """Tell whether a new claim need not be tried, since others wait in the same scope."""
         return (
             message.wait_s > 0
             and not message.reports
@@ -244,13 +245,13 @@ class Service:
         )
 
     def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer without tasks is kept back, since the agent would wait."""
+        """Tell whether an answer is kept back: it has no tasks, and the agent would wait."""
         return (
             not answer.tasks
             and message.wait_s > 0
             and message.want > 0
             and not (message.until_empty and answer.left == 0)
-            # Or who claims under a spent lease id would make others believe that nothing waits.
+            # Otherwise a claim under a spent lease id would suggest to others that nothing waits.
             and answer.orders.claim_after_s is None
             and not self.draining
         )
@@ -258,13 +259,13 @@ class Service:
     async def wait_for_tasks(
         self, agent: AgentSession, message: messages.Exchange, answer: Answer
     ) -> Answer:
-        """Return the answer to a claim that found nothing, as soon as there is something.
+        """Claim again for an agent that found no task, until it gets some.
 
-        Or, when the agent would wait no longer, or would leave since nothing is left to be done,
-        what it was. The acknowledgements of the first answer are in it.
+        Return the last answer, with the acknowledgements of the first one: when it has tasks, when
+        the agent would wait no longer, or when it would leave since nothing is unfinished.
 
-        Who waits lives: this is a beat as well, so that an idle agent needs no second connection
-        for beats. What the beat is told, ends the wait.
+        The wait counts as a heartbeat, so an idle agent needs no second connection for heartbeats.
+        It ends if the heartbeat finds that the session has ended, or that it is to drain.
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
@@ -291,11 +292,11 @@ class Service:
     async def _turns(
         self, agent: AgentSession, message: messages.Exchange, answer: Answer
     ) -> Answer:
-        """Claim whenever there may be something, until there is or the time is up."""
-        # Never so long that a session could expire before its agent is heard again.
+        """Claim whenever there may be a task, until there is one or the time is up."""
+        # Not so long that the session could expire before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
         scope = agent.scope_for(message.lifetime_s, message.without)
-        unfinished = None if message.until_empty else 0  # who stays need not know of the end
+        unfinished = None if message.until_empty else 0  # an agent that stays ignores the end
         while self.may_wait(message, answer):
             left_s = deadline - time.monotonic()
             if left_s <= 0 or not await self._long_poll.wait(scope, left_s, unfinished):
@@ -304,7 +305,7 @@ class Service:
         return answer
 
     def with_orders(self, message: messages.Exchange, answer: Answer) -> Answer:
-        """Return an answer with what the agent should know besides."""
+        """Return an answer with the orders of a drain, or of a claim that was put off."""
         self.metrics.tasks += len(answer.tasks)
         if self.draining:
             orders = replace(answer.orders, elsewhere=True, gateways=self.settings.gateways)
@@ -327,13 +328,13 @@ class Service:
         await self.statements.rows("installation")
 
     def poke(self) -> None:
-        """Look soon for those who wait: there may be something to claim."""
+        """Look soon for tasks for waiting agents: some may have become claimable."""
         self._long_poll.poke()
 
     async def metrics_text(self) -> bytes:
         """Return the metrics in Prometheus' text format.
 
-        What only the database knows is left out when it does not answer.
+        Numbers that only the database knows are left out if it does not answer.
         """
         self.metrics.forget_troubles(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
@@ -351,7 +352,7 @@ class Service:
     async def beat(
         self, agent: AgentSession, message: messages.HeartbeatMessage
     ) -> HeartbeatAnswer:
-        """Keep a session alive; answered together with others that beat within some seconds."""
+        """Renew a session; heartbeats of some seconds are batched and answered together."""
         if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.beats += 1
@@ -377,13 +378,13 @@ class Service:
 
 
 def _timeline_of(beat: asyncio.Task[HeartbeatAnswer]) -> int:
-    """Return the timeline of the server that has answered a beat, 0 if none has yet."""
+    """Return the timeline of the server that answered a heartbeat, 0 if none has yet."""
     answered = beat.done() and not beat.cancelled() and beat.exception() is None
     return beat.result().timeline if answered else 0
 
 
 def _ends_wait(beat: asyncio.Task[HeartbeatAnswer]) -> bool:
-    """Tell whether a beat has found that its agent should not wait: its session has ended, say."""
+    """Tell whether a heartbeat has found that its session has ended, or is to drain."""
     error = beat.exception()
     if error is None:
         return beat.result().orders.drain

@@ -13,12 +13,12 @@ CONNECTIONS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a gateway serves.
+    """Settings of a gateway.
 
-    lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
-    all gateways, told to agents. connections: connections for exchanges. most_clients: connections
-    beyond which nobody is let in, so that files can still be opened. front: where tasks that were
-    leased ahead are; None: there is no front.
+    lease_s: seconds of silence after which an agent's tasks are handed out again. gateways: the
+    addresses of all gateways, for agents to choose from. connections: those to the database for
+    exchanges. most_clients: connections of clients beyond which no more are accepted, so that file
+    descriptors are left. front: the Redis server of the front; None: there is no front.
     """
 
     lease_s: float = 120.0
