@@ -91,7 +91,7 @@ class DirectTransport:
         """Give statements on a connection; raise `SessionLost` if its server has lost the session.
 
         A standby that has taken over may lack the session, and may have given its number to another
-        one. The key of the hello tells: it still finds a session that was not lost.
+        one. The key of the hello still finds a session that was not lost.
         """
         with _statements_on(connection) as statements:
             hello = self._hellos.get(session)

@@ -43,36 +43,36 @@ def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
     return HeartbeatAnswer(stop, Orders(drain=row["drain"]), timeline, row["suspect"] or "")
 
 
-def encoded(beat: Heartbeat) -> str:
+def encoded(heartbeat: Heartbeat) -> str:
     """Return a heartbeat as JSON for `beat()`; raise `Refused` for what would fail there."""
     numbers = itertools.chain(
-        [beat.session, beat.timeline],
-        *((held.campaign, held.task) for held in beat.held),
-        (one.campaign for one in beat.tally),
+        [heartbeat.session, heartbeat.timeline],
+        *((held.campaign, held.task) for held in heartbeat.held),
+        (one.campaign for one in heartbeat.tally),
     )
     for number in numbers:
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
             raise Refused(f"{number!r:.80} is no number of a session, campaign, task or timeline")
-    for number in itertools.chain(*((one.done, one.failed) for one in beat.tally)):
+    for number in itertools.chain(*((one.done, one.failed) for one in heartbeat.tally)):
         if type(number) is not int or not 0 <= number <= _MOST_INTEGER:
             raise Refused(f"{number!r:.80} is no number of attempts")
-    if len(beat.held) + len(beat.pending) > MOST_NAMED:
-        raise Refused(f"a beat names {MOST_NAMED} attempts and claims at most")
-    _check_leases(held.lease for held in beat.held)
-    _check_leases(beat.pending)
-    if beat.drawn:
-        _check_leases([beat.drawn])
+    if len(heartbeat.held) + len(heartbeat.pending) > MOST_NAMED:
+        raise Refused(f"a heartbeat names {MOST_NAMED} attempts and claims at most")
+    _check_leases(held.lease for held in heartbeat.held)
+    _check_leases(heartbeat.pending)
+    if heartbeat.drawn:
+        _check_leases([heartbeat.drawn])
     return json.dumps(
         {
-            "session": beat.session,
-            "held": [(held.campaign, held.task, held.lease) for held in beat.held],
-            "pending": beat.pending,
-            "drawn": beat.drawn or None,
-            "timeline": beat.timeline,
-            **({} if beat.trouble is None else {"trouble": _storable(beat.trouble)}),
+            "session": heartbeat.session,
+            "held": [(held.campaign, held.task, held.lease) for held in heartbeat.held],
+            "pending": heartbeat.pending,
+            "drawn": heartbeat.drawn or None,
+            "timeline": heartbeat.timeline,
+            **({} if heartbeat.trouble is None else {"trouble": _storable(heartbeat.trouble)}),
             **(
-                {"tally": [(one.campaign, one.done, one.failed) for one in beat.tally]}
-                if beat.tally
+                {"tally": [(one.campaign, one.done, one.failed) for one in heartbeat.tally]}
+                if heartbeat.tally
                 else {}
             ),
         },
@@ -180,20 +180,20 @@ class HeartbeatBatcher(Closing):
                 await asyncio.wait([self._round])  # which does not cancel it if it is cancelled
         await self._connection.close()
 
-    async def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Renew a session, and compare what it holds with what the database knows.
 
         Of two heartbeats of a session that wait, the later is sent, and both get its answer. Raise
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
-        text = encoded(beat)
+        text = encoded(heartbeat)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
-        waiting = self._waiting.get(beat.session)
-        large = len(beat.held) > LARGE_NAMED
+        waiting = self._waiting.get(heartbeat.session)
+        large = len(heartbeat.held) > LARGE_NAMED
         if waiting is None:
-            self._waiting[beat.session] = _Waiting(beat.session, text, large, [answer])
+            self._waiting[heartbeat.session] = _Waiting(heartbeat.session, text, large, [answer])
         else:
             waiting.text, waiting.large = text, large
             waiting.answers.append(answer)
@@ -216,7 +216,7 @@ class HeartbeatBatcher(Closing):
     def _sent(self, round_: asyncio.Task[None]) -> None:
         self._round = None
         if not round_.cancelled() and (error := round_.exception()) is not None:
-            log.error("beats were broken off", exc_info=error)
+            log.error("heartbeats were broken off", exc_info=error)
         if len(self._waiting) >= self._most:
             self._dispatch()
         elif self._waiting and self._due is None:
@@ -252,7 +252,7 @@ class HeartbeatBatcher(Closing):
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:
-                one.resolve(TransportFailed(f"the beat was broken off: {error!r}"))
+                one.resolve(TransportFailed(f"the heartbeat was broken off: {error!r}"))
             raise
 
     async def _answer(self, batch: list[_Waiting]) -> None:
@@ -268,7 +268,7 @@ class HeartbeatBatcher(Closing):
                 await self._answer(batch[:half])
                 await self._answer(batch[half:])
                 return
-            log.error("beats of %d sessions were refused: %s", len(batch), error)  # noqa: TRY400 - it is no defect here
+            log.error("heartbeats of %d sessions were refused: %s", len(batch), error)  # noqa: TRY400 - it is no defect here
             for one in batch:
                 one.resolve(error)
         else:
@@ -285,5 +285,5 @@ class HeartbeatBatcher(Closing):
                 )
             except asyncio.TimeoutError:
                 raise TransportFailed(
-                    f"the database has not answered a beat in {self._answer_s:g} s; try again"
+                    f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
                 ) from None

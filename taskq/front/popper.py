@@ -119,7 +119,7 @@ class Popper:
             self.soon()  # after those just answered have claimed again
 
     def _answer(self, served: CampaignBuffer, waiting: int) -> None:
-        """Resolve the claims for which a pop was made, with what it has brought into the hand."""
+        """Answer the claims that this pop was made for, from the buffer that it filled."""
         now = time.monotonic()
         served.buffer.popping = False
         for _ in range(min(waiting, len(served.claims))):

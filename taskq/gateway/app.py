@@ -48,7 +48,7 @@ class App:
             Route("/v1/sessions", self._guarded(self.open), methods=["POST"]),
             Route("/v1/session", self._guarded(self.close), methods=["DELETE"]),
             Route("/v1/exchange", self._guarded(self.exchange), methods=["POST"]),
-            Route("/v1/beat", self._guarded(self.beat), methods=["POST"]),
+            Route("/v1/beat", self._guarded(self.heartbeat), methods=["POST"]),
             Route("/v1/blobs/{digest}", self._guarded(self.read_blob), methods=["GET"]),
             Route("/v1/blobs/{digest}", self._guarded(self.write_blob), methods=["PUT"]),
             Route("/v1/campaigns", self._guarded(self.campaigns), methods=["GET"]),
@@ -90,10 +90,12 @@ class App:
             await self._identity(request, anew=True)
         return _json(self._service.with_orders(message, answer))
 
-    async def beat(self, request: Request) -> Response:
+    async def heartbeat(self, request: Request) -> Response:
         """POST /v1/beat."""
         agent = await self._service.agent(_token(request))
-        return _json(await self._service.beat(agent, messages.read_beat(await _body(request))))
+        return _json(
+            await self._service.heartbeat(agent, messages.read_heartbeat(await _body(request)))
+        )
 
     # Blobs
 

@@ -169,8 +169,8 @@ class Fronted:
         for task in tasks:
             task.revision = campaign.revision  # the task may have been leased under an older one
         self._bindings.note(submitted.exchange.session, tasks)
-        told = _NOTHING if isinstance(reported, TransportFailed) else reported
-        answer = Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
+        verdicts = _NOTHING if isinstance(reported, TransportFailed) else reported
+        answer = Answer(verdicts.acks, tuple(tasks), (campaign,), timeline=verdicts.timeline)
         submitted.resolve(answer)
 
     async def _describe(self, campaign: int) -> None:

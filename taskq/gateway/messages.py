@@ -200,7 +200,7 @@ class Reader(Generic[Message]):
 read_hello: Final = Reader(HelloMessage).read
 # flat: a thousand reports have so many brackets that they would be checked value by value.
 read_exchange: Final = Reader(Exchange, flat=True).read
-read_beat: Final = Reader(HeartbeatMessage).read
+read_heartbeat: Final = Reader(HeartbeatMessage).read
 read_farewell: Final = Reader(FarewellMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read

@@ -33,7 +33,7 @@ _TITLES: Final = {
     "exchanges": "Exchanges taken in",
     "reports": "Reports taken in",
     "tasks": "Tasks handed out",
-    "beats": "Beats taken in",
+    "beats": "Heartbeats taken in",
     "opened": "Sessions opened",
     "abandoned": "Requests whose client was gone before the answer",
     "slow": "Connections cut: the client was too slow, or silent, or there were too many",
@@ -99,7 +99,10 @@ class Metrics:
             "connections": ("Clients connected", connections),
             "queued": ("Exchanges that wait for a statement", queued),
             "waiting": ("Claims kept back until there is something to claim", self.waiting),
-            "agents_slowed": ("Agents throttled: all they do fails at once", len(self.throttled)),
+            "agents_slowed": (
+                "Agents throttled, since all they do fails",
+                len(self.throttled),
+            ),
         }
         for name, (title, value) in gauges.items():
             yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)

@@ -1,8 +1,8 @@
-"""Pace of a full queue: tells clients that are turned away when to come again.
+"""Pace of a full queue: when clients that are turned away should come again.
 
 Ahead of a client that is turned away now are all that wait in the queue, and all that were turned
 away before and are still to come. The rate at which the queue has drained lately says how long that
-takes. So each client is told to come when it is likely to be its turn; half of the queue is left
+takes. So each client is asked to come when it is likely to be its turn; half of the queue is left
 then, so that nothing idles if clients come a little late, and there is room if they come early. The
 turns follow one another, so they need no random spread. (A virtual queue, as with numbered
 tickets at a counter.)

@@ -269,22 +269,22 @@ class Service:
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
-        beat = asyncio.create_task(self._heartbeats.beat(Heartbeat(agent.session)))
+        heartbeat = asyncio.create_task(self._heartbeats.heartbeat(Heartbeat(agent.session)))
         turns = asyncio.create_task(self._turns(agent, message, answer))
         self.metrics.waiting += 1
         try:
-            await asyncio.wait({beat, turns}, return_when=asyncio.FIRST_COMPLETED)
-            if not (beat.done() and _ends_wait(beat)):
+            await asyncio.wait({heartbeat, turns}, return_when=asyncio.FIRST_COMPLETED)
+            if not (heartbeat.done() and _ends_wait(heartbeat)):
                 await asyncio.wait({turns})
             if turns.done():
                 answer = turns.result()
             else:
-                answer = replace(answer, orders=beat.result().orders)
+                answer = replace(answer, orders=heartbeat.result().orders)
             if not acks:
-                timeline = max(answer.timeline, _timeline_of(beat))
+                timeline = max(answer.timeline, _timeline_of(heartbeat))
         finally:
             self.metrics.waiting -= 1
-            beat.cancel()
+            heartbeat.cancel()
             turns.cancel()
         orders = replace(answer.orders, gateways=self.settings.gateways)
         return replace(answer, acks=acks, orders=orders, timeline=timeline)
@@ -349,7 +349,7 @@ class Service:
             troubles=troubles,
         )
 
-    async def beat(
+    async def heartbeat(
         self, agent: AgentSession, message: messages.HeartbeatMessage
     ) -> HeartbeatAnswer:
         """Renew a session; heartbeats of some seconds are batched and answered together."""
@@ -359,7 +359,7 @@ class Service:
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
         trouble = None if message.trouble is None else message.trouble.to_protocol()
         self.metrics.note_trouble(agent.session, time.monotonic() if trouble else None)
-        beat = Heartbeat(
+        heartbeat = Heartbeat(
             agent.session,
             held,
             message.pending,
@@ -368,7 +368,7 @@ class Service:
             trouble,
             message.outcomes(),
         )
-        answer = await self._heartbeats.beat(beat)
+        answer = await self._heartbeats.heartbeat(heartbeat)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
@@ -377,15 +377,15 @@ class Service:
         return answer
 
 
-def _timeline_of(beat: asyncio.Task[HeartbeatAnswer]) -> int:
+def _timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:
     """Return the timeline of the server that answered a heartbeat, 0 if none has yet."""
-    answered = beat.done() and not beat.cancelled() and beat.exception() is None
-    return beat.result().timeline if answered else 0
+    answered = heartbeat.done() and not heartbeat.cancelled() and heartbeat.exception() is None
+    return heartbeat.result().timeline if answered else 0
 
 
-def _ends_wait(beat: asyncio.Task[HeartbeatAnswer]) -> bool:
+def _ends_wait(heartbeat: asyncio.Task[HeartbeatAnswer]) -> bool:
     """Tell whether a heartbeat has found that its session has ended, or is to drain."""
-    error = beat.exception()
+    error = heartbeat.exception()
     if error is None:
-        return beat.result().orders.drain
+        return heartbeat.result().orders.drain
     return isinstance(error, SessionLost)
