@@ -38,10 +38,10 @@ CONNECTIONS: Final = 4
 WORTH_A_CONNECTION: Final = 32
 #: A further connection is also used when the statements under way take longer than this: one of
 #: them may hang.
-PATIENCE_S: Final = 0.01
+MOST_DELAY_S: Final = 0.01
 #: After a large exchange the next large one waits for this many times its duration, unless nobody
 #: else asks for anything.
-REST: Final = 5.0
+REST_FACTOR: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -96,8 +96,8 @@ class Batcher(Closing):
         self._queue: FairQueue[Submitted] = FairQueue()
         self._in_statements = 0
         # Whether a large exchange is under way, and when the next one may be sent at the earliest.
-        self._is_apart = False
-        self._apart_at = 0.0
+        self._large_under_way = False
+        self._next_large_at = 0.0
         self._rounds: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         #: The highest of the servers that have answered; see `AsyncConnection`.
@@ -176,7 +176,7 @@ class Batcher(Closing):
             self._timer = None
         loop = asyncio.get_running_loop()
         self._dispatch_apart(loop.time())
-        connections = self._connections - self._is_apart
+        connections = self._connections - self._large_under_way
         busy = connections - len(self._free)
         while self._queue.common and self._free:
             total = self.under_way
@@ -191,16 +191,16 @@ class Batcher(Closing):
             late = False
         waits = self._queue.common or self._queue.large
         if waits and self._free and self._timer is None:
-            self._timer = loop.call_later(PATIENCE_S, self._dispatch, True)
+            self._timer = loop.call_later(MOST_DELAY_S, self._dispatch, True)
 
     def _dispatch_apart(self, now: float) -> None:
         """Send the next large exchange, if one is due and a connection is free."""
         others = self._queue.common or self._in_statements
-        if self._is_apart or not self._free or (others and now < self._apart_at):
+        if self._large_under_way or not self._free or (others and now < self._next_large_at):
             return
         one = self._queue.take_large(now)
         if one is not None:
-            self._is_apart = True
+            self._large_under_way = True
             self._start_round([one], apart=True)
 
     def _start_round(self, taken: list[Submitted], *, apart: bool = False) -> None:
@@ -225,8 +225,8 @@ class Batcher(Closing):
         finally:
             now = loop.time()
             if apart:
-                self._is_apart = False
-                self._apart_at = now + REST * (now - began)
+                self._large_under_way = False
+                self._next_large_at = now + REST_FACTOR * (now - began)
             self._in_statements -= len(taken)
             self._queue.done(taken, now)
             self._free.append(connection)

@@ -80,8 +80,8 @@ class FairQueue(Generic[One]):
         # The sessions that have a place in the queue or in a statement, and their further
         # exchanges.
         self._present: set[int] = set()
-        self._behind: dict[int, deque[One]] = {}
-        self._apart: OrderedDict[int, float] = OrderedDict()
+        self._followers: dict[int, deque[One]] = {}
+        self._apart_until: OrderedDict[int, float] = OrderedDict()
         self._waiting = self._common = 0
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class FairQueue(Generic[One]):
         self._waiting += 1
         session = one.exchange.session
         if session in self._present:
-            self._behind.setdefault(session, deque()).append(one)
+            self._followers.setdefault(session, deque()).append(one)
             return False
         self._present.add(session)
         return self._enqueue(one, now) == 1
@@ -146,10 +146,10 @@ class FairQueue(Generic[One]):
 
     def set_apart(self, session: int, now: float) -> None:
         """Send a session's exchanges apart for `APART_S` seconds."""
-        self._apart[session] = now + APART_S
-        self._apart.move_to_end(session)
-        if len(self._apart) > _MOST_APART:
-            self._apart.popitem(last=False)
+        self._apart_until[session] = now + APART_S
+        self._apart_until.move_to_end(session)
+        if len(self._apart_until) > _MOST_APART:
+            self._apart_until.popitem(last=False)
 
     def _enqueue(self, one: One, now: float) -> int:
         """Queue an exchange as large or common; return how many such exchanges wait now."""
@@ -171,20 +171,20 @@ class FairQueue(Generic[One]):
         return self._queues[kind].popleft()
 
     def _is_apart(self, session: int, now: float) -> bool:
-        return bool(self._apart) and now < self._apart.get(session, 0.0)
+        return bool(self._apart_until) and now < self._apart_until.get(session, 0.0)
 
     def _leave(self, one: One, now: float) -> None:
         """Free a session's place, or give it to the session's next exchange."""
         session = one.exchange.session
-        behind = self._behind.get(session) if self._behind else None
-        while behind:
-            following = behind.popleft()
+        followers = self._followers.get(session) if self._followers else None
+        while followers:
+            following = followers.popleft()
             if following.callback is not None:
                 self._enqueue(following, now)
                 return
             self._waiting -= 1
-        if behind is not None:
-            del self._behind[session]
+        if followers is not None:
+            del self._followers[session]
         self._present.discard(session)
 
     def _kinds(self) -> list[_Kind]:

@@ -104,9 +104,9 @@ MOST_BEATS: Final = 2_000
 #: Characters in a statement at most, unless a single heartbeat has more.
 MOST_CHARS: Final = 4_000_000
 #: A heartbeat that names more than this is large: it is sent by itself, after all others, and the
-#: next large one waits for `REST` times the duration of its statement.
+#: next large one waits for `REST_FACTOR` times the duration of its statement.
 LARGE_NAMED: Final = 1_000
-REST: Final = 3.0
+REST_FACTOR: Final = 3.0
 #: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
 ANSWER_S: Final = 20.0
 
@@ -248,7 +248,7 @@ class HeartbeatBatcher(Closing):
             if batch:
                 await self._answer(batch)
             is_large = any(one.large for one in batch)
-            self._rest_s = REST * (loop.time() - began) if is_large else 0.0
+            self._rest_s = REST_FACTOR * (loop.time() - began) if is_large else 0.0
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:

@@ -32,13 +32,13 @@ POLL_S: Final = 0.8
 _JITTER: Final = 0.05
 #: Seconds until the turn after this gateway itself has made tasks claimable, so that several
 #: changes share a turn; and the least time between such turns.
-_POKE_S: Final = 0.05
-_APART_S: Final = 0.25
+_SOON_S: Final = 0.05
+_LEAST_PAUSE_S: Final = 0.25
 #: Scopes that one statement asks about; where there are more, they take turns.
 _MOST_SCOPES: Final = 1_000
 #: Agents woken at a time, and the seconds between: each claims at once, so 10,000 a second.
-_SLICE: Final = 250
-_SLICE_S: Final = 0.025
+_WAKE_AT_ONCE: Final = 250
+_WAKE_PAUSE_S: Final = 0.025
 #: Seconds after which a statement is given up.
 _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
@@ -110,11 +110,11 @@ class LongPoll(Closing):
             if not self._queues:
                 self._due.set()  # nobody waits any more: polling ends
 
-    def poke(self) -> None:
+    def poll_soon(self) -> None:
         """Take a turn soon: tasks have become claimable through this gateway."""
         if self._polling is not None and not self._failures:
-            earliest_s = self._asked_at + _APART_S - asyncio.get_running_loop().time()
-            self._set_timer(max(_POKE_S, earliest_s))
+            earliest_s = self._asked_at + _LEAST_PAUSE_S - asyncio.get_running_loop().time()
+            self._set_timer(max(_SOON_S, earliest_s))
 
     def drain(self) -> None:
         """End all waits, now and from now on."""
@@ -178,10 +178,10 @@ class LongPoll(Closing):
                 log.warning("looking for tasks to claim works again")
             self._failures = 0
         while self._woken:
-            for _ in range(min(_SLICE, len(self._woken))):
+            for _ in range(min(_WAKE_AT_ONCE, len(self._woken))):
                 _resolve(self._woken.popleft(), True)
             if self._woken:
-                await asyncio.sleep(_SLICE_S)
+                await asyncio.sleep(_WAKE_PAUSE_S)
 
     async def _poll(self) -> None:
         """Ask what can be claimed, and choose the agents to be woken."""

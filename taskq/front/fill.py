@@ -15,9 +15,9 @@ from taskq.front.lists import Lists, parts
 from taskq.front.redis import FrontDown
 
 #: Least seconds between surveys, however often a gateway signals.
-_APART_S: Final = 0.05
+_LEAST_PAUSE_S: Final = 0.05
 #: Most seconds between surveys while there is something to fill.
-_SURVEY_S: Final = 0.1
+_MOST_PAUSE_S: Final = 0.1
 #: Longest wait for a signal, so that a refiller that is to end notices soon.
 _WAIT_S: Final = 0.25
 _ANOTHER: Final = "it was emptied, or is of another epoch"
@@ -62,12 +62,12 @@ class Filler:
         """Survey and fill for this long; raise `FrontDoubtful` if a survey finds it necessary."""
         until = self._clock() + seconds
         while self._clock() < until and not ending.is_set():
-            if self._clock() >= self._surveyed_at + _SURVEY_S:
+            if self._clock() >= self._surveyed_at + _MOST_PAUSE_S:
                 await self.survey()
             if not await self._fill():
-                left_s = max(_APART_S, until - self._clock())
+                left_s = max(_LEAST_PAUSE_S, until - self._clock())
                 await self.lists.wait(min(left_s, _WAIT_S))
-                await asyncio.sleep(self._surveyed_at + _APART_S - self._clock())
+                await asyncio.sleep(self._surveyed_at + _LEAST_PAUSE_S - self._clock())
                 self._surveyed_at = float("-inf")
 
     async def survey(self) -> None:

@@ -32,20 +32,20 @@ IDLE_S: Final = 0.5
 #: The pause between two looks for higher priorities: this many times the duration of one, at most
 #: so many seconds.
 _LOOK_SHARE: Final = 20.0
-_LONGEST_BLIND_S: Final = 5.0
+_MOST_LOOK_PAUSE_S: Final = 5.0
 STANDBY_S: Final = 1.0
 #: The share of the pool's time for which an entry may stay in a list; it may be handed out in the
 #: first half.
 _FRESH_PART: Final = 0.25
 #: Seconds that another process has to begin in Redis the epoch that it began in PostgreSQL.
-_PATIENCE_S: Final = 2.0
+_BEGIN_S: Final = 2.0
 #: Seconds that a script and a statement may take; a push of a megabyte takes longer than a pop.
 _PUSH_S: Final = 2.0
 _STATEMENT_S: Final = 10.0
 _BACKOFF_S: Final = 0.1
 _MOST_BACKOFF_S: Final = 2.0
 #: Seconds without trouble after which the backoff begins anew.
-_CALM_S: Final = 5.0
+_BACKOFF_RESET_S: Final = 5.0
 _END_S: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Refiller:
         self._lease_returns = LeaseReturns(self._rows)
         self._run_id: str | None = None
         self._restarted = False
-        self._patient_until = float("-inf")
+        self._others_begin_until = float("-inf")
         self._trouble: str | None = None
         self._troubled_at = float("-inf")
         self._failures = 0
@@ -135,7 +135,7 @@ class Refiller:
         )
         if began >= self._look_at:  # under a held snapshot it takes long, and is done less often
             took_s = time.monotonic() - began
-            self._look_at = began + min(_LONGEST_BLIND_S, _LOOK_SHARE * took_s)
+            self._look_at = began + min(_MOST_LOOK_PAUSE_S, _LOOK_SHARE * took_s)
         if kept["acting"] != self._acting:
             self._acting = kept["acting"]
             log.info("refilling %s" if self._acting else "another refills %s", self._display_name)
@@ -153,7 +153,7 @@ class Refiller:
             raise FrontDoubtful("nobody has begun it yet")
         levels = Levels(state.pool_s * _FRESH_PART)
         if old is not None:
-            self._patient_until = time.monotonic() + _PATIENCE_S
+            self._others_begin_until = time.monotonic() + _BEGIN_S
             levels = old.levels  # the demand is the same
             levels.clear()
         filler = self._filler_of(state, levels)
@@ -164,7 +164,7 @@ class Refiller:
     async def _begin_or_wait(self, doubt: FrontDoubtful) -> None:
         """Begin a new epoch, unless another process has done so or may be doing it."""
         old = self._filler
-        if old is not None and not old.seen and time.monotonic() < self._patient_until:
+        if old is not None and not old.seen and time.monotonic() < self._others_begin_until:
             await self._pause(KEEP_S)
             return
         try:
@@ -215,7 +215,9 @@ class Refiller:
 
     async def _back_off(self) -> None:
         now = time.monotonic()
-        self._failures = 0 if now > self._troubled_at + _CALM_S else min(self._failures + 1, 10)
+        self._failures = (
+            0 if now > self._troubled_at + _BACKOFF_RESET_S else min(self._failures + 1, 10)
+        )
         self._troubled_at = now
         await self._pause(min(_MOST_BACKOFF_S, _BACKOFF_S * 2.0**self._failures))
 

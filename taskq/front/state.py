@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: Seconds between refreshes of the state.
 STATE_S: Final = 5.0
 #: Least seconds between them, also if the state is doubted or unknown.
-_APART_S: Final = 1.0
+_LEAST_PAUSE_S: Final = 1.0
 #: Seconds without use after which a scope is no longer refreshed, and after which it is forgotten.
 _USED_S: Final = 5.0
 _KEPT_S: Final = 60.0
@@ -38,7 +38,7 @@ _TURN_S: Final = 0.05
 _ANSWER_S: Final = 10.0
 #: Seconds after which an order is used only while PostgreSQL does not answer.
 _OLD_S: Final = 10.0
-_LAST_WORD_S: Final = 2.0
+_CLOSE_S: Final = 2.0
 
 
 class _Known:
@@ -111,7 +111,7 @@ class StateCache:
                 self._failing = False
             await asyncio.sleep(_TURN_S)
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._due.wait(), _APART_S)
+                await asyncio.wait_for(self._due.wait(), _LEAST_PAUSE_S)
 
     def give_back(self, tasks: Sequence[Task]) -> None:
         """Give back the leases of tasks that were popped and not handed out, soon."""
@@ -122,13 +122,13 @@ class StateCache:
     async def close(self) -> None:
         """Give back the remaining leases, if PostgreSQL answers, and close the connection."""
         with suppress(TaskqError, asyncio.TimeoutError):
-            await asyncio.wait_for(self._lease_returns.give_back(), _LAST_WORD_S)
+            await asyncio.wait_for(self._lease_returns.give_back(), _CLOSE_S)
         await self._connection.close()
 
     async def _turn(self) -> None:
         now = time.monotonic()
         doubtful = self._doubted or self.state is None
-        if now - self._asked_at >= (_APART_S if doubtful else STATE_S):
+        if now - self._asked_at >= (_LEAST_PAUSE_S if doubtful else STATE_S):
             await self._ask_state(now)
         for scope, known in list(self._known.items()):
             if now - known.used_at > _KEPT_S:

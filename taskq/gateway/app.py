@@ -143,7 +143,7 @@ class App:
         manager = await self._manager(request)
         wanted = messages.read_state(await _body(request))
         changed = await self._management.set_state(manager, wanted.path, wanted.state)
-        self._service.poke()
+        self._service.poll_soon()
         return _json({"changed": changed})
 
     async def add_tasks(self, request: Request) -> Response:
@@ -151,7 +151,7 @@ class App:
         manager = await self._manager(request)
         wanted = messages.read_new_tasks(await _body(request, messages.MAX_EXCHANGE_BYTES))
         count = await self._management.add_tasks(manager, wanted)
-        self._service.poke()
+        self._service.poll_soon()
         return _json({"added": count.added, "conflicts": count.conflicts})
 
     async def metrics(self, request: Request) -> Response:

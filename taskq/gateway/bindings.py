@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 CHECK_S: Final = 2.0
 #: Seconds after which a task is bound; shorter tasks never are.
 NAMED_S: Final = 10.0
-_LAST_WORD_S: Final = 2.0
+_CLOSE_S: Final = 2.0
 _MOST_UNNAMED: Final = 200_000
 _MOST_ENDED: Final = 100_000
 #: Tasks bound in one statement, and the seconds between: agents' requests have priority.
 _MOST_AT_ONCE: Final = 250
-_APART_S: Final = 0.02
+_LEAST_PAUSE_S: Final = 0.02
 
 
 class Bindings:
@@ -75,7 +75,7 @@ class Bindings:
                 await self._turn()
         finally:
             with suppress(TaskqError, Busy, asyncio.TimeoutError):
-                await asyncio.wait_for(self._name(time.monotonic()), _LAST_WORD_S)
+                await asyncio.wait_for(self._name(time.monotonic()), _CLOSE_S)
 
     async def _turn(self) -> None:
         try:
@@ -111,4 +111,4 @@ class Bindings:
                 **fence_arrays(fences),
             )
             self.reported(fences)
-            await asyncio.sleep(_APART_S)
+            await asyncio.sleep(_LEAST_PAUSE_S)

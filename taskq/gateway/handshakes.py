@@ -53,8 +53,8 @@ class Handshakes:
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         # In the order in which they were accepted: all handshakes, and those of each address.
-        self._shaking: dict[asyncio.Task[None], str] = {}
-        self._of: defaultdict[str, dict[asyncio.Task[None], None]] = defaultdict(dict)
+        self._handshakes: dict[asyncio.Task[None], str] = {}
+        self._by_address: defaultdict[str, dict[asyncio.Task[None], None]] = defaultdict(dict)
 
     def begin(self) -> None:
         """Accept clients from now on."""
@@ -68,10 +68,10 @@ class Handshakes:
 
     async def wait_closed(self) -> None:
         """Cancel the handshakes that are still under way."""
-        for task in self._shaking:
+        for task in self._handshakes:
             task.cancel()
-        if self._shaking:
-            await asyncio.wait(self._shaking)
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
@@ -83,38 +83,38 @@ class Handshakes:
                 self._loop.remove_reader(self._listener.fileno())
                 self._pause = self._loop.call_later(PAUSE_S, self.begin)
                 return
-            if not self._has_room(len(self._shaking)):
+            if not self._has_room(len(self._handshakes)):
                 self._displaced()
                 client.close()
                 continue
             client.setblocking(False)
             self._make_room(address[0])
-            task = self._loop.create_task(self._shake(client))
-            self._shaking[task] = address[0]
-            self._of[address[0]][task] = None
-            task.add_done_callback(self._shaken)
+            task = self._loop.create_task(self._handshake(client))
+            self._handshakes[task] = address[0]
+            self._by_address[address[0]][task] = None
+            task.add_done_callback(self._ended)
 
     def _make_room(self, address: str) -> None:
         """Cancel the oldest handshake if one more of an address would be too many."""
-        of_address = self._of.get(address, {})
+        of_address = self._by_address.get(address, {})
         if len(of_address) >= MOST_OF_ADDRESS:
             oldest = next(iter(of_address))
-        elif len(self._shaking) >= MOST_SHAKING:
-            oldest = next(iter(self._shaking))
+        elif len(self._handshakes) >= MOST_SHAKING:
+            oldest = next(iter(self._handshakes))
         else:
             return
         self._displaced()
         oldest.cancel()
-        self._shaken(oldest)
+        self._ended(oldest)
 
-    def _shaken(self, task: asyncio.Task[None]) -> None:
-        address = self._shaking.pop(task, None)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        address = self._handshakes.pop(task, None)
         if address is not None:
-            del self._of[address][task]
-            if not self._of[address]:
-                del self._of[address]
+            del self._by_address[address][task]
+            if not self._by_address[address]:
+                del self._by_address[address]
 
-    async def _shake(self, client: socket.socket) -> None:
+    async def _handshake(self, client: socket.socket) -> None:
         # A failed handshake is not logged: anybody can cause any number of them.
         loop: Any = self._loop  # uvloop's, which knows both time-outs in each Python
         with suppress(OSError):

@@ -327,9 +327,9 @@ class Service:
             raise Draining
         await self.statements.rows("installation")
 
-    def poke(self) -> None:
+    def poll_soon(self) -> None:
         """Look soon for tasks for waiting agents: some may have become claimable."""
-        self._long_poll.poke()
+        self._long_poll.poll_soon()
 
     async def metrics_text(self) -> bytes:
         """Return the metrics in Prometheus' text format.

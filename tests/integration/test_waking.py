@@ -252,10 +252,10 @@ def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Da
         await asyncio.sleep(0)
         campaign.seed([{"n": 1}])
         for _ in range(100):
-            waker.poke()
+            waker.poll_soon()
         assert await one is True
         assert statements == [1]
-        waker.poke()  # nobody waits: nothing to look for
+        waker.poll_soon()  # nobody waits: nothing to look for
 
     play(database, scene, poll_s=60)
 
