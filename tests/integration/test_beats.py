@@ -64,7 +64,7 @@ def answered(
     answers: list[HeartbeatAnswer | BaseException] = []
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        answers.extend(await asyncio.gather(*map(beats.beat, said), return_exceptions=True))
+        answers.extend(await asyncio.gather(*map(beats.heartbeat, said), return_exceptions=True))
 
     play(database, scene)
     return answers
@@ -83,7 +83,7 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
             return await rows(name, **values)
 
         line.rows = counted  # type: ignore[method-assign]  # passes everything on
-        await asyncio.gather(*map(beats.beat, said))
+        await asyncio.gather(*map(beats.heartbeat, said))
 
     play(database, scene, most=most)
     return sizes
