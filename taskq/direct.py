@@ -30,6 +30,7 @@ from taskq_agent.text import clean
 if TYPE_CHECKING:
     from taskq.front.blocking import BlockingPool
 
+#: Seconds of silence after which an agent's tasks are handed out again.
 LEASE_S: Final = 120.0
 NOTHING: Final = Answer()
 

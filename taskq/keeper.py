@@ -22,9 +22,13 @@ from typing import Final
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 
+#: Seconds that the thread of `keeping` has to end.
 END_S: Final = 5.0
+#: Seconds between the rounds of the keeper that acts.
 PERIOD_S: Final = 1.0
+#: Seconds for which a keeper acts without renewing its term.
 TERM_S: Final = 10.0
+#: Seconds between the tries of a keeper on standby, up to doubled at random.
 STANDBY_S: Final = 5.0
 
 log = logging.getLogger(__name__)

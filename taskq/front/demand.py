@@ -40,9 +40,9 @@ class Demand:
         self.rate = max(self.rate, _FIRST_RATE)
 
     def seen(self, gone: int, now: float, *, emptied: bool) -> None:
-        """Take in how many entries went since the last time.
+        """Update the rate from the number of entries popped since the last call.
 
-        emptied: none is left, so more would have gone had there been more.
+        emptied: none is left, so the true demand may be higher.
         """
         passed_s = now - self._seen_at
         if passed_s <= 0:

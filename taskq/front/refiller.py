@@ -25,14 +25,16 @@ from taskq.front.levels import Levels
 from taskq.front.lists import Lists
 from taskq.front.redis import FrontDown, RedisLink
 
+#: Seconds for which the refiller that acts acts without renewing its term.
 TERM_S: Final = 5.0
 #: Seconds between statements that renew the term: while the lists hold entries, and while not.
 KEEP_S: Final = 0.25
 IDLE_S: Final = 0.5
-#: The pause between two looks for higher priorities: this many times the duration of one, at most
-#: so many seconds.
+#: The pause between two looks for higher priorities: a multiple of the duration of one look, and
+#: the limit of the pause in seconds. Under a held snapshot a look takes long.
 _LOOK_SHARE: Final = 20.0
 _MOST_LOOK_PAUSE_S: Final = 5.0
+#: Seconds between two tries of a refiller on standby, up to doubled at random.
 STANDBY_S: Final = 1.0
 #: The share of the pool's time for which an entry may stay in a list; it may be handed out in the
 #: first half.
