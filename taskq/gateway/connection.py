@@ -330,7 +330,7 @@ class ClientConnection(HttpToolsProtocol):
         self.deadline = time.monotonic() + TAKING_S
 
     def resume_writing(self) -> None:
-        """Go on: the client has taken some of its answer."""
+        """Resume: the client has taken some of its answer."""
         super().resume_writing()
         if self._linger_left is not None:
             self.deadline = time.monotonic() + LINGER_S
