@@ -1,8 +1,10 @@
-"""The agent's transport beside the database: each call is one or a few server-side functions.
+"""Direct transport: an agent with a connection of its own to PostgreSQL, without a gateway.
 
-With a front, claims that come alone are served from it first. Those that come with reports go to
-the database along with these; what it has not got, or while it is away, the front may have. Unlike
-in a gateway (`gateway.fronted`), nobody looks whether the session still lives: its next beat tells.
+Each call is one or a few server-side functions. With a front (Redis lists of tasks leased ahead,
+that is, leased by the front's pool session before an agent asks), a claim without reports is served
+from the front first. A claim with reports goes to the database together with them, and to the front
+if the database has no task or is away. Unlike in a gateway (`gateway.fronted`), nothing checks on
+the way whether the session still lives: its next heartbeat finds out.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.db.connections import Connection, Database, Statements
 from taskq.dispatch import heartbeats
-from taskq.dispatch.exchange import Asked, Exchanges, asked, run, told_as_transport
+from taskq.dispatch.exchange import Exchanges, run
+from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.sessions import presented
+from taskq.dispatch.sessions import session_values
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.front.address import FrontAddress
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Request, Welcome
@@ -26,12 +30,13 @@ from taskq_agent.text import clean
 if TYPE_CHECKING:
     from taskq.front.blocking import BlockingPool
 
+#: Seconds of silence after which an agent's tasks are handed out again.
 LEASE_S: Final = 120.0
 NOTHING: Final = Answer()
 
 
 class DirectTransport:
-    """Speaks with the queue in the database. Beats use a connection of their own."""
+    """The agent's transport to PostgreSQL. Heartbeats use a connection of their own."""
 
     def __init__(
         self,
@@ -45,67 +50,67 @@ class DirectTransport:
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
-        front: where tasks are that were leased ahead, by the refiller of a keeper or a gateway;
-        None: there is no front.
+        front: the Redis server with the tasks leased ahead by the refiller of a keeper or a
+        gateway; None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
-        self._exchange_line = database.line()
-        self._beat_line = database.line()
+        self._exchange_connection = database.line()
+        self._heartbeat_connection = database.line()
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
-        # By session: the beat of one that was replaced may come late.
+        # By session: the heartbeat of one that was replaced may come late.
         self._hellos: dict[int, Hello] = {}
-        # The timeline of the server that knows the session, by the line that has asked it.
+        # The timeline of the server that knows the session, by the connection that asked it.
         self._known_on: dict[Connection, int] = {}
         self._exchanges = Exchanges()
         self._front: BlockingPool | None = None
         if front is not None:
             from taskq.front.blocking import BlockingPool  # noqa: PLC0415  # the extra may be missing
 
-            self._front = BlockingPool(database, front, self._exchanges.described)
+            self._front = BlockingPool(database, front, self._exchanges.campaign_cache)
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
-        with _connected(self._exchange_line) as statements:
-            session = self._presented(statements, hello)
+        with _statements_on(self._exchange_connection) as statements:
+            session = self._find_or_open(statements, hello)
             self._hellos[session] = hello
-            self._known_on[self._exchange_line] = self._exchange_line.timeline
+            self._known_on[self._exchange_connection] = self._exchange_connection.timeline
             heartbeat_s = self._lease_s / 4
-            if self._front is not None:  # a task of the pool must be named well before its deadline
+            if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
                 (front,) = statements.rows("front")
                 heartbeat_s = min(heartbeat_s, front["pool_s"] / 4)
         self._path, self._offers = hello.campaign, hello.offers
         return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
 
-    def _presented(self, statements: Statements, hello: Hello) -> int:
-        """Return the session that this hello has opened, or opens now."""
-        return int(statements.value("open_session", **presented(hello, self._lease_s)))
+    def _find_or_open(self, statements: Statements, hello: Hello) -> int:
+        """Return the session that this hello's key has opened, or open one."""
+        return int(statements.value("open_session", **session_values(hello, self._lease_s)))
 
     @contextmanager
-    def _in_session(self, line: Connection, session: int) -> Iterator[Statements]:
-        """Give the line's connection; raise `SessionLost` if the server does not know the session.
+    def _in_session(self, connection: Connection, session: int) -> Iterator[Statements]:
+        """Give statements on a connection; raise `SessionLost` if its server has lost the session.
 
-        A standby that has taken over may not, and may have given its number to another one. It
-        still knows the key of one that was not lost.
+        A standby that has taken over may lack the session, and may have given its number to another
+        one. The key of the hello still finds a session that was not lost.
         """
-        with _connected(line) as statements:
+        with _statements_on(connection) as statements:
             hello = self._hellos.get(session)
-            if self._known_on.get(line) != line.timeline and hello is not None:
-                found = self._presented(statements, hello)
+            if self._known_on.get(connection) != connection.timeline and hello is not None:
+                found = self._find_or_open(statements, hello)
                 if found != session:
                     statements.value("end_session", session=found, why=None, exit_code=None)
                     raise SessionLost(
                         "another server has taken over, which does not know the session"
                     )
-                self._known_on[line] = line.timeline
+                self._known_on[connection] = connection.timeline
             yield statements
 
     def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """Keep the session alive."""
-        with self._in_session(self._beat_line, beat.session) as statements:
+        """Renew the session; raise `SessionLost` if it has ended."""
+        with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
-        answer = heartbeats.outcome(row, self._beat_line.timeline)
+        answer = heartbeats.outcome(row, self._heartbeat_connection.timeline)
         if isinstance(answer, SessionLost):
             raise answer
         return answer
@@ -113,83 +118,83 @@ class DirectTransport:
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
         """End the session, the connections, and the thread of the front."""
         try:
-            # One that a server does not know has ended; its number may be another agent's there.
+            # A session that the server has lost needs no end; its number may be another agent's.
             with (
                 suppress(SessionLost),
-                self._in_session(self._exchange_line, session) as statements,
+                self._in_session(self._exchange_connection, session) as statements,
             ):
                 why = clean(reason) or None
                 statements.value("end_session", session=session, why=why, exit_code=exit_code)
         finally:
-            self._exchange_line.close()
-            self._beat_line.close()
+            self._exchange_connection.close()
+            self._heartbeat_connection.close()
             if self._front is not None:
                 self._front.close()
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
-        serving = Scope(self._path, self._offers, request.lifetime_s, request.without)
-        exchange = asked(request, serving)
+        scope = Scope(self._path, self._offers, request.lifetime_s, request.without)
+        exchange = exchange_request(request, scope)
         front = self._front if request.ahead and request.want else None
         if front is None:
-            return self._exchanged(exchange)
+            return self._run_exchange(exchange)
         if not request.reports:
-            return self._popped(exchange, front) or self._exchanged(exchange)
+            return self._claim_ahead(exchange, front) or self._run_exchange(exchange)
         try:
-            answer = self._exchanged(exchange)
+            answer = self._run_exchange(exchange)
         except TransportFailed:
-            popped = self._popped(exchange, front)
+            popped = self._claim_ahead(exchange, front)
             if popped is None:
                 raise
             return popped  # without verdicts: the reports come again
-        return answer if answer.tasks else self._popped(exchange, front, answer) or answer
+        return answer if answer.tasks else self._claim_ahead(exchange, front, answer) or answer
 
-    def _exchanged(self, exchange: Asked) -> Answer:
+    def _run_exchange(self, exchange: ExchangeRequest) -> Answer:
         steps = self._exchanges.steps([exchange])
-        with self._in_session(self._exchange_line, exchange.session) as statements:
+        with self._in_session(self._exchange_connection, exchange.session) as statements:
             (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
         if isinstance(answer, SessionLost):
             raise answer
-        answer.timeline = self._exchange_line.timeline
+        answer.timeline = self._exchange_connection.timeline
         return answer
 
-    def _popped(
-        self, exchange: Asked, front: BlockingPool, told: Answer = NOTHING
+    def _claim_ahead(
+        self, exchange: ExchangeRequest, front: BlockingPool, reported: Answer = NOTHING
     ) -> Answer | None:
-        """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
-        tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
+        """Claim from the front; None: it has no task, or the campaign's terms cannot be read."""
+        tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.scope)
         if not tasks:
             return None
-        campaign = self._exchanges.described.of(tasks[0])
+        campaign = self._exchanges.campaign_cache.of(tasks[0])
         if campaign is None:
             try:
-                with _connected(self._exchange_line) as statements:
+                with _statements_on(self._exchange_connection) as statements:
                     rows = statements.rows("campaign_by_id", campaign=tasks[0].campaign)
             except TransportFailed:
-                return None  # a repeated claim gets them again; else they go back by themselves
-            if not rows:  # removed just now; nobody misses its tasks
+                return None  # a repeated claim gets them again; otherwise their lease expires
+            if not rows:  # removed just now, with its tasks
                 return None
-            campaign = self._exchanges.described.put(rows[0])
-        for task in tasks:  # leased before the campaign was changed, perhaps
+            campaign = self._exchanges.campaign_cache.put(rows[0])
+        for task in tasks:  # which may have been leased before the campaign was changed
             task.revision = campaign.revision
-        return Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
+        return Answer(reported.acks, tuple(tasks), (campaign,), timeline=reported.timeline)
 
     def break_off(self, request: Request) -> None:
-        """Do nothing: the database keeps no claim waiting."""
+        """Do nothing: a direct claim is always answered at once."""
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob from an offset to its end."""
-        with told_as_transport():
+        with as_transport_errors():
             yield from self._blobs.read(digest, offset)
 
     def write_blob(self, digest: str, data: bytes) -> None:
         """Store a blob."""
-        with told_as_transport():
+        with as_transport_errors():
             self._blobs.put_verified(digest, data)
 
 
 @contextmanager
-def _connected(line: Connection) -> Iterator[Statements]:
-    """Give the line's connection; errors come out as a transport's."""
-    with told_as_transport(), line.connected() as statements:
+def _statements_on(connection: Connection) -> Iterator[Statements]:
+    """Give statements on a connection; translate the queue's errors."""
+    with as_transport_errors(), connection.connected() as statements:
         yield statements

@@ -1,7 +1,11 @@
-"""The upkeep loop: expires sessions, promotes delayed tasks, folds counts, pauses what only fails.
+"""The keeper: the upkeep loop of a queue.
 
-Any number may run; in each term one of them acts, and when it goes another takes over within a
-term. `taskq keeper` runs one by itself; each agent beside the database runs one as well.
+It expires sessions, promotes delayed tasks, folds counters, and pauses campaigns in which nearly
+everything fails.
+
+Any number of keepers may run. In each term one of them acts; when it ends, another takes over
+within a term. `taskq keeper` runs one by itself; each agent with a connection of its own to
+PostgreSQL, and each gateway, runs one as well.
 """
 
 from __future__ import annotations
@@ -18,9 +22,13 @@ from typing import Final
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 
+#: Seconds that the thread of `keeping` has to end.
 END_S: Final = 5.0
+#: Seconds between the rounds of the keeper that acts.
 PERIOD_S: Final = 1.0
+#: Seconds for which a keeper acts without renewing its term.
 TERM_S: Final = 10.0
+#: Seconds between the tries of a keeper on standby, up to doubled at random.
 STANDBY_S: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -28,11 +36,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: whether this keeper acts, and what it did.
+    """The outcome of one round: whether this keeper acts, and what it did.
 
-    held: silent agents whose tasks are kept for them, since so many cannot all be dead; 0: expiry
-    is as usual. paused: the campaigns that paused themselves. suspects: the hosts that are slowed
-    from now on, since more fails there than on others.
+    lost: attempts lost with their agents. promoted: delayed tasks that are waiting now. folded:
+    deltas added to counters. held: silent agents whose tasks are not handed out again, since so
+    many cannot all be dead; 0: expiry is as usual. paused: the campaigns that paused themselves.
+    suspects: the hosts that are throttled from now on, since more fails there than on others.
     """
 
     acting: bool
@@ -45,15 +54,15 @@ class Round:
 
 
 class Keeper:
-    """One keeper of a queue."""
+    """One keeper of a queue, with a connection and an identity of its own."""
 
     def __init__(self, database: Database) -> None:
-        self._line = database.line()
+        self._connection = database.line()
         self._holder = str(uuid.uuid4())
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper is the one that acts or can become it."""
-        with self._line.connected() as statements:
+        with self._connection.connected() as statements:
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
         return Round(
             acting=row["acting"],
@@ -66,9 +75,9 @@ class Keeper:
         )
 
     def run(self, stop: threading.Event) -> None:
-        """Do rounds until told to stop: once a second while acting, rarely while another acts.
+        """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
 
-        A server that does not answer is waited for.
+        While PostgreSQL does not answer, it goes on trying.
         """
         held = 0
         while not stop.is_set():
@@ -77,16 +86,16 @@ class Keeper:
                 done = self.round()
                 if done.acting:
                     pause_s = PERIOD_S
-                    _tell(done, held)
+                    _log_round(done, held)
                     held = done.held
             except TaskqError as error:
                 log.warning("upkeep must wait: %s", error)
             stop.wait(pause_s)
-        self._line.close()
+        self._connection.close()
 
 
-def _tell(done: Round, held: int) -> None:
-    """Log what people should know of a round; held: as of the round before."""
+def _log_round(done: Round, held: int) -> None:
+    """Log what operators should know of a round; held: that of the round before."""
     if done.held and not held:
         log.warning(
             "%d agents are silent at a time: taken for an outage, their tasks are held;"
@@ -107,7 +116,7 @@ def _tell(done: Round, held: int) -> None:
 
 @contextmanager
 def keeping(database: Database) -> Iterator[None]:
-    """Run a keeper meanwhile, so that a queue with agents or gateways needs none besides."""
+    """Run a keeper in a thread for the duration of the block."""
     stop = threading.Event()
     thread = threading.Thread(
         target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True

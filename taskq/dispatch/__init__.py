@@ -1,6 +1,7 @@
-"""Claims, reports and heartbeats on their way to the database, one by one or many in a statement.
+"""Claims, reports and heartbeats on their way to the database, singly or batched in a statement.
 
-`exchange` and `beats` say what is asked of the database, without I/O. `batching` and `heartbeats`
-let what arrives together share a statement; `fair_share` chooses the campaign that an agent claims
-in; `long_poll` lets agents wait that find nothing.
+`exchange` decides which statements a set of exchanges needs, without I/O. `batching` and
+`heartbeats` let requests that arrive together share a statement; `fair_queue` limits what one
+client can cost the others of a batch; `fair_share` orders the campaigns that an agent may claim
+in; `long_poll` with `wait_queues` keeps agents waiting that find nothing to claim.
 """

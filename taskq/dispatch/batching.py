@@ -1,11 +1,11 @@
-"""Many agents, few statements: exchanges that arrive together share one (group commit).
+"""Group commit for exchanges: those that arrive together share a statement.
 
-A statement of the queue costs far more to set up than one task more or less costs in it, and one
-commit waits for the disk once, for however many tasks. So exchanges that arrive while a statement
-is under way are gathered, and go together when it has been answered; one that finds none under way
-goes at once. Where there are many, several statements are under way, on connections of their own;
-and nobody waits for longer than 10 ms while a connection is free. What is dear by itself goes apart
-from all others, see `batching`, and takes a part of one connection's time while others ask.
+A statement costs far more to set up than one more task costs in it, and a commit waits for the disk
+once, however many tasks it covers. Exchanges that arrive while a statement is under way are
+therefore batched and sent when it has been answered; an exchange that finds none under way is sent
+at once. Where there are many, several statements are under way, each on a connection of its own,
+and no exchange waits for longer than 10 ms while a connection is free. A large exchange is sent by
+itself, see `fair_queue`, and gets a limited share of one connection's time while others ask.
 
 The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
 memory database systems, 1984).
@@ -23,260 +23,278 @@ from typing import Final
 from taskq.db.connections import AsyncConnection, Database
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.closing import Closing
-from taskq.dispatch.exchange import Asked, Exchanges, Verdicts, asked, told_as_transport
+from taskq.dispatch.exchange import Exchanges, Verdicts
+from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_queue import FairQueue
-from taskq.dispatch.fair_share import MOST_GATHERED, Scope
+from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
 log = logging.getLogger(__name__)
 
-LINES: Final = 4
-#: A further connection is used for so many exchanges: two half as large cost more than one.
-WORTH_A_LINE: Final = 32
-#: ... or when the statements on their way take longer than this: one of them may hang.
-PATIENCE_S: Final = 0.01
-#: After a large exchange the next one waits for so many times what that has taken, unless nobody
+CONNECTIONS: Final = 4
+#: Exchanges for which a further connection pays: two half batches cost more than a whole one.
+WORTH_A_CONNECTION: Final = 32
+#: A further connection is also used when the statements under way take longer than this: one of
+#: them may hang.
+MOST_DELAY_S: Final = 0.01
+#: After a large exchange the next large one waits for this many times its duration, unless nobody
 #: else asks for anything.
-REST: Final = 5.0
+REST_FACTOR: Final = 5.0
 
 
 @dataclass(slots=True)
 class Submitted:
-    """An exchange on its way. tell: takes the answer or an error, once; None when that is over.
+    """An exchange that was submitted and not answered yet.
 
-    part: an exchange that is a part of this one.
+    callback: takes the answer or an error, once; None after that, or if nobody waits any more.
+    part: an exchange that does a part of this one, and is abandoned with it.
     """
 
-    asked: Asked
-    tell: Callable[[Answer | Exception], None] | None
+    exchange: ExchangeRequest
+    callback: Callable[[Answer | Exception], None] | None
     part: Submitted | None = None
 
-    def give_up(self) -> None:
-        """Tell nobody; what has not begun is left."""
-        self.tell = None
+    def abandon(self) -> None:
+        """Drop the callback; an exchange that has not begun is then never sent."""
+        self.callback = None
         if self.part is not None:
-            self.part.give_up()
+            self.part.abandon()
 
-    def settle(self, outcome: Answer | Exception) -> None:
-        """Tell how it ended, unless that is known or nobody waits for it any more."""
-        # Let go of it first: who is told most often refers to this, and a circle of thousands a
-        # second is work for the collector of garbage.
-        tell, self.tell = self.tell, None
-        if tell is not None:
+    def resolve(self, outcome: Answer | Exception) -> None:
+        """Pass the outcome to the callback, unless that has happened or nobody waits any more."""
+        # Drop the callback first: it usually refers to this object, and thousands of reference
+        # cycles a second are work for the garbage collector.
+        callback, self.callback = self.callback, None
+        if callback is not None:
             try:
-                tell(outcome)
+                callback(outcome)
             except Exception:
-                # The others who share the statement must not suffer from it.
+                # The others that share the statement must not suffer from it.
                 log.exception("an answer could not be told")
 
 
 class Batcher(Closing):
-    """Gathers the exchanges of one asyncio loop; use it as an asynchronous context manager.
+    """Batches the exchanges of one asyncio loop; use it as an asynchronous context manager.
 
-    An exchange is answered after its statement has committed, as in `DirectTransport.exchange`,
-    and may be repeated in the same way. What one exchange does wrong is told to that one only.
+    An exchange is answered after its statement has committed, as in `DirectTransport.exchange`, and
+    is idempotent in the same way. An error that one exchange causes is raised for that one only.
     """
 
     def __init__(
-        self, database: Database, *, lines: int = LINES, most: int = MOST_GATHERED
+        self, database: Database, *, connections: int = CONNECTIONS, most: int = MOST_IN_BATCH
     ) -> None:
-        """lines: connections at most, opened when first needed; most: exchanges in a statement."""
-        self._free = [database.async_line() for _ in range(lines)]
-        self._lines = lines
+        """Open nothing yet.
+
+        connections: upper limit; each is opened when first needed. most: exchanges in a statement.
+        """
+        self._free = [database.async_line() for _ in range(connections)]
+        self._connections = connections
         self._most = most
         self._exchanges = Exchanges()
-        self._batches: FairQueue[Submitted] = FairQueue()
-        self._speaking = 0
-        # A large exchange is under way; the next one goes then at the earliest.
-        self._is_apart = False
-        self._apart_at = 0.0
+        self._queue: FairQueue[Submitted] = FairQueue()
+        self._in_statements = 0
+        # Whether a large exchange is under way, and when the next one may be sent at the earliest.
+        self._large_under_way = False
+        self._next_large_at = 0.0
         self._rounds: set[asyncio.Task[None]] = set()
-        self._late: asyncio.TimerHandle | None = None
-        #: The highest of the servers that have answered; see `Line`.
+        self._timer: asyncio.TimerHandle | None = None
+        #: The highest of the servers that have answered; see `AsyncConnection`.
         self.timeline = 0
 
     async def close(self) -> None:
-        """Finish what was asked and close the connections."""
-        while self._rounds or self._batches:
-            self._go(True)
+        """Finish all exchanges that were submitted, then close the connections."""
+        while self._rounds or self._queue:
+            self._dispatch(True)
             if self._rounds:
                 await asyncio.wait(self._rounds)  # which does not cancel them if it is cancelled
-        if self._late is not None:
-            self._late.cancel()
-        for line in self._free:
-            await line.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in self._free:
+            await connection.close()
 
-    async def exchange(self, request: Request, serving: Scope) -> Answer:
+    async def exchange(self, request: Request, scope: Scope) -> Answer:
         """Report and claim.
 
         Raise `SessionLost` if the session has ended, `TransportFailed` if the database does not
         answer (repeat it), `Refused` if there is no point in repeating.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submitted = self.submit(asked(request, serving), partial(settle, answer))
+        submitted = self.submit(exchange_request(request, scope), partial(resolve, answer))
         try:
             return await answer
         finally:
-            submitted.give_up()
+            submitted.abandon()
 
-    def forget(self, serving: Scope) -> None:
-        """Look anew what can be claimed in a serving, at the next claim."""
-        self._exchanges.forget(serving)
+    def forget(self, scope: Scope) -> None:
+        """Draw the order of campaigns anew at the next claim in this scope."""
+        self._exchanges.forget(scope)
 
     @property
-    def described(self) -> CampaignCache:
-        """What is known of campaigns."""
-        return self._exchanges.described
+    def campaign_cache(self) -> CampaignCache:
+        """What is known of the terms of campaigns."""
+        return self._exchanges.campaign_cache
 
     @property
     def waiting(self) -> int:
         """How many exchanges wait for a statement."""
-        return len(self._batches)
+        return len(self._queue)
 
     @property
     def waiting_apart(self) -> int:
-        """How many of them are large."""
-        return self._batches.large
+        """How many large exchanges wait for a statement."""
+        return self._queue.large
 
     @property
     def under_way(self) -> int:
         """How many exchanges wait for a statement or are in one."""
-        return len(self._batches) + self._speaking
+        return len(self._queue) + self._in_statements
 
-    def submit(self, exchange: Asked, tell: Callable[[Answer | Exception], None]) -> Submitted:
-        """Report and claim; `tell` gets what `exchange` returns or raises.
+    def submit(
+        self, exchange: ExchangeRequest, callback: Callable[[Answer | Exception], None]
+    ) -> Submitted:
+        """Report and claim; `callback` gets what `exchange` returns or raises.
 
-        It is called from the round that answers many: futures would cost a twentieth of all that
-        a gateway does.
+        It is called while a whole batch is answered. Futures instead of callbacks would cost a
+        twentieth of a gateway's CPU time.
         """
-        submitted = Submitted(exchange, tell)
+        submitted = Submitted(exchange, callback)
         self.put(submitted)
         return submitted
 
     def put(self, submitted: Submitted) -> None:
         """Report and claim; see `submit`."""
         loop = asyncio.get_running_loop()
-        if self._batches.put(submitted, loop.time()):
-            # After all that is ready to run now: exchanges that arrive together go together.
-            loop.call_soon(self._go, False)
+        if self._queue.put(submitted, loop.time()):
+            # After everything that is ready to run now: exchanges that arrive together are batched.
+            loop.call_soon(self._dispatch, False)
 
-    def _go(self, late: bool) -> None:
-        """Put what waits on free connections, as many of them as are worth it."""
+    def _dispatch(self, late: bool) -> None:
+        """Send batches on free connections, on as many as pay; late: at least one batch."""
         if late:
-            self._late = None
+            self._timer = None
         loop = asyncio.get_running_loop()
-        self._go_apart(loop.time())
-        lines = self._lines - self._is_apart
-        busy = lines - len(self._free)
-        while self._batches.common and self._free:
+        self._dispatch_apart(loop.time())
+        connections = self._connections - self._large_under_way
+        busy = connections - len(self._free)
+        while self._queue.common and self._free:
             total = self.under_way
-            worth = min(lines, max(1, total // WORTH_A_LINE))
+            worth = min(connections, max(1, total // WORTH_A_CONNECTION))
             if busy >= worth and not late:
                 break
-            taken = self._batches.take(min(self._most, -(-total // max(1, worth))), loop.time())
+            taken = self._queue.take(min(self._most, -(-total // max(1, worth))), loop.time())
             if not taken:
                 break
-            self._begin(taken)
+            self._start_round(taken)
             busy += 1
             late = False
-        waits = self._batches.common or self._batches.large
-        if waits and self._free and self._late is None:
-            self._late = loop.call_later(PATIENCE_S, self._go, True)
+        waits = self._queue.common or self._queue.large
+        if waits and self._free and self._timer is None:
+            self._timer = loop.call_later(MOST_DELAY_S, self._dispatch, True)
 
-    def _go_apart(self, now: float) -> None:
-        """Put the next large exchange on a connection, if it is its turn."""
-        others = self._batches.common or self._speaking
-        if self._is_apart or not self._free or (others and now < self._apart_at):
+    def _dispatch_apart(self, now: float) -> None:
+        """Send the next large exchange, if one is due and a connection is free."""
+        others = self._queue.common or self._in_statements
+        if self._large_under_way or not self._free or (others and now < self._next_large_at):
             return
-        one = self._batches.take_large(now)
+        one = self._queue.take_large(now)
         if one is not None:
-            self._is_apart = True
-            self._begin([one], apart=True)
+            self._large_under_way = True
+            self._start_round([one], apart=True)
 
-    def _begin(self, taken: list[Submitted], *, apart: bool = False) -> None:
-        self._speaking += len(taken)
+    def _start_round(self, taken: list[Submitted], *, apart: bool = False) -> None:
+        self._in_statements += len(taken)
         steps = self._round(self._free.pop(), taken, apart=apart)
         round_ = asyncio.get_running_loop().create_task(steps)
         self._rounds.add(round_)
         round_.add_done_callback(self._rounds.discard)
 
-    async def _round(self, line: AsyncConnection, taken: list[Submitted], *, apart: bool) -> None:
-        """Exchange for some on a connection, and go on with what waits."""
+    async def _round(
+        self, connection: AsyncConnection, taken: list[Submitted], *, apart: bool
+    ) -> None:
+        """Run one batch on a connection, then let the queue go on."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            await self._answer(line, taken, {}, set())
+            await self._answer(connection, taken, {}, set())
         except BaseException as error:
-            # Whatever it is, nobody waits for an answer that will not come.
+            # Whatever it is, nobody may wait for an answer that will not come.
             _fail(taken, TransportFailed(f"the exchange was broken off: {error!r}"))
             raise
         finally:
             now = loop.time()
             if apart:
-                self._is_apart = False
-                self._apart_at = now + REST * (now - began)
-            self._speaking -= len(taken)
-            self._batches.done(taken, now)
-            self._free.append(line)
-            if self._batches:
-                # After those who have just been answered have said what they want next.
-                loop.call_soon(self._go, False)
+                self._large_under_way = False
+                self._next_large_at = now + REST_FACTOR * (now - began)
+            self._in_statements -= len(taken)
+            self._queue.done(taken, now)
+            self._free.append(connection)
+            if self._queue:
+                # After those that were just answered have submitted their next exchanges.
+                loop.call_soon(self._dispatch, False)
 
     async def _answer(
         self,
-        line: AsyncConnection,
-        gathered: list[Submitted],
+        connection: AsyncConnection,
+        batch: list[Submitted],
         verdicts: Verdicts,
         timelines: set[int],
     ) -> None:
-        """Exchange for some. timelines: of the servers that have given the verdicts."""
+        """Run a batch and resolve its exchanges.
+
+        verdicts: those of earlier tries, which stand. timelines: of the servers that gave them.
+        """
         try:
-            exchanges = [one.asked for one in gathered]
-            answers = await self._exchanged(line, exchanges, verdicts, timelines)
+            exchanges = [one.exchange for one in batch]
+            answers = await self._run_exchanges(connection, exchanges, verdicts, timelines)
         except TransportFailed as error:
-            _fail(gathered, error)
+            _fail(batch, error)
             return
         except Exception as error:
-            if len(gathered) == 1:
-                # A statement of many that fails is dear: the next one shall be this one's alone.
+            if len(batch) == 1:
+                # A batch that fails is expensive: this session's next exchange is sent by itself.
                 now = asyncio.get_running_loop().time()
-                self._batches.set_apart(gathered[0].asked.session, now)
+                self._queue.set_apart(batch[0].exchange.session, now)
                 known = isinstance(error, (Refused, SessionLost))
-                _fail(gathered, error if known else Refused(f"a defect of the queue: {error!r}"))
+                _fail(batch, error if known else Refused(f"a defect of the queue: {error!r}"))
                 if not known:
                     log.exception("an exchange failed")
                 return
-            # One of them is at fault; the others' may be repeated, and keep their verdicts.
-            half = len(gathered) // 2
-            for some in (gathered[:half], gathered[half:]):
-                await self._answer(line, some, verdicts, timelines)
+            # One of them is at fault. The others can be repeated, and keep their verdicts.
+            half = len(batch) // 2
+            for some in (batch[:half], batch[half:]):
+                await self._answer(connection, some, verdicts, timelines)
             return
         timeline = min(timelines, default=0)
-        for one, answer in zip(gathered, answers, strict=True):
+        for one, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Answer):
                 answer.timeline = timeline
-            one.settle(answer)
+            one.resolve(answer)
 
-    async def _exchanged(
-        self, line: AsyncConnection, exchanges: list[Asked], verdicts: Verdicts, timelines: set[int]
+    async def _run_exchanges(
+        self,
+        connection: AsyncConnection,
+        exchanges: list[ExchangeRequest],
+        verdicts: Verdicts,
+        timelines: set[int],
     ) -> list[Answer | SessionLost]:
         steps = self._exchanges.steps(exchanges, verdicts)
-        with told_as_transport():
+        with as_transport_errors():
             try:
                 query = next(steps)
                 while True:
-                    rows = await line.rows(query.name, **query.values)
-                    timelines.add(line.timeline)
-                    self.timeline = max(self.timeline, line.timeline)
+                    rows = await connection.rows(query.name, **query.values)
+                    timelines.add(connection.timeline)
+                    self.timeline = max(self.timeline, connection.timeline)
                     query = steps.send(rows)
             except StopIteration as end:
                 answers: list[Answer | SessionLost] = end.value
                 return answers
 
 
-def settle(answer: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
-    """Give an outcome to a future, if it still waits for one."""
+def resolve(answer: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
+    """Set the result or the exception of a future that is not done yet."""
     if answer.done():
         return
     if isinstance(outcome, Exception):
@@ -285,6 +303,6 @@ def settle(answer: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
         answer.set_result(outcome)
 
 
-def _fail(gathered: list[Submitted], error: Exception) -> None:
-    for one in gathered:
-        one.settle(error)
+def _fail(batch: list[Submitted], error: Exception) -> None:
+    for one in batch:
+        one.resolve(error)

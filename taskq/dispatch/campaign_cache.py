@@ -1,4 +1,4 @@
-"""What the tasks of a campaign share, as agents are told it."""
+"""Cache of campaign terms: what all tasks of a campaign share, as agents receive it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Final
 from taskq.db.connections import Row
 from taskq_agent.protocol import CampaignTerms, Input, Task
 
-#: One that is forgotten costs a statement.
+#: Campaigns kept; looking one up again costs a statement.
 _MOST_KEPT: Final = 50_000
 
 
 class CampaignCache:
-    """The campaigns of which that is known. May be shared by threads."""
+    """The terms of the campaigns seen so far. May be shared by threads."""
 
     def __init__(self) -> None:
         self._campaigns: dict[int, CampaignTerms] = {}
 
     def __contains__(self, campaign: int) -> bool:
-        """Tell whether something is known of a campaign, be it of an earlier revision."""
+        """Tell whether terms of a campaign are cached, of whatever revision."""
         return campaign in self._campaigns
 
     def of(self, task: Task) -> CampaignTerms | None:
-        """Return what this task's campaign shares, as of the task's revision or a later one."""
+        """Return the cached terms of a task's campaign, if of the task's revision or later."""
         known = self._campaigns.get(task.campaign)
         return known if known is not None and known.revision >= task.revision else None
 
     def put(self, row: Row) -> CampaignTerms:
-        """Take in a row of the statement `campaign_by_id`, which is as of now."""
+        """Keep and return the terms in a row of the statement `campaign_by_id`."""
         if len(self._campaigns) >= _MOST_KEPT:
             self._campaigns.clear()
         known = self._campaigns[row["campaign_id"]] = CampaignTerms(

@@ -1,4 +1,4 @@
-"""Ending what runs in asyncio: what is to be closed as a context manager, and background tasks."""
+"""Shutdown helpers for asyncio: a base class for closable objects, and cancelling of tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGAIN_S: Final = 1.0
 
 
 class Closing(ABC):
-    """Closes itself at the end of an `async with` block."""
+    """A base class: `close` is called at the end of an `async with` block."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -29,14 +29,15 @@ class Closing(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Close it."""
+        """Finish or break off what is under way, and release connections."""
 
 
 async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks, and wait until they have ended.
 
-    Before Python 3.12 `asyncio.wait_for` forgets a cancellation that comes at the moment at which
-    what it waits for is there (CPython issue 86296). So they are cancelled again until they end.
+    Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives in the moment in which
+    its awaitable completes (CPython issue 86296). Tasks are therefore cancelled again each second
+    until they have ended.
     """
     running = set(tasks)
     while running:

@@ -1,9 +1,9 @@
-"""Which campaign an agent claims in.
+"""Order of campaigns in which an agent claims.
 
-The queue draws an order in which to try the campaigns that an agent can serve (`servable`: a
-lottery in which the campaigns that run less than their share win more often). It holds for a
-second; then it is drawn anew. So an agent beside a thousand open campaigns asks no more often than
-one beside a single campaign, and its next claim most often goes where its last report went.
+PostgreSQL draws the order in which to try the campaigns of a scope (function `servable`: a lottery
+in which the campaigns that run less than their share win more often). An order holds for a second,
+then it is drawn anew. An agent that serves a thousand open campaigns therefore asks no more often
+than one that serves a single campaign, and its next claim usually goes where its last report went.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+#: Seconds for which an order of campaigns holds.
 FRESH_S: Final = 1.0
-#: Claims that are gathered are spread over the campaigns in groups of this size.
+#: The claims of a batch are spread over campaigns in groups of this size.
 GROUP: Final = 8
-#: Exchanges gathered into one statement at most; beyond, it takes longer without costing less each.
-MOST_GATHERED: Final = 256
-#: Campaigns drawn: enough for that many groups.
-MOST_CAMPAIGNS: Final = MOST_GATHERED // GROUP
-#: Lifetimes are told apart by the fourth part of an octave, so that few agents need a draw of
-#: their own: a campaign whose time limit is within a fifth of the lifetime may be left out.
+#: Exchanges in one statement at most; beyond, it takes longer without costing less for each.
+MOST_IN_BATCH: Final = 256
+#: Campaigns drawn: one for each group of a batch.
+MOST_CAMPAIGNS: Final = MOST_IN_BATCH // GROUP
+#: Lifetimes are rounded down to quarters of an octave, so that many agents share an order: a
+#: campaign whose time limit is within a fifth of the lifetime may be left out.
 _STEPS_PER_OCTAVE: Final = 4
-#: ... and below a sixteenth of a second and beyond a year not at all: a client that tells another
-#: lifetime each time has some hundred draws made, not one each time.
+#: Lifetimes below a sixteenth of a second and beyond a year are not told apart (exponents of 2, in
+#: seconds): a client that sends another lifetime each time causes some hundred draws, no more.
 _OCTAVES: Final = (-4, 26)
 
 #: Campaigns with their revisions; `taskq_agent.protocol.MAX_WITHOUT` at most, fewer than are drawn.
@@ -34,10 +35,11 @@ Without: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an agent serves: the campaigns at and below a path that require no more than it offers.
+    """The campaigns that a session serves: those at and below a path whose requirements it meets.
 
-    lifetime_s: leave out campaigns whose time limit is longer; None: none. without: campaigns that
-    are left out as long as they have this revision: the agent cannot run them.
+    offers: the session's tags. lifetime_s: campaigns with a longer time limit are left out; None:
+    none are. without: campaigns with revisions; each is left out while it has that revision, since
+    the agent cannot run it.
     """
 
     path: str
@@ -46,7 +48,7 @@ class Scope:
     without: Without = ()
 
     def rounded(self) -> Scope:
-        """Return the same with a lifetime that others have too, never a longer one."""
+        """Return the scope with its lifetime rounded down, so that many agents have the same."""
         if self.lifetime_s is None:
             return self
         least, most = _OCTAVES
@@ -57,17 +59,17 @@ class Scope:
         return replace(self, lifetime_s=2.0 ** (steps / _STEPS_PER_OCTAVE))
 
     def drawn(self) -> Scope:
-        """Return that for which an order of campaigns is drawn: all who leave some out share it."""
-        serving = self.rounded()
-        return replace(serving, without=()) if serving.without else serving
+        """Return the rounded scope without exclusions: the key of an order of campaigns."""
+        scope = self.rounded()
+        return replace(scope, without=()) if scope.without else scope
 
 
 @dataclass(slots=True)
 class CampaignOrder:
-    """One draw: the campaigns to try, in order. Empty ones are struck out as that turns out.
+    """One draw: the campaigns to try, in order. Those found empty are struck out.
 
-    desires: how much each lacks of its share of the running tasks; where many claims are made
-    within one draw, they are divided by these. revisions: of the campaigns, when it was drawn.
+    desires: how much each campaign lacks of its share of the running tasks; where many claims use
+    one draw, they are divided in this proportion. revisions: of the campaigns, when it was drawn.
     """
 
     drawn_at: float = float("-inf")
@@ -78,11 +80,11 @@ class CampaignOrder:
     _left: int = 0
 
     def fresh(self, now: float, fresh_s: float = FRESH_S) -> bool:
-        """Say whether the draw still holds, for one that holds for so many seconds."""
+        """Tell whether the draw is younger than `fresh_s`."""
         return now - self.drawn_at < fresh_s
 
     def draw(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
-        """Take a new order, as `servable` has told it."""
+        """Replace the order by the rows of `servable`."""
         rows = list(rows)
         self.drawn_at = now
         self.campaigns = [row["campaign_id"] for row in rows]
@@ -90,8 +92,8 @@ class CampaignOrder:
         self.revisions = [row["revision"] for row in rows]
         self._current, self._left = (self.campaigns or [0])[0], GROUP
 
-    def but(self, without: Without) -> tuple[list[int], list[float]]:
-        """Return the campaigns to try, in order, and their desires, but those to be left out."""
+    def excluding(self, without: Without) -> tuple[list[int], list[float]]:
+        """Return the campaigns to try, in order, and their desires, without the excluded ones."""
         if not without:
             return self.campaigns, self.desires
         drawn = zip(self.campaigns, self.desires, self.revisions, strict=True)
@@ -101,10 +103,10 @@ class CampaignOrder:
     def next(self, without: Without = ()) -> int | None:
         """Return a campaign for one more claim of this draw, as `spread` does for many.
 
-        None: all are to be left out.
+        None: all are excluded.
         """
         if without:
-            campaigns, desires = self.but(without)
+            campaigns, desires = self.excluding(without)
             if len(campaigns) < len(self.campaigns):
                 chosen = random.choices(campaigns, desires) if campaigns else [None]  # noqa: S311
                 return chosen[0]
@@ -117,9 +119,9 @@ class CampaignOrder:
     def spread(self, claims: int, without: Without = ()) -> list[int]:
         """Return a campaign for each of so many claims; empty if there is none to try.
 
-        Few claims go to the first one, more are drawn in groups.
+        Few claims all go to the first campaign; more are divided in groups of `GROUP`.
         """
-        campaigns, desires = self.but(without)
+        campaigns, desires = self.excluding(without)
         if not campaigns:
             return []
         groups = claims // GROUP
@@ -129,7 +131,7 @@ class CampaignOrder:
         return [drawn[number * groups // claims] for number in range(claims)]
 
     def strike(self, campaign: int) -> None:
-        """Leave a campaign out that has turned out to have nothing for such an agent."""
+        """Remove a campaign that turned out to have no task for such an agent."""
         if campaign in self.campaigns:
             place = self.campaigns.index(campaign)
             del self.campaigns[place], self.desires[place], self.revisions[place]

@@ -1,8 +1,8 @@
-"""Many sessions' beats, few statements: those that arrive within three seconds share one.
+"""Group commit for heartbeats: those that arrive within three seconds share a statement.
 
-A beat may take its time: it must be there long before a lease has run out, and what it is answered
-(leases that are void, a drain) is not urgent. So beats are gathered for much longer than exchanges,
-and what 20,000 agents say costs the database one statement every three seconds.
+A heartbeat is not urgent: it must arrive long before a lease runs out, and its answer (leases that
+are no longer valid, a drain) may be late. Heartbeats are therefore batched for much longer than
+exchanges, and 20,000 agents cost the database one statement every three seconds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from taskq.db.connections import Database, Row
 from taskq.dispatch.closing import Closing
-from taskq.dispatch.exchange import told_as_transport
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
 from taskq_agent.text import clean
 
-#: Attempts and claims that one beat may name. An agent has a few for each of its slots.
+#: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
 
 _LEASE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -34,7 +34,7 @@ _MOST_INTEGER: Final = 2**31 - 1
 
 
 def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
-    """Return what a session is told, by a server of this timeline; None: nothing in particular."""
+    """Return the answer in a row of `beat()`; None: it has nothing to say about the session."""
     if row is None:
         return HeartbeatAnswer(timeline=timeline)
     if row["ended"]:
@@ -43,36 +43,36 @@ def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
     return HeartbeatAnswer(stop, Orders(drain=row["drain"]), timeline, row["suspect"] or "")
 
 
-def encoded(beat: Heartbeat) -> str:
-    """Return a beat as `beat()` takes it; raise `Refused` at what would fail there."""
+def encoded(heartbeat: Heartbeat) -> str:
+    """Return a heartbeat as JSON for `beat()`; raise `Refused` for what would fail there."""
     numbers = itertools.chain(
-        [beat.session, beat.timeline],
-        *((held.campaign, held.task) for held in beat.held),
-        (one.campaign for one in beat.tally),
+        [heartbeat.session, heartbeat.timeline],
+        *((held.campaign, held.task) for held in heartbeat.held),
+        (one.campaign for one in heartbeat.tally),
     )
     for number in numbers:
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
             raise Refused(f"{number!r:.80} is no number of a session, campaign, task or timeline")
-    for number in itertools.chain(*((one.done, one.failed) for one in beat.tally)):
+    for number in itertools.chain(*((one.done, one.failed) for one in heartbeat.tally)):
         if type(number) is not int or not 0 <= number <= _MOST_INTEGER:
             raise Refused(f"{number!r:.80} is no number of attempts")
-    if len(beat.held) + len(beat.pending) > MOST_NAMED:
-        raise Refused(f"a beat names {MOST_NAMED} attempts and claims at most")
-    _check_leases(held.lease for held in beat.held)
-    _check_leases(beat.pending)
-    if beat.drawn:
-        _check_leases([beat.drawn])
+    if len(heartbeat.held) + len(heartbeat.pending) > MOST_NAMED:
+        raise Refused(f"a heartbeat names {MOST_NAMED} attempts and claims at most")
+    _check_leases(held.lease for held in heartbeat.held)
+    _check_leases(heartbeat.pending)
+    if heartbeat.drawn:
+        _check_leases([heartbeat.drawn])
     return json.dumps(
         {
-            "session": beat.session,
-            "held": [(held.campaign, held.task, held.lease) for held in beat.held],
-            "pending": beat.pending,
-            "drawn": beat.drawn or None,
-            "timeline": beat.timeline,
-            **({} if beat.trouble is None else {"trouble": _storable(beat.trouble)}),
+            "session": heartbeat.session,
+            "held": [(held.campaign, held.task, held.lease) for held in heartbeat.held],
+            "pending": heartbeat.pending,
+            "drawn": heartbeat.drawn or None,
+            "timeline": heartbeat.timeline,
+            **({} if heartbeat.trouble is None else {"trouble": _storable(heartbeat.trouble)}),
             **(
-                {"tally": [(one.campaign, one.done, one.failed) for one in beat.tally]}
-                if beat.tally
+                {"tally": [(one.campaign, one.done, one.failed) for one in heartbeat.tally]}
+                if heartbeat.tally
                 else {}
             ),
         },
@@ -81,7 +81,7 @@ def encoded(beat: Heartbeat) -> str:
 
 
 def _storable(trouble: Trouble) -> dict[str, Any]:
-    """Return what is kept of it; whatever an agent says fits."""
+    """Return the trouble, cut and cleaned so that the database can store it."""
     return {
         "failures": trouble.failures,
         "error_class": clean(trouble.error_class)[:_MOST_CLASS_CHARS],
@@ -97,24 +97,25 @@ def _check_leases(leases: Iterable[str]) -> None:
 
 log = logging.getLogger(__name__)
 
-GATHER_S: Final = 3.0
-#: Beats in a statement at most, which takes some 20 ms then.
+#: Seconds for which heartbeats wait for others.
+BATCH_S: Final = 3.0
+#: Heartbeats in a statement at most, which then takes some 20 ms.
 MOST_BEATS: Final = 2_000
-#: ... and characters, unless a single one has more.
+#: Characters in a statement at most, unless a single heartbeat has more.
 MOST_CHARS: Final = 4_000_000
-#: A beat that names more than this goes by itself, after those of all others; the next such one
-#: after so many times what that has taken.
+#: A heartbeat that names more than this is large: it is sent by itself, after all others, and the
+#: next large one waits for `REST_FACTOR` times the duration of its statement.
 LARGE_NAMED: Final = 1_000
-REST: Final = 3.0
-#: Seconds that a statement may take. What hangs for longer is told to agents, who try again.
+REST_FACTOR: Final = 3.0
+#: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
 ANSWER_S: Final = 20.0
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The newest beat of a session, and all who wait for an answer.
+    """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
-    large: whether it names so much that it is dear.
+    large: whether it names more than `LARGE_NAMED` attempts.
     """
 
     session: int
@@ -122,7 +123,7 @@ class _Waiting:
     large: bool
     answers: list[asyncio.Future[HeartbeatAnswer]]
 
-    def settle(self, outcome: HeartbeatAnswer | Exception) -> None:
+    def resolve(self, outcome: HeartbeatAnswer | Exception) -> None:
         for answer in self.answers:
             if answer.done():
                 continue
@@ -133,78 +134,78 @@ class _Waiting:
 
 
 class HeartbeatBatcher(Closing):
-    """Gathers the beats of one asyncio loop; use it as an asynchronous context manager.
+    """Batches the heartbeats of one asyncio loop; use it as an asynchronous context manager.
 
-    A beat is answered after its statement has committed, and may be repeated as it is.
+    A heartbeat is answered after its statement has committed, and is idempotent.
     """
 
     def __init__(
         self,
         database: Database,
-        gather_s: float = GATHER_S,
+        batch_s: float = BATCH_S,
         *,
         most: int = MOST_BEATS,
         answer_s: float = ANSWER_S,
     ) -> None:
         """Open nothing yet.
 
-        gather_s: for how long a beat waits for others; most: beats in a statement; answer_s: for
-        how long a statement may take.
+        batch_s: seconds for which a heartbeat waits for others. most: heartbeats in a statement.
+        answer_s: seconds that a statement may take.
         """
-        self._line = database.async_line()
-        self._gather_s = gather_s
+        self._connection = database.async_line()
+        self._batch_s = batch_s
         self._most = most
         self._answer_s = answer_s
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
-        # For how long large ones still wait when one has been sent.
+        # Seconds that the next large heartbeat waits after one was sent.
         self._rest_s = 0.0
 
     @property
     def timeline(self) -> int:
-        """Of the server that has answered last; see `Line`."""
-        return self._line.timeline
+        """The timeline of the server that answered last; see `AsyncConnection`."""
+        return self._connection.timeline
 
     @property
     def waiting(self) -> int:
-        """How many sessions' beats wait for a statement."""
+        """How many sessions' heartbeats wait for a statement."""
         return len(self._waiting)
 
     async def close(self) -> None:
-        """Send what waits, at once, and close the connection."""
+        """Send what waits without delay, then close the connection."""
         while self._round is not None or self._waiting:
-            self._go()
+            self._dispatch()
             if self._round is not None:
                 await asyncio.wait([self._round])  # which does not cancel it if it is cancelled
-        await self._line.close()
+        await self._connection.close()
 
-    async def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """Keep a session alive, and square what it holds.
+    async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        """Renew a session, and compare what it holds with what the database knows.
 
-        Of two beats of a session that wait, the later one is sent, and both get its answer. Raise
+        Of two heartbeats of a session that wait, the later is sent, and both get its answer. Raise
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
-        text = encoded(beat)
+        text = encoded(heartbeat)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
-        waiting = self._waiting.get(beat.session)
-        large = len(beat.held) > LARGE_NAMED
+        waiting = self._waiting.get(heartbeat.session)
+        large = len(heartbeat.held) > LARGE_NAMED
         if waiting is None:
-            self._waiting[beat.session] = _Waiting(beat.session, text, large, [answer])
+            self._waiting[heartbeat.session] = _Waiting(heartbeat.session, text, large, [answer])
         else:
             waiting.text, waiting.large = text, large
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
-                self._go()
+                self._dispatch()
             elif self._due is None:
-                self._due = loop.call_later(self._gather_s, self._go)
+                self._due = loop.call_later(self._batch_s, self._dispatch)
         return await answer
 
-    def _go(self) -> None:
-        """Send what waits, unless a statement is on its way: then it follows that one."""
+    def _dispatch(self) -> None:
+        """Send what waits, unless a statement is under way: then after that one."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -215,74 +216,74 @@ class HeartbeatBatcher(Closing):
     def _sent(self, round_: asyncio.Task[None]) -> None:
         self._round = None
         if not round_.cancelled() and (error := round_.exception()) is not None:
-            log.error("beats were broken off", exc_info=error)
+            log.error("heartbeats were broken off", exc_info=error)
         if len(self._waiting) >= self._most:
-            self._go()
+            self._dispatch()
         elif self._waiting and self._due is None:
-            delay_s = self._gather_s
+            delay_s = self._batch_s
             if all(one.large for one in self._waiting.values()):
                 delay_s = min(delay_s, self._rest_s)
-            self._due = asyncio.get_running_loop().call_later(delay_s, self._go)
+            self._due = asyncio.get_running_loop().call_later(delay_s, self._dispatch)
 
-    def _taken(self) -> list[_Waiting]:
-        """Take what goes into one statement; what nobody waits for any more need not be said."""
-        some: list[_Waiting] = []
+    def _next_batch(self) -> list[_Waiting]:
+        """Take the next batch, without the heartbeats whose answers nobody waits for."""
+        batch: list[_Waiting] = []
         size = 0
         common = (one for one in self._waiting.values() if not one.large)
-        # If there is nothing but large ones, one of them.
+        # If only large ones wait, take one of them.
         for one in list(itertools.islice(common, self._most)) or [*self._waiting.values()][:1]:
             size += len(one.text)
-            if some and size > MOST_CHARS:
+            if batch and size > MOST_CHARS:
                 break
-            some.append(one)
-        for one in some:
+            batch.append(one)
+        for one in batch:
             del self._waiting[one.session]
-        return [one for one in some if not all(answer.done() for answer in one.answers)]
+        return [one for one in batch if not all(answer.done() for answer in one.answers)]
 
     async def _send(self) -> None:
-        some = self._taken()
+        batch = self._next_batch()
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            if some:
-                await self._answer(some)
-            is_large = any(one.large for one in some)
-            self._rest_s = REST * (loop.time() - began) if is_large else 0.0
+            if batch:
+                await self._answer(batch)
+            is_large = any(one.large for one in batch)
+            self._rest_s = REST_FACTOR * (loop.time() - began) if is_large else 0.0
         except BaseException as error:
-            # Whatever it is, nobody waits for an answer that will not come.
-            for one in some:
-                one.settle(TransportFailed(f"the beat was broken off: {error!r}"))
+            # Whatever it is, nobody may wait for an answer that will not come.
+            for one in batch:
+                one.resolve(TransportFailed(f"the heartbeat was broken off: {error!r}"))
             raise
 
-    async def _answer(self, some: list[_Waiting]) -> None:
-        """Send some beats in one statement; if one of them is at fault, let it not harm others."""
+    async def _answer(self, batch: list[_Waiting]) -> None:
+        """Send a batch in one statement; halve it if one of its heartbeats is at fault."""
         try:
-            rows = await self._told(some)
+            rows = await self._run_statement(batch)
         except TransportFailed as error:
-            for one in some:
-                one.settle(error)
+            for one in batch:
+                one.resolve(error)
         except Refused as error:
-            if len(some) > 1 and isinstance(error.__cause__, UsageError):
-                half = len(some) // 2
-                await self._answer(some[:half])
-                await self._answer(some[half:])
+            if len(batch) > 1 and isinstance(error.__cause__, UsageError):
+                half = len(batch) // 2
+                await self._answer(batch[:half])
+                await self._answer(batch[half:])
                 return
-            log.error("beats of %d sessions were refused: %s", len(some), error)  # noqa: TRY400 - it is no defect here
-            for one in some:
-                one.settle(error)
+            log.error("heartbeats of %d sessions were refused: %s", len(batch), error)  # noqa: TRY400 - it is no defect here
+            for one in batch:
+                one.resolve(error)
         else:
-            told = {row["session_id"]: row for row in rows}
-            for one in some:
-                one.settle(outcome(told.get(one.session), self._line.timeline))
+            rows_by_session = {row["session_id"]: row for row in rows}
+            for one in batch:
+                one.resolve(outcome(rows_by_session.get(one.session), self._connection.timeline))
 
-    async def _told(self, some: list[_Waiting]) -> list[Row]:
-        beats = f"[{','.join(one.text for one in some)}]"
-        with told_as_transport():
+    async def _run_statement(self, batch: list[_Waiting]) -> list[Row]:
+        beats = f"[{','.join(one.text for one in batch)}]"
+        with as_transport_errors():
             try:
                 return await asyncio.wait_for(
-                    self._line.rows("beat", beats=beats), timeout=self._answer_s
+                    self._connection.rows("beat", beats=beats), timeout=self._answer_s
                 )
             except asyncio.TimeoutError:
                 raise TransportFailed(
-                    f"the database has not answered a beat in {self._answer_s:g} s; try again"
+                    f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
                 ) from None

@@ -1,4 +1,4 @@
-"""What is left to be done in what an agent serves, and how much of that it may be given one day."""
+"""Count of the tasks that are unfinished in a scope, and of those that its agents cannot get."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from taskq_agent.protocol import Unservable
 
 
 class Remaining(NamedTuple):
-    """The tasks that are unfinished, None: not counted; and those that an agent cannot be given."""
+    """The number of unfinished tasks, and those of them that no agent of the scope can be given.
+
+    unfinished: None if they were not counted.
+    """
 
     unfinished: int | None
     unservable: Unservable | None = None
 
     @property
     def awaited(self) -> int:
-        """Return for how many tasks it is worth waiting."""
+        """Return the number of unfinished tasks that an agent of the scope may still get."""
         return (self.unfinished or 0) - (self.unservable.tasks if self.unservable else 0)
 
 
 UNKNOWN: Final = Remaining(None)
 
 
-def told(row: Row) -> Remaining:
-    """Return what `left_over` has told; see sql/functions/left_over.sql."""
+def from_row(row: Row) -> Remaining:
+    """Return the result of a row of `left_over`; see sql/functions/left_over.sql."""
     tasks = row["unservable"]
     unservable = Unservable(tasks, tuple(row["reasons"])) if tasks else None
     return Remaining(row["unfinished"], unservable)

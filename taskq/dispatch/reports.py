@@ -1,4 +1,4 @@
-"""Reports as the server-side functions take them."""
+"""Encoding of reports for the server-side functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from taskq_agent.protocol import FAILED, RELEASED, Report
 
 
 def encoded(report: Report, session: int, *, fenced: bool) -> dict[str, Any]:
-    """Return a report as the server-side functions take it, without what goes without saying.
+    """Return a report as the server-side functions take it, without members that have defaults.
 
-    session: who reports; fenced: whether it is measured by that session's rights.
+    session: the session that reports. fenced: whether the report counts only as far as that
+    session's rights go.
     """
     body = {
         "task": report.task,

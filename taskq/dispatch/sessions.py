@@ -1,4 +1,4 @@
-"""What a hello asks of the database; see open_session and enrol in sql/functions."""
+"""Parameters of the statements that open a session; see open_session and enrol in sql/functions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from taskq_agent.protocol import Hello
 
 
-def presented(hello: Hello, lease_s: float) -> dict[str, Any]:
-    """Return what opens the session of an agent, or finds the one that its key has opened.
+def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:
+    """Return the parameters that open a session, or find the one that the hello's key has opened.
 
     lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
     """

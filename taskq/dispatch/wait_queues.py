@@ -1,9 +1,11 @@
-"""Who waits for something to claim, in which order, and who is to be woken: no clock, no database.
+"""Wait queues: agents waiting for tasks, in order of arrival, and the choice of those to wake.
 
-Agents that serve the same wait in one queue. What can be claimed is told by pots: so many tasks,
-for whoever serves one of certain servings, and each task in one pot only. From each pot as many are
-woken as it has tasks, those first who came first, in whichever of its queues they stand; so however
-many servings have the same tasks in view, nobody is woken for a task that is somebody else's.
+Agents of the same scope wait in one queue. What can be claimed is given as task groups: a number of
+tasks that agents of any of certain scopes could claim; each task is in one group only. From each
+group as many agents are woken as it has tasks, first come first served over all of its queues. So
+nobody is woken for a task that is somebody else's, however many scopes see the same tasks.
+
+Pure: neither clock nor database.
 """
 
 from __future__ import annotations
@@ -18,48 +20,48 @@ from typing import Final, TypeAlias
 
 from taskq.dispatch.fair_share import Scope
 
-#: Queues of agents that leave campaigns out, which they cannot run.
+#: Queues of agents that leave out campaigns, since they cannot run them.
 MOST_APART: Final = 64
 
-#: Numbers of servings, counted from 0, and how many tasks agents of each of them could claim.
-Pot: TypeAlias = tuple[Sequence[int], int]
+#: Indices of scopes, and the number of tasks that agents of any of them could claim.
+TaskGroup: TypeAlias = tuple[Sequence[int], int]
 
 
 @dataclass(slots=True)
 class _Queue:
-    """Who waits in one serving, by number, in the order of arrival.
+    """The futures of the agents that wait in one scope, by number, in order of arrival.
 
-    hoping: those of them to whom it is news if nothing is unfinished.
+    wake_at_end: those of them to be woken when nothing is unfinished, since they do not know yet.
     """
 
     waiting: OrderedDict[int, asyncio.Future[bool]] = field(default_factory=OrderedDict)
-    hoping: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
+    wake_at_end: dict[int, asyncio.Future[bool]] = field(default_factory=dict)
 
     def first(self) -> int:
         return next(iter(self.waiting))
 
     def remove(self, number: int) -> None:
         self.waiting.pop(number, None)
-        self.hoping.pop(number, None)
+        self.wake_at_end.pop(number, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where somebody waits, to leave it by."""
+    """The place of a waiting agent, with which it leaves."""
 
-    serving: Scope
+    scope: Scope
     queue: _Queue
     number: int
 
 
 class WaitQueues:
-    """Futures that wait, in a queue for each serving. Each step costs as much as it wakes."""
+    """A queue of waiting futures for each scope. The cost of a call grows with what it wakes."""
 
     def __init__(self) -> None:
-        # In the order in which they are to be asked for.
+        # In the order in which their scopes are to be asked about.
         self._queues: OrderedDict[Scope, _Queue] = OrderedDict()
         self._numbers = itertools.count()
-        # Queues of those who leave campaigns out.
+        # The number of queues whose scopes leave out campaigns.
         self._apart = 0
 
     def __bool__(self) -> bool:
@@ -68,86 +70,87 @@ class WaitQueues:
     def __len__(self) -> int:
         return sum(len(queue.waiting) for queue in self._queues.values())
 
-    def __contains__(self, serving: Scope) -> bool:
-        queue = self._queues.get(serving)
+    def __contains__(self, scope: Scope) -> bool:
+        queue = self._queues.get(scope)
         return queue is not None and bool(queue.waiting)
 
     def __iter__(self) -> Iterator[asyncio.Future[bool]]:
-        """Go through all who wait."""
+        """Iterate over all waiting futures."""
         for queue in self._queues.values():
             yield from queue.waiting.values()
 
-    def serving(self, serving: Scope) -> Scope:
-        """Return the serving in whose queue somebody waits.
+    def queue_scope(self, scope: Scope) -> Scope:
+        """Return the scope of the queue in which an agent of this scope waits.
 
-        Who leaves campaigns out has a queue of its own, as long as these are few: one asks for each
-        of them. Beyond, it waits with those who do not, and may be woken for nothing.
+        Scopes that leave out campaigns have queues of their own, `MOST_APART` at most, since each
+        is asked about. Beyond that an agent waits with those that leave out none, and may be woken
+        for nothing.
         """
-        serving = serving.rounded()
-        if serving.without and serving not in self._queues and self._apart >= MOST_APART:
-            return serving.drawn()
-        return serving
+        scope = scope.rounded()
+        if scope.without and scope not in self._queues and self._apart >= MOST_APART:
+            return scope.drawn()
+        return scope
 
-    def join(self, serving: Scope, woken: asyncio.Future[bool], *, hoping: bool) -> Place:
-        """Enter a queue. hoping: to learn if nothing is unfinished, which is not known yet."""
-        queue = self._queues.get(serving)
+    def join(self, scope: Scope, woken: asyncio.Future[bool], *, wake_at_end: bool) -> Place:
+        """Enter a queue. wake_at_end: also wake when nothing is unfinished any more."""
+        queue = self._queues.get(scope)
         if queue is None:
-            queue = self._queues[serving] = _Queue()
-            self._apart += bool(serving.without)
-        place = Place(serving, queue, next(self._numbers))
+            queue = self._queues[scope] = _Queue()
+            self._apart += bool(scope.without)
+        place = Place(scope, queue, next(self._numbers))
         place.queue.waiting[place.number] = woken
-        if hoping:
-            place.queue.hoping[place.number] = woken
+        if wake_at_end:
+            place.queue.wake_at_end[place.number] = woken
         return place
 
     def leave(self, place: Place) -> None:
         """Leave the queue, woken or not."""
         place.queue.remove(place.number)
-        if not place.queue.waiting and self._queues.get(place.serving) is place.queue:
-            del self._queues[place.serving]
-            self._apart -= bool(place.serving.without)
+        if not place.queue.waiting and self._queues.get(place.scope) is place.queue:
+            del self._queues[place.scope]
+            self._apart -= bool(place.scope.without)
 
-    def servings(self, most: int) -> list[Scope]:
-        """Return those to ask for next, of which somebody waits; the ones asked last come last.
+    def next_scopes(self, most: int) -> list[Scope]:
+        """Return the scopes to ask about next, least recently asked first, `most` at most.
 
-        Where there are more than that, half of them are those in which most wait: whoever waits in
-        many keeps nobody else from being asked for.
+        Where there are more, half of the result are the scopes in which most agents wait: a client
+        that waits in many scopes keeps nobody else from being asked about.
         """
-        servings = list(itertools.islice(self._queues, most))
+        scopes = list(itertools.islice(self._queues, most))
         if len(self._queues) > most:
-            crowded = heapq.nlargest(most // 2, self._queues, key=self._crowd)
-            servings = list(dict.fromkeys([*crowded, *servings]))[:most]
-        for serving in servings:
-            self._queues.move_to_end(serving)
-        return servings
+            crowded = heapq.nlargest(most // 2, self._queues, key=self._length)
+            scopes = list(dict.fromkeys([*crowded, *scopes]))[:most]
+        for scope in scopes:
+            self._queues.move_to_end(scope)
+        return scopes
 
-    def _crowd(self, serving: Scope) -> int:
-        return len(self._queues[serving].waiting)
+    def _length(self, scope: Scope) -> int:
+        return len(self._queues[scope].waiting)
 
     def take(
-        self, servings: Sequence[Scope], pots: Iterable[Pot], unfinished: Sequence[int]
+        self, scopes: Sequence[Scope], groups: Iterable[TaskGroup], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:
-        """Take out of the queues who is to be woken.
+        """Take the futures to be woken out of the queues of these scopes.
 
-        unfinished: tasks that are not final, for each serving. Where there are none, all are taken
-        to whom that is news.
+        unfinished: the number of tasks that are not final, for each scope. Where it is 0, those are
+        taken too that asked to be woken at the end.
         """
         taken: list[asyncio.Future[bool]] = []
-        queues = [self._queues.get(serving) or _Queue() for serving in servings]
+        queues = [self._queues.get(scope) or _Queue() for scope in scopes]
         for queue, left in zip(queues, unfinished, strict=True):
             if not left:
-                for number, woken in list(queue.hoping.items()):
+                for number, woken in list(queue.wake_at_end.items()):
                     queue.remove(number)
                     taken.append(woken)
-            elif len(queue.hoping) < len(queue.waiting):
-                queue.hoping = dict(queue.waiting)
-        for numbers, tasks in pots:
+            elif len(queue.wake_at_end) < len(queue.waiting):
+                queue.wake_at_end = dict(queue.waiting)
+        for numbers, tasks in groups:
             taken += itertools.islice(_first([queues[number] for number in numbers]), tasks)
         return taken
 
 
 def _first(queues: Sequence[_Queue]) -> Iterator[asyncio.Future[bool]]:
-    """Take out of some queues, one by one, who came first and has not given up."""
+    """Take futures out of some queues one by one, oldest first; skip those that are done."""
     heads = [(queue.first(), which) for which, queue in enumerate(queues) if queue.waiting]
     heapq.heapify(heads)
     while heads:

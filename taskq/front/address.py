@@ -1,4 +1,4 @@
-"""Where a front is."""
+"""Address of the Redis or Valkey server of a front."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _HOW: Final = (
 class FrontAddress:
     """The address of a Redis or Valkey server.
 
-    url: as redis-py reads it; may hold a password. told: for messages; holds none.
+    url: as redis-py reads it; may hold a password. display_name: names the server in messages;
+    holds no password.
     """
 
     url: str = field(repr=False)
-    told: str
+    display_name: str
     cluster: bool = False
     has_password: bool = False
 
@@ -34,7 +35,7 @@ class FrontAddress:
         """Read `redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]`, `rediss://...` or `unix://[...@]/PATH`.
 
         After a `?` there may be `cluster=true`, and for TLS `ssl_ca_certs`, `ssl_certfile` and
-        `ssl_keyfile`, which name files. Raise `UsageError`, which tells no password.
+        `ssl_keyfile`, which name files. Raise `UsageError`, whose text holds no password.
         """
         check_delimited(text, "/?#")
         try:
@@ -45,22 +46,24 @@ class FrontAddress:
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         cluster = options.pop("cluster", "false")
         if parts.scheme == "unix":
-            told, fits = f"unix://{parts.path}", len(parts.path) > 1 and cluster == "false"
+            display_name, fits = f"unix://{parts.path}", len(parts.path) > 1 and cluster == "false"
         else:
             bracketed = f"[{host}]" if host and ":" in host else host
-            told = f"{parts.scheme}://{bracketed}:{port or 6379}{parts.path.rstrip('/')}"
+            display_name = f"{parts.scheme}://{bracketed}:{port or 6379}{parts.path.rstrip('/')}"
             fits = (
                 parts.scheme in {"redis", "rediss"}
                 and bool(host)
                 and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
             )
         if not fits or cluster not in {"true", "false"}:
-            # Without `://` a password looks like a path, and nothing like what was written is told.
+            # Without `://` a password looks like a path: then the message repeats nothing.
             known = parts.scheme == "unix" or host
-            what = f"{told!r:.200} is not" if known and "@" not in text else "this is not"
+            what = f"{display_name!r:.200} is not" if known and "@" not in text else "this is not"
             raise UsageError(f"{what} the address of a Redis server; {_HOW}")
         unknown = options.keys() - (_TLS_OPTIONS if parts.scheme == "rediss" else set())
         if unknown:
-            raise UsageError(f"{told}: the option {min(unknown)!r:.80} is not known here; {_HOW}")
+            raise UsageError(
+                f"{display_name}: the option {min(unknown)!r:.80} is not known here; {_HOW}"
+            )
         url = parts._replace(query=urlencode(options), fragment="").geturl()
-        return cls(url, told, cluster == "true", parts.password is not None)
+        return cls(url, display_name, cluster == "true", parts.password is not None)

@@ -1,4 +1,4 @@
-"""What an operator does with a front: look at it, flush it, have it stocked anew."""
+"""Operators' verbs for a front: report on it, flush it, rebuild it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from taskq.db.connections import Database
 from taskq.db.queries import array
-from taskq.dispatch.exchange import Fence, fence_arrays
+from taskq.dispatch.exchange_request import Fence, fence_arrays
 from taskq.errors import Conflict
 from taskq.front.address import FrontAddress
 from taskq.front.entries import FrontState, Keys
 from taskq.front.lists import Lists
 from taskq.front.redis import FrontDown, RedisLink
 
+#: Seconds between two looks at the lists while a rebuild waits for entries.
 LOOK_S: Final = 0.1
-#: Nobody's claim waits for it.
+#: Seconds that a script may take; longer than in a gateway, since no claim waits for it.
 ANSWER_S: Final = 2.0
 
 T = TypeVar("T")
@@ -28,10 +29,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FrontList:
-    """A campaign's list. entries and low_water: None where Redis has none or does not answer.
+    """The list of a campaign. entries and low_water: None if Redis has none or does not answer.
 
-    leased_ahead: tasks that wait in the list, or were handed out and have not been named by an
-    agent's beat yet.
+    leased_ahead: tasks that are in the list, or were handed out and not yet named by an agent's
+    heartbeat.
     """
 
     campaign: str
@@ -42,10 +43,11 @@ class FrontList:
 
 @dataclass(frozen=True, slots=True)
 class FrontReport:
-    """A front. epoch: 0 if there never was one; refilled: whether a refiller is at work.
+    """The state of a front. epoch: 0 if there never was one. refilled: a refiller is at work.
 
-    version: of the server in Redis's place; None: it was not asked, or does not answer, and
-    `trouble` tells why. redis_epoch: None if nothing was begun there.
+    pool_s: seconds for which a task stays leased to the pool. version: of the Redis or Valkey
+    server; None: it was not asked, or does not answer, and `trouble` says why. redis_epoch: None if
+    no epoch was begun there.
     """
 
     epoch: int
@@ -60,9 +62,9 @@ class FrontReport:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What a flush did. epoch: the new one. withdrawn: genuine entries that were in the lists.
+    """The result of a flush. epoch: the new one. withdrawn: genuine entries taken out of the lists.
 
-    returned: tasks that wait again; those of the other entries had been named or reported on.
+    returned: tasks that wait again; the tasks of the other entries had been named or reported on.
     """
 
     epoch: int
@@ -71,8 +73,8 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stocked:
-    """What is there after a flush. entries: 0: nothing within the time given."""
+class Refilled:
+    """The contents of the lists after a rebuild. entries: 0: none within the time given."""
 
     lists: int
     entries: int
@@ -86,7 +88,7 @@ class _Contents(NamedTuple):
 
 
 def report(database: Database, address: FrontAddress | None) -> FrontReport:
-    """Tell what PostgreSQL knows of the front and, given its address, what Redis holds."""
+    """Report what PostgreSQL knows of the front and, given its address, what Redis holds."""
     if address is None:
         return asyncio.run(_report(database, None))
     return _linked(address, lambda link: _report(database, link))
@@ -95,19 +97,19 @@ def report(database: Database, address: FrontAddress | None) -> FrontReport:
 def flush(database: Database, address: FrontAddress) -> Flushed:
     """Begin a new epoch, take all entries out of the lists, and give their leases back.
 
-    Whatever ends it early, nothing is lost: the entries count no more, and tasks that were not
-    given back wait again after the pool's deadline. Raise `Conflict` if there is no front,
-    `FrontDown` if Redis does not answer, which is found out before anything is changed.
+    If it is broken off, nothing is lost: the entries are invalid, and tasks that were not given
+    back wait again after the pool's deadline. Raise `Conflict` if there is no front; `FrontDown` if
+    Redis does not answer, before anything is changed.
     """
     return _linked(address, lambda link: _flush(database, link))
 
 
 def rebuild(
     database: Database, address: FrontAddress, *, within_s: float
-) -> tuple[Flushed, Stocked]:
-    """Flush, and wait until the refiller has put something into a list, or for so many seconds.
+) -> tuple[Flushed, Refilled]:
+    """Flush, and wait until the refiller has pushed an entry, `within_s` seconds at most.
 
-    Raise as `flush`, and `Conflict` if no refiller is at work; nothing is changed then.
+    Raise as `flush`, and `Conflict` if no refiller is at work; then nothing is changed.
     """
     (known,) = database.rows("front_status")
     if not known["refilled"]:
@@ -116,8 +118,8 @@ def rebuild(
             "nothing was changed"
         )
 
-    async def work(link: RedisLink) -> tuple[Flushed, Stocked]:
-        return await _flush(database, link), await _stocked(database, link, within_s)
+    async def work(link: RedisLink) -> tuple[Flushed, Refilled]:
+        return await _flush(database, link), await _wait_for_entries(database, link, within_s)
 
     return _linked(address, work)
 
@@ -167,7 +169,7 @@ async def _report(database: Database, link: RedisLink | None) -> FrontReport:
 
 async def _flush(database: Database, link: RedisLink) -> Flushed:
     (row,) = database.rows("front")
-    old = FrontState.told(row, time.monotonic())
+    old = FrontState.from_row(row, time.monotonic())
     if old.epoch == 0:
         raise Conflict(
             "there is no front: `taskq keeper --redis` or `taskq gateway --redis` begins one"
@@ -175,7 +177,7 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     before = Lists(link, old)
     campaigns = await before.known()
     (row,) = database.rows("begin_front", pool_s=old.pool_s)
-    new = FrontState.told(row, time.monotonic())
+    new = FrontState.from_row(row, time.monotonic())
     withdrawn = returned = 0
     for campaign in campaigns:
         fences = await _withdrawn(before, campaign)
@@ -185,24 +187,24 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     return Flushed(new.epoch, withdrawn, returned)
 
 
-async def _stocked(database: Database, link: RedisLink, within_s: float) -> Stocked:
+async def _wait_for_entries(database: Database, link: RedisLink, within_s: float) -> Refilled:
     begin = time.monotonic()
     while True:
-        told = await _report(database, link)
-        filled = [one.entries for one in told.lists if one.entries]
+        seen = await _report(database, link)
+        filled = [one.entries for one in seen.lists if one.entries]
         took_s = time.monotonic() - begin
-        if (filled and told.redis_epoch == told.epoch) or took_s > within_s:
-            return Stocked(len(filled), sum(filled), took_s)
+        if (filled and seen.redis_epoch == seen.epoch) or took_s > within_s:
+            return Refilled(len(filled), sum(filled), took_s)
         await asyncio.sleep(LOOK_S)
 
 
 async def _contents(link: RedisLink, keys: Keys) -> _Contents:
-    epoch, low_water, _ = await _told(link, keys, [])
-    _, _, entries = await _told(link, keys, [*low_water])
+    epoch, low_water, _ = await _read_contents(link, keys, [])
+    _, _, entries = await _read_contents(link, keys, [*low_water])
     return _Contents(epoch, low_water, entries)
 
 
-async def _told(link: RedisLink, keys: Keys, campaigns: list[int]) -> _Contents:
+async def _read_contents(link: RedisLink, keys: Keys, campaigns: list[int]) -> _Contents:
     answer = await link.run("contents", [keys.state, *map(keys.tasks, campaigns)], ())
     try:
         epoch, marks, lengths = answer
@@ -219,13 +221,13 @@ async def _told(link: RedisLink, keys: Keys, campaigns: list[int]) -> _Contents:
 
 async def _withdrawn(lists: Lists, campaign: int) -> list[Fence]:
     withdrawn: list[Fence] = []
-    with suppress(FrontDown):  # it is no list, which `begin` will remove; or `begin` fails too
+    with suppress(FrontDown):  # if the key is no list, `begin` removes it; else `begin` fails too
         async for fences in lists.withdraw(campaign):
             withdrawn += fences
     return withdrawn
 
 
 def _returned(database: Database, fences: list[Fence]) -> int:
-    """Give leases back; return how many were nobody's yet."""
+    """Give leases back; return how many of them no session had taken over."""
     returned: int = database.value("return_ahead", **fence_arrays(fences))
     return returned

@@ -1,4 +1,4 @@
-"""Claims from the front by what is not asynchronous: a pool in a loop and a thread of its own."""
+"""The front for synchronous code: a pool or a refiller with a thread and event loop of its own."""
 
 from __future__ import annotations
 
@@ -23,31 +23,34 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: Longer than a pool that is well waits for Redis, and for those who came before.
+#: Seconds that a claim may take; a healthy pool needs less, even if others came before.
 CLAIM_S: Final = 1.0
+#: Seconds that the thread has to end.
 END_S: Final = 6.0
 
 
 class BlockingPool:
-    """A pool beside one other thread. Begun by the first claim, and by the first after `close`."""
+    """A pool that one other thread claims from. A claim starts it if it is not running."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
-        """Open nothing yet. described: gets what is learnt of campaigns."""
+    def __init__(
+        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+    ) -> None:
+        """Open nothing yet. campaign_cache: receives the terms of campaigns."""
         self._database = database
         self._address = address
-        self._described = described
+        self._campaign_cache = campaign_cache
         self._running: _Running | None = None
 
-    def claim(self, session: int, lease: str, want: int, serving: Scope) -> list[Task]:
+    def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
         """Return up to `want` tasks of one campaign within `CLAIM_S`; none: claim in PostgreSQL.
 
-        Whatever goes wrong here is logged, and gives none. A session's last claim, if repeated with
-        its lease id, gets the same tasks for as long as they may be handed out.
+        Errors are logged, and the claim gets no tasks. A session's last claim, if repeated with its
+        lease id, gets the same tasks for as long as they may be handed out.
         """
         try:
             if self._running is None:
-                self._running = _Running(self._database, self._address, self._described)
-            tasks = self._running.claim(session, lease, want, serving)
+                self._running = _Running(self._database, self._address, self._campaign_cache)
+            tasks = self._running.claim(session, lease, want, scope)
             for task in tasks:
                 task.payload = _read(task.payload)
         except Exception:
@@ -56,40 +59,42 @@ class BlockingPool:
         return tasks
 
     def close(self) -> None:
-        """End the thread; what it has popped and not handed out waits again, in PostgreSQL."""
+        """End the thread; tasks that it has popped and not handed out wait again in PostgreSQL."""
         running, self._running = self._running, None
         if running is not None:
             running.end()
 
 
 class _Running:
-    """A pool from its start to its end."""
+    """A running pool and its thread."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
+    def __init__(
+        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+    ) -> None:
         self._loop = asyncio.new_event_loop()
-        self._pool = Pool(database, address, described)
+        self._pool = Pool(database, address, campaign_cache)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="taskq-front", daemon=True)
         self._thread.start()
 
-    def claim(self, session: int, lease: str, want: int, serving: Scope) -> list[Task]:
-        told: Future[list[Task]] = Future()
-        self._loop.call_soon_threadsafe(self._submit, told, session, lease, want, serving)
-        wait([told], CLAIM_S)
-        if told.cancel():
-            return []  # what comes too late waits again after the pool's deadline
-        return told.result()
+    def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
+        claimed: Future[list[Task]] = Future()
+        self._loop.call_soon_threadsafe(self._submit, claimed, session, lease, want, scope)
+        wait([claimed], CLAIM_S)
+        if claimed.cancel():
+            return []  # tasks that come too late wait again after the pool's deadline
+        return claimed.result()
 
     def end(self) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(END_S)
 
     def _submit(
-        self, told: Future[list[Task]], session: int, lease: str, want: int, serving: Scope
+        self, claimed: Future[list[Task]], session: int, lease: str, want: int, scope: Scope
     ) -> None:
-        tell = partial(_settle, told)
-        if not self._pool.submit(session, lease, want, serving, tell):
-            tell([])
+        callback = partial(_resolve, claimed)
+        if not self._pool.submit(session, lease, want, scope, callback):
+            callback([])
 
     def _run(self) -> None:
         try:
@@ -103,19 +108,19 @@ class _Running:
         await self._pool.close()
 
 
-def _settle(told: Future[list[Task]], tasks: list[Task]) -> None:
-    if told.set_running_or_notify_cancel():
-        told.set_result(tasks)
+def _resolve(claimed: Future[list[Task]], tasks: list[Task]) -> None:
+    if claimed.set_running_or_notify_cancel():
+        claimed.set_result(tasks)
 
 
 def _read(payload: Any) -> Any:
-    """Read JSON text as psycopg does, so that a payload is the same on either way."""
+    """Read JSON text as psycopg does, so that payloads from both sources are equal."""
     return json.loads(bytes(payload))
 
 
 @contextmanager
 def refilling(database: Database, address: FrontAddress, pool_s: float = POOL_S) -> Iterator[None]:
-    """Run a `Refiller` in a thread meanwhile."""
+    """Run a `Refiller` in a thread for the duration of the block."""
     loop = asyncio.new_event_loop()
     running = loop.create_task(Refiller(database, address, pool_s).run())
     thread = threading.Thread(target=_run, args=(loop, running), name="taskq-refiller", daemon=True)

@@ -1,7 +1,7 @@
-"""When to leave a front alone that does not work.
+"""Circuit breaker for a front that fails (Nygard, Release It!, 2007).
 
-A circuit breaker (Nygard, Release It!, 2007): closed, everybody uses the front; after a failure it
-is open and nobody does; after a pause it is half open while one probe finds out.
+Closed: the front is used. Open, after a failure: it is not. Half open, after a pause: one probe
+finds out whether it works again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
-#: Who fails sooner than this after it was let in again has not recovered: the pauses grow on.
+#: A front that fails sooner than this after it was closed has not recovered: pauses grow further.
 STEADY_S: Final = 2.0
 
 
@@ -28,7 +28,7 @@ class Breaker:
     """Open at first, until a probe has succeeded. All times are monotonic seconds."""
 
     def __init__(self, chance: Callable[[], float]) -> None:
-        """chance: returns a number from 0 to 1, by which pauses of several users drift apart."""
+        """chance: returns numbers from 0 to 1, by which the pauses of several users differ."""
         self.state = State.OPEN
         self._chance = chance
         self._pause_s = FIRST_PAUSE_S
@@ -45,14 +45,14 @@ class Breaker:
         return max(0.0, self._due_at - now)
 
     def probe(self, now: float) -> bool:
-        """Say whether the caller may probe now; it must tell how that ended."""
+        """Tell whether the caller may probe now; if so, it must call `succeed` or `fail`."""
         if self.state is not State.OPEN or now < self._due_at:
             return False
         self.state = State.HALF_OPEN
         return True
 
     def succeed(self, now: float) -> bool:
-        """Note that a probe succeeded; say whether that has closed the breaker."""
+        """Note that a probe succeeded; tell whether that has closed the breaker."""
         if self.state is not State.HALF_OPEN:
             return False
         self.state = State.CLOSED
@@ -60,10 +60,10 @@ class Breaker:
         return True
 
     def fail(self, now: float, began: float) -> bool:
-        """Note a failure; say whether that has opened the breaker.
+        """Note a failure; tell whether that has opened the breaker.
 
-        began: when what failed was begun. If that was before the breaker closed last, it says
-        nothing of the front as it is now.
+        began: when the failed operation began. If that was before the breaker closed last, the
+        failure says nothing about the front as it is now, and is ignored.
         """
         if self.state is State.OPEN or (self.closed and began < self._closed_at):
             return False

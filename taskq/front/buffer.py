@@ -1,11 +1,11 @@
-"""What a gateway has popped ahead of claims, so that most of them wait for nothing at all.
+"""Buffer of entries popped ahead of claims, so that most claims need not wait for Redis.
 
-Without it each claim would wait for Redis, and each pop cost the gateway as much as several claims.
-It holds what is claimed here in some hundredths of a second, and what is left when claims stop is
+Without it each claim would wait for a pop, and a pop costs the gateway as much as several claims.
+The buffer holds what is claimed here in some hundredths of a second. When claims stop, the rest is
 given back soon: other gateways may need it, and a pause or a higher priority must not wait for it.
 
-Entries are opened one by one as they are handed out: to open all that one pop has brought would
-keep everybody else waiting for a millisecond.
+Entries are verified one by one as they are handed out. To verify all entries of a pop at once would
+block the event loop for a millisecond.
 
 Pure: times are monotonic seconds.
 """
@@ -19,16 +19,16 @@ from typing import Final, TypeAlias
 from taskq.front.entries import Entry
 from taskq_agent.protocol import MAX_CLAIM, Task
 
-#: A hand holds what is claimed in so many seconds ...
+#: A buffer holds what is claimed in this many seconds ...
 AHEAD_S: Final = 0.04
-#: ... at most so many entries; and is given back when nobody has claimed for so long.
+#: ... at most this many entries; it is given back after this many seconds without a claim.
 MOST: Final = 512
 KEEP_S: Final = 0.25
-#: Over which the rate of claims is learned.
+#: Seconds over which the rate of claims is measured.
 _LEARN_S: Final = 0.1
 
 
-#: Returns an entry of a campaign if it is genuine and not too old.
+#: Returns the entry in some bytes if it is genuine, of a campaign, and not too old at a time.
 Open: TypeAlias = Callable[[bytes, int, float], "Entry | None"]
 
 
@@ -53,20 +53,20 @@ class Buffer:
         self._rate = 0.0
         self._claimed = self._low = 0
         self._since = self.claimed_at = now
-        #: How many to hold.
+        #: Entries to hold.
         self.target = 0
-        #: Whether more is on its way.
+        #: Whether a pop is under way.
         self.popping = False
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, entries: Iterable[bytes]) -> None:
-        """Take entries in, whatever they are."""
+        """Append entries; they need not be genuine."""
         self._entries.extend(entries)
 
     def claim(self, want: int, now: float, opened: Open) -> list[Entry]:
-        """Hand out as many as are there and good, up to `want`."""
+        """Take valid entries, up to `want`; drop others."""
         self._claimed += want
         self.claimed_at = now
         taken: list[Entry] = []
@@ -78,11 +78,11 @@ class Buffer:
         return taken
 
     def is_low(self) -> bool:
-        """Tell whether more should be on its way: a third is gone."""
+        """Tell whether a pop should begin: a third of the target is gone."""
         return len(self._entries) < self._low and not self.popping
 
     def learn(self, now: float) -> None:
-        """Take in how much was claimed since the last time."""
+        """Set the target from the rate of claims since the last call."""
         passed_s = now - self._since
         if passed_s >= _LEARN_S:
             self._rate = (self._rate + self._claimed / passed_s) / 2
@@ -91,43 +91,43 @@ class Buffer:
             self._low = self.target * 2 // 3
 
     def emptied(self) -> list[bytes]:
-        """Let go of all."""
+        """Take all entries."""
         entries = list(self._entries)
         self._entries.clear()
         return entries
 
 
-Tell: TypeAlias = Callable[[list[Task]], None]
+Callback: TypeAlias = Callable[[list[Task]], None]
 
 
 class Claim:
-    """A claim that waits; tells: who asked, and who asked again."""
+    """A claim that waits. callbacks: those of the claim and of its repetitions."""
 
-    __slots__ = ("lease", "session", "tells", "want")
+    __slots__ = ("callbacks", "lease", "session", "want")
 
-    def __init__(self, session: int, lease: str, want: int, tell: Tell) -> None:
+    def __init__(self, session: int, lease: str, want: int, callback: Callback) -> None:
         self.session = session
         self.lease = lease
         self.want = want
-        self.tells = [tell]
+        self.callbacks = [callback]
 
 
 class CampaignBuffer:
-    """One campaign. claims: in the order in which they came."""
+    """The buffer of one campaign, and the claims that wait for it, in order of arrival."""
 
-    __slots__ = ("claims", "hand")
+    __slots__ = ("buffer", "claims")
 
     def __init__(self, campaign: int, now: float) -> None:
-        self.hand = Buffer(campaign, now)
+        self.buffer = Buffer(campaign, now)
         self.claims: deque[Claim] = deque()
 
     def missing(self) -> int:
         """Return how many entries should be popped now."""
-        if self.hand.popping or not (self.claims or self.hand.is_low()):
+        if self.buffer.popping or not (self.claims or self.buffer.is_low()):
             return 0
         wanted = sum(claim.want for claim in self.claims)
-        return min(MAX_CLAIM, wanted + max(0, self.hand.target - len(self.hand)))
+        return min(MAX_CLAIM, wanted + max(0, self.buffer.target - len(self.buffer)))
 
     def is_idle(self, since: float) -> bool:
-        """Tell whether nobody has claimed since then, or waits."""
-        return self.hand.claimed_at < since and not (self.hand.popping or self.claims)
+        """Tell whether no claim has come since then, and none waits."""
+        return self.buffer.claimed_at < since and not (self.buffer.popping or self.claims)

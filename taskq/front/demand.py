@@ -1,4 +1,4 @@
-"""How many tasks of a campaign to lease ahead: as many as are asked for in a few seconds.
+"""Demand for the tasks of a campaign, and the number to lease ahead: enough for a few seconds.
 
 Pure: times are seconds on any clock that only goes forward.
 """
@@ -8,24 +8,24 @@ from __future__ import annotations
 import math
 from typing import Final
 
-#: A list holds what is popped in so many seconds ...
+#: A list holds what is popped in this many seconds ...
 AHEAD_S: Final = 2.0
-#: ... at least and at most so many entries.
+#: ... at least and at most this many entries.
 LEAST: Final = 64
 MOST: Final = 20_000
-#: A rise is believed soon, since an empty list costs a claim each; a fall late.
+#: Time constants in seconds: a rise counts soon, since an empty list costs each claim; a fall late.
 _RISE_S: Final = 0.5
 _FALL_S: Final = 4.0
 _MOST_RATE: Final = MOST / AHEAD_S
-#: What is assumed of a campaign that is asked for and not known yet.
+#: The rate assumed for a campaign that is asked for and was not measured yet.
 _FIRST_RATE: Final = LEAST / AHEAD_S
 
 
 class Demand:
-    """What is asked of one campaign, learned from how its list shrinks.
+    """The rate at which entries of one campaign are popped, learned from how its list shrinks.
 
-    fresh_s: for how long an entry may lie in a list. A list is kept so short that it is used up
-    well within that, and is kept at all only if somebody asked for it within that time.
+    fresh_s: seconds for which an entry may stay in a list. A list is kept so short that it is used
+    up well within that time, and is filled only if somebody asked for it within that time.
     """
 
     def __init__(self, fresh_s: float, now: float) -> None:
@@ -35,14 +35,14 @@ class Demand:
         self._asked_at = -math.inf
 
     def wanted(self, now: float) -> None:
-        """Take in that somebody asked and found nothing."""
+        """Note that a claim found the list empty."""
         self._asked_at = now
         self.rate = max(self.rate, _FIRST_RATE)
 
     def seen(self, gone: int, now: float, *, emptied: bool) -> None:
-        """Take in how many entries went since the last time.
+        """Update the rate from the number of entries popped since the last call.
 
-        emptied: none is left, so more would have gone had there been more.
+        emptied: none is left, so the true demand may be higher.
         """
         passed_s = now - self._seen_at
         if passed_s <= 0:
@@ -58,7 +58,7 @@ class Demand:
         self.rate = min(learned, _MOST_RATE)
 
     def lasts(self, now: float) -> bool:
-        """Tell whether anybody asked lately."""
+        """Tell whether anybody asked within `fresh_s`."""
         return now - self._asked_at < self._fresh_s
 
     def target(self, now: float) -> int:

@@ -1,20 +1,20 @@
-"""How much a gateway believes to be in the lists, and which of them it should look at again."""
+"""Depths of the lists as a gateway knows them, and the empty lists to look at again."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: An empty list that is asked for is looked at so often: at first, and later.
+#: Seconds between looks at an empty list that is asked for: at first, and later.
 PROBE_S: Final = 0.1
 LONGEST_PROBE_S: Final = 1.0
-#: ... until nobody has asked for so long.
+#: ... until nobody has asked for it for this many seconds.
 WANTED_S: Final = 5.0
 MOST_PROBED: Final = 100
 _MOST_WANTED: Final = 10_000
 
 
 class _Wanted:
-    """A campaign that is asked for in vain."""
+    """A campaign whose list was found empty by a claim."""
 
     __slots__ = ("asked_at", "due_at", "pause_s")
 
@@ -24,7 +24,7 @@ class _Wanted:
 
 
 class Depths:
-    """The lists of one front. All times are monotonic seconds."""
+    """The depths of the lists of one front. All times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._depths: dict[int, int] = {}
@@ -32,14 +32,14 @@ class Depths:
 
     @property
     def total(self) -> int:
-        """Entries in all lists, as they were when each was looked at last."""
+        """Entries in all lists, as of the last look at each."""
         return sum(self._depths.values())
 
     def __contains__(self, campaign: int) -> bool:
         return campaign in self._depths
 
     def want(self, campaign: int, now: float) -> bool:
-        """Note that somebody asks for a campaign in vain; say whether that is news."""
+        """Note that a claim found a campaign's list empty; tell whether that is new."""
         wanted = self._wanted.get(campaign)
         if wanted is not None:
             wanted.asked_at = now
@@ -74,7 +74,7 @@ class Depths:
         return due
 
     def clear(self) -> None:
-        """Forget what is in the lists: they are others now. What is wanted is looked at soon."""
+        """Forget all depths, since the lists have been replaced; look at wanted ones soon."""
         self._depths.clear()
         for one in self._wanted.values():
             one.pause_s = PROBE_S

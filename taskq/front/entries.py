@@ -1,9 +1,9 @@
-"""Entries: what stands in the lists, and how it is told from what only looks like it.
+"""Entries: the elements of the lists, and the check that one is genuine.
 
 An entry is 32 hex digits and a JSON array, as PostgreSQL wrote it (sql/functions/lease_ahead.sql).
-The digits are the first half of an HMAC-SHA256 over the array; the second half gives the lease id,
-which is not in Redis at all. Who can write there can repeat, move and drop entries, but not make
-one; who can read there learns no lease.
+The digits are the first half of an HMAC-SHA256 over the array. The second half gives the lease id,
+which is not in Redis. So whoever can write there can repeat, move and drop entries, but not forge
+one; and whoever can read there learns no lease.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from taskq_agent.protocol import Task
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one queue; name: that of its front.
+    """The Redis keys of one queue; name: that of its front.
 
-    state: the epoch, and the low-water mark of each list. wanted: campaigns that were asked for in
-    vain. wake: a list with one element when the refiller should look.
+    state: a hash with the epoch and the low-water mark of each list. wanted: a set of the campaigns
+    whose lists were found empty. wake: a list with one element when the refiller should look.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Keys:
         return self._tasks % campaign
 
 
-#: Seconds after which a task that was leased ahead, and that no agent names, waits again; until
-#: PostgreSQL has said otherwise.
+#: Seconds after which a task that was leased ahead, and that no agent names, waits again: the
+#: default until PostgreSQL's own value is known.
 POOL_S: Final = 120.0
-#: Longer entries are dropped where they are found; no honest one comes near.
+#: Longer entries are dropped where they are found; genuine ones are far shorter.
 MAX_ENTRY_BYTES: Final = 1 << 20
 _TAG: Final = 32
 
@@ -69,10 +69,10 @@ _decode: Final = msgspec.json.Decoder(_Body).decode
 
 @dataclass(frozen=True, slots=True)
 class FrontState:
-    """What PostgreSQL says of the front.
+    """The state of the front in PostgreSQL.
 
-    epoch: 0 as long as there is none. pool_s: seconds for which a task stays leased to the pool.
-    offset_ms: what to add to the local monotonic clock to get PostgreSQL's.
+    epoch: 0 as long as there is no front. pool_s: seconds for which a task stays leased to the
+    pool. offset_ms: to be added to the local monotonic clock to get PostgreSQL's.
     """
 
     name: str
@@ -82,30 +82,31 @@ class FrontState:
     offset_ms: float
 
     @classmethod
-    def told(cls, row: Row, asked_at: float) -> FrontState:
-        """Take a row of the statement `front` or `begin_front`; asked_at: monotonic seconds.
+    def from_row(cls, row: Row, asked_at: float) -> FrontState:
+        """Make a state from a row of the statement `front` or `begin_front`.
 
-        PostgreSQL read its clock later than it was asked, so its time is never thought earlier than
-        it is, and an entry never younger.
+        asked_at: monotonic seconds when the statement was sent. PostgreSQL reads its clock later
+        than that, so its time is never underestimated, and an entry never taken for too young.
         """
         offset_ms = row["now_ms"] - asked_at * 1000
         return cls(row["name"], row["epoch"], bytes(row["secret"]), row["pool_s"], offset_ms)
 
     @property
     def keys(self) -> Keys:
-        """The names in Redis."""
+        """The keys in Redis."""
         return _keys(self.name)
 
     def until(self, leased_ms: int) -> float:
         """Return until when an entry may be handed out, in seconds of the local monotonic clock.
 
-        In the other half of its time the agent's first beat must reach PostgreSQL.
+        That is half of the pool's time; in the other half the agent's first heartbeat must reach
+        PostgreSQL.
         """
         return (leased_ms - self.offset_ms) / 1000 + self.pool_s / 2
 
 
 class Entry(NamedTuple):
-    """A genuine entry, to be handed out until some time; raw: as it was popped."""
+    """A genuine entry. raw: as it was popped. until: when it is too old, in monotonic seconds."""
 
     task: Task
     raw: bytes
@@ -113,10 +114,10 @@ class Entry(NamedTuple):
 
 
 def open_entry(raw: bytes, state: FrontState) -> Entry | None:
-    """Return an entry of this epoch, of whatever age; None if it is none.
+    """Verify and decode an entry of this epoch, of whatever age; None if it is not genuine.
 
-    The payload is `msgspec.Raw`, its JSON text: it is only passed on, and msgspec writes it as it
-    is. `msgspec.json.decode` makes an object of it.
+    The payload stays JSON text (`msgspec.Raw`), which msgspec writes unchanged; decode it with
+    `msgspec.json.decode` where an object is needed.
     """
     body = raw[_TAG:]
     digest = hmac.digest(state.secret, body, "sha256").hex()
@@ -125,7 +126,7 @@ def open_entry(raw: bytes, state: FrontState) -> Entry | None:
     try:
         one = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # the secret is known to others, or PostgreSQL writes what we cannot read
+        return None  # the secret has leaked, or PostgreSQL writes what this release cannot read
     time = f"{one.leased_ms:012x}"
     lease = f"{time[:8]}-{time[8:]}-8{digest[32:35]}-8{digest[35:38]}-{digest[38:50]}"  # version 8
     payload = cast("Mapping[str, Any]", one.payload)

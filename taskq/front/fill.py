@@ -1,4 +1,4 @@
-"""What the refiller that acts does with the lists of an epoch."""
+"""Filling of the lists of one epoch, by the refiller that acts."""
 
 from __future__ import annotations
 
@@ -14,109 +14,111 @@ from taskq.front.levels import Levels
 from taskq.front.lists import Lists, parts
 from taskq.front.redis import FrontDown
 
-#: Surveys are so far apart at least, however often somebody signals ...
-_APART_S: Final = 0.05
-#: ... and at most while there is something to fill.
-_SURVEY_S: Final = 0.1
-#: No longer, so that who is to end does.
+#: Least seconds between surveys, however often a gateway signals.
+_LEAST_PAUSE_S: Final = 0.05
+#: Most seconds between surveys while there is something to fill.
+_MOST_PAUSE_S: Final = 0.1
+#: Longest wait for a signal, so that a refiller that is to end notices soon.
 _WAIT_S: Final = 0.25
 _ANOTHER: Final = "it was emptied, or is of another epoch"
 
 
 class FrontDoubtful(Exception):
-    """What is in Redis cannot be what was put there; a new epoch has to begin."""
+    """Redis does not hold what was pushed there; a new epoch has to begin."""
 
 
 class Filler:
-    """Keeps lists as long as they should be.
+    """Keeps the lists of one epoch at their target lengths.
 
-    Order matters: tasks are leased and that is committed, then their entries are pushed; entries
-    are taken out, then their leases are given back. What is lost in between runs into the pool's
+    Order matters: a lease is committed in PostgreSQL before its entry is pushed, and an entry is
+    taken out before its lease is given back. What gets lost in between waits again after the pool's
     deadline.
     """
 
-    def __init__(self, rows: Rows, lists: Lists, stocks: Levels, returning: LeaseReturns) -> None:
+    def __init__(
+        self, rows: Rows, lists: Lists, levels: Levels, lease_returns: LeaseReturns
+    ) -> None:
         self.lists = lists
-        self.stocks = stocks
-        self._returning = returning
-        #: Whether Redis was seen in this epoch.
+        self.levels = levels
+        self._lease_returns = lease_returns
+        #: Whether a survey has found Redis in this epoch.
         self.seen = False
         self._rows = rows
         self._clock = asyncio.get_running_loop().time
         self._surveyed_at = float("-inf")
 
     async def inherit(self) -> None:
-        """Take over the lists as they are in this epoch."""
+        """Take over the lists that an earlier refiller of this epoch has filled."""
         campaigns = await self.lists.known()
         found = await self.lists.survey(campaigns)
         if found is None:
-            return  # the next survey tells
+            return  # the next survey raises
         now = self._clock()
         for campaign, length in zip(campaigns, found.lengths, strict=True):
-            self.stocks.inherit(campaign, length, now)
-        self.stocks.wanted(found.wanted, now)
+            self.levels.inherit(campaign, length, now)
+        self.levels.wanted(found.wanted, now)
 
     async def work(self, seconds: float, ending: asyncio.Event) -> None:
-        """Survey and fill, for so long; raise `FrontDoubtful` if what is there cannot be."""
+        """Survey and fill for this long; raise `FrontDoubtful` if a survey finds it necessary."""
         until = self._clock() + seconds
         while self._clock() < until and not ending.is_set():
-            if self._clock() >= self._surveyed_at + _SURVEY_S:
+            if self._clock() >= self._surveyed_at + _MOST_PAUSE_S:
                 await self.survey()
             if not await self._fill():
-                left_s = max(_APART_S, until - self._clock())
+                left_s = max(_LEAST_PAUSE_S, until - self._clock())
                 await self.lists.wait(min(left_s, _WAIT_S))
-                await asyncio.sleep(self._surveyed_at + _APART_S - self._clock())
+                await asyncio.sleep(self._surveyed_at + _LEAST_PAUSE_S - self._clock())
                 self._surveyed_at = float("-inf")
 
     async def survey(self) -> None:
-        """See how the lists have shrunk, and what is asked for."""
-        campaigns = self.stocks.campaigns()
+        """Measure the lists and the demand; withdraw old entries, forget unused lists."""
+        campaigns = self.levels.campaigns()
         found = await self.lists.survey(campaigns)
         self._surveyed_at = now = self._clock()
         if found is None:
             raise FrontDoubtful(_ANOTHER)
         self.seen = True
         for campaign, length in zip(campaigns, found.lengths, strict=True):
-            if not self.stocks[campaign].seen(length, now):
+            if not self.levels[campaign].seen(length, now):
                 raise FrontDoubtful(f"campaign {campaign} has more entries than were pushed")
-        self.stocks.wanted(found.wanted, now)
-        doubtful = self.stocks.doubtful()
+        self.levels.wanted(found.wanted, now)
+        doubtful = self.levels.doubtful()
         if doubtful:
             rows = await self._rows("frontable", campaigns=array(doubtful))
-            self.stocks.servable([row["campaign_id"] for row in rows], now)
-        await self.withdraw(self.stocks.old(now))
-        unused = self.stocks.forget(now)
+            self.levels.servable([row["campaign_id"] for row in rows], now)
+        await self.withdraw(self.levels.old(now))
+        unused = self.levels.forget(now)
         if unused:
             await self.lists.forget(unused)
 
     async def withdraw(self, campaigns: Collection[int]) -> None:
-        """Empty some lists, and give the leases of all that was in them back in one statement."""
+        """Empty some lists, and give all leases of their entries back in one statement."""
         try:
             for campaign in campaigns:
-                if campaign in self.stocks:
+                if campaign in self.levels:
                     async for fences in self.lists.withdraw(campaign):
-                        self._returning.add(fences)
-                    self.stocks[campaign].clear()
+                        self._lease_returns.add(fences)
+                    self.levels[campaign].clear()
         finally:
-            await self._returning.give_back()
+            await self._lease_returns.give_back()
 
     async def close(self, campaigns: Collection[int]) -> None:
-        """Empty the lists of campaigns of which nothing is to be handed out."""
+        """Empty the lists of campaigns whose tasks must not be handed out; fill them no more."""
         for campaign in campaigns:
-            if campaign in self.stocks:
-                self.stocks[campaign].servable = False
+            if campaign in self.levels:
+                self.levels[campaign].servable = False
         await self.withdraw(campaigns)
 
-    def told(self) -> str:
-        """Return what is in the lists, as `keep_front` takes it."""
-        return json.dumps(self.stocks.told())
+    def to_json(self) -> str:
+        """Return the lengths and ranks of the lists as JSON for `keep_front`."""
+        return json.dumps(self.levels.as_record())
 
     async def _fill(self) -> bool:
-        """Lease and push some tasks of one campaign; return False if no list needs any."""
-        lease = self.stocks.next(self._clock())
+        """Lease and push some tasks of one campaign; return False if no list needs entries."""
+        lease = self.levels.next(self._clock())
         if lease is None:
             return False
-        stock = self.stocks[lease.campaign]
+        level = self.levels[lease.campaign]
         (row,) = await self._rows(
             "lease_ahead",
             epoch=self.lists.state.epoch,
@@ -126,15 +128,16 @@ class Filler:
         )
         if not row["entries"]:
             if lease.ahead is None:
-                stock.servable = False
+                level.servable = False
             else:
-                stock.overtaken = False
+                level.overtaken = False
             return True
         entries = [entry.encode() for entry in row["entries"]]
         first, now = lease.ahead is not None, self._clock()
-        # Even a push whose answer is lost may have succeeded: a list is never longer than this.
-        stock.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
-        await self._push(lease.campaign, stock.low_water(now), entries, first=first)
+        # Counted before the push, which may succeed though its answer is lost: so a list is never
+        # longer than is known here.
+        level.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
+        await self._push(lease.campaign, level.low_water(now), entries, first=first)
         return True
 
     async def _push(
@@ -150,10 +153,10 @@ class Filler:
             pushed = not left
         except FrontDown:
             if not self.lists.connected:
-                left.pop(0)  # it may have been pushed all the same
+                left.pop(0)  # it may have been pushed nevertheless
             raise
         finally:
-            self._returning.add(self.lists.fences(chain.from_iterable(left)))
-            await self._returning.give_back()
+            self._lease_returns.add(self.lists.fences(chain.from_iterable(left)))
+            await self._lease_returns.give_back()
         if not pushed:
             raise FrontDoubtful(_ANOTHER)

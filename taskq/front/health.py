@@ -1,6 +1,7 @@
-"""Looking after the front: whether it works, and which lists hold something.
+"""Health of Redis as one gateway sees it, and upkeep of the connections to it.
 
-That is done in the background, by a connection of its own, so that no claim has to wait for it.
+Looks and probes run in the background on a connection of their own, so that no claim waits for
+them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from taskq.front.state import StateCache
 
 @dataclass(slots=True)
 class FrontCounters:
-    """Numbers that only grow.
+    """Counters of one gateway; they only grow.
 
-    hits, misses: claims that got tasks, and that got none. popped: entries; of these stale: too old
-    to be handed out, forged: not made by PostgreSQL, or in a list where they do not belong.
-    refused: pops in another epoch than that of Redis. errors: pops and probes that failed.
+    hits, misses: claims that got tasks, and claims that got none. popped: entries taken from the
+    lists. stale: popped entries that were too old to be handed out. forged: popped entries that
+    PostgreSQL did not make, or that were in the list of another campaign. refused: pops in another
+    epoch than that of Redis. errors: pops and probes that failed.
     """
 
     hits: int = 0
@@ -43,74 +45,74 @@ log = logging.getLogger(__name__)
 
 
 class Health:
-    """What is known of Redis, from every pop and from looks of its own.
+    """The state of Redis, learned from every pop and from looks of its own.
 
-    breaker: whether to use it. depths: what its lists hold, as far as that is known.
+    breaker: whether to use Redis. depths: the known depths of its lists.
     """
 
     def __init__(
         self,
-        outlook: StateCache,
-        scout: RedisLink,
+        state_cache: StateCache,
+        probe_link: RedisLink,
         idle: Sequence[RedisLink],
-        tally: FrontCounters,
+        counters: FrontCounters,
         *,
         failed: Callable[[], None],
     ) -> None:
-        """idle: connections to be kept open while they are in there; failed: is called then."""
+        """idle: connections to keep open while they are in it. failed: called after a failure."""
         self.breaker = Breaker(random.random)
         self.depths = Depths()
-        self._outlook = outlook
-        self._scout = scout
+        self._state_cache = state_cache
+        self._probe_link = probe_link
         self._idle = idle
-        self._tally = tally
+        self._counters = counters
         self._failed = failed
-        self._stir = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def offers(self, campaign: int, now: float) -> bool:
-        """Say whether there seem to be entries of a campaign; if not, they are wanted."""
+        """Tell whether a campaign seems to have entries; if not, note that they are wanted."""
         if not self.breaker.closed:
             return False
         if campaign in self.depths:
             return True
         if self.depths.want(campaign, now):
-            self._stir.set()
+            self._wake.set()
         return False
 
     async def pop(
         self, link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
     ) -> list[Popped]:
-        """Take entries as `pop` does, and note how many are left; nothing in another epoch."""
+        """Pop entries and note how many are left; return none if Redis has another epoch."""
         popped = await pop(link, state, counts)
         if popped is None:
-            self._tally.refused += 1
+            self._counters.refused += 1
             self.depths.clear()
-            self._outlook.doubt()
+            self._state_cache.doubt()
             return []
         for (campaign, _), one in zip(counts, popped, strict=True):
             self.depths.note(campaign, one.left)
         return popped
 
     def fail(self, error: Exception, began: float) -> None:
-        """Leave the front alone for a while, because of what was begun then."""
-        self._tally.errors += 1
+        """Note a failure of an operation begun then; stop using the front for a while."""
+        self._counters.errors += 1
         if self.breaker.fail(time.monotonic(), began):
             log.warning("the front fails, claims go on without it: %s", error)
-            self.depths.clear()  # nobody knows what has become of the lists
-        self._stir.set()  # a connection may have to be opened again
+            self.depths.clear()  # the state of the lists is unknown now
+        self._wake.set()  # a connection may have to be reopened
         self._failed()
 
     def renew(self) -> None:
-        """Begin anew: there is another epoch."""
+        """Forget the depths: a new epoch has begun."""
         self.depths.clear()
-        self._stir.set()
+        self._wake.set()
 
     async def keep(self) -> None:
-        """Look at what is wanted, and probe a front that has failed, until cancelled."""
+        """Look at wanted lists, and probe a front that has failed, until cancelled."""
         while True:
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stir.wait(), self._pause_s())
-            self._stir.clear()
+                await asyncio.wait_for(self._wake.wait(), self._pause_s())
+            self._wake.clear()
             began = time.monotonic()
             try:
                 await self._look(began)
@@ -121,24 +123,24 @@ class Health:
                 self.fail(error, began)
 
     def _pause_s(self) -> float | None:
-        """Return how long to wait before the next look; None: until something stirs."""
+        """Return the seconds until the next look; None: until woken."""
         now = time.monotonic()
-        if self._outlook.state is None:
+        if self._state_cache.state is None:
             return None
         return self.depths.wait_s(now) if self.breaker.closed else self.breaker.wait_s(now)
 
     async def _look(self, now: float) -> None:
-        state = self._outlook.state
+        state = self._state_cache.state
         probing = state is not None and self.breaker.probe(now)
         if state is None or not (probing or self.breaker.closed):
             return
-        for link in (self._scout, *self._idle):
+        for link in (self._probe_link, *self._idle):
             if probing:
-                await link.close()  # what broke one may have broken all
-            await link.connect()  # no claim shall have to wait for that
+                await link.close()  # the cause of the failure may affect every connection
+            await link.connect()  # here, so that no claim has to wait for it
         wanted = self.depths.due(now)
         if wanted or probing:
-            await self.pop(self._scout, state, [(campaign, 0) for campaign in wanted])
+            await self.pop(self._probe_link, state, [(campaign, 0) for campaign in wanted])
         if probing and self.breaker.succeed(time.monotonic()):
-            level = logging.WARNING if self._tally.errors else logging.INFO
+            level = logging.WARNING if self._counters.errors else logging.INFO
             log.log(level, "the front works")

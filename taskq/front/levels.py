@@ -1,4 +1,4 @@
-"""What the lists of a front hold, as far as its refiller knows, and what to do about it.
+"""Levels of the lists of a front as its refiller knows them, and what to lease next.
 
 Pure: times are seconds on any clock that only goes forward. A rank is a negated priority, so the
 least goes first; the rank of a list is the largest of its entries'.
@@ -13,19 +13,19 @@ from typing import Final, NamedTuple
 
 from taskq.front.demand import Demand
 
-#: Tasks leased at a time; fewer would cost more each.
+#: Tasks leased in one statement; with fewer, each costs more.
 MOST_CHUNK: Final = 1_000
-#: Bytes of entries leased at a time, and in a list.
+#: Bytes of entries leased in one statement, and in a list.
 _CHUNK_BYTES: Final = 4 << 20
 _LIST_BYTES: Final = 64 << 20
-#: Campaigns with a list, and campaigns asked for that may get one, at a time.
+#: Campaigns with a list, and campaigns asked for that may get one.
 MOST_LISTS: Final = 1_000
-#: Of entries whose rank is not known: nothing overtakes them.
+#: The rank of entries whose rank is not known: nothing overtakes them.
 _UNKNOWN_RANK: Final = -32_768
 
 
 class Lease(NamedTuple):
-    """What to lease next: so many tasks at most; ahead: only those of a lower rank than that."""
+    """The next lease: up to `most` tasks; ahead: only those of a lower rank than this."""
 
     campaign: int
     most: int
@@ -42,10 +42,10 @@ class _Batch:
 
 
 class Level:
-    """The list of one campaign.
+    """The level of one campaign's list.
 
-    servable: its tasks may be leased, and there were some the last time. overtaken: some that wait
-    go before some that are in the list.
+    servable: tasks may be leased, and the last lease found some. overtaken: some waiting tasks go
+    before some that are in the list.
     """
 
     def __init__(self, fresh_s: float, now: float) -> None:
@@ -64,13 +64,13 @@ class Level:
 
     @property
     def oldest_at(self) -> float | None:
-        """When the oldest entry was pushed; None: there is none."""
+        """The time at which the oldest entry was pushed; None: the list is empty."""
         return min((batch.pushed_at for batch in self._batches), default=None)
 
     def put(
         self, entries: int, rank: int, now: float, *, size: int = 0, first: bool = False
     ) -> None:
-        """Take in that entries of a size, in bytes, were pushed; first: before all others."""
+        """Note a push. size: bytes of the entries in all. first: they go before all others."""
         self._entry_bytes = max(1.0, self._entry_bytes / 2, size / entries)
         batch = _Batch(entries, rank, now)
         if first:
@@ -80,7 +80,7 @@ class Level:
         self.length += entries
 
     def seen(self, length: int, now: float) -> bool:
-        """Take in how long the list is; return whether that can be."""
+        """Note the length found by a survey; return False if that exceeds what was pushed."""
         gone = self.length - length
         if gone < 0:
             return False
@@ -94,7 +94,7 @@ class Level:
         return True
 
     def clear(self) -> None:
-        """Take in that the list is gone."""
+        """Note that the list was emptied."""
         self._batches.clear()
         self.length = 0
         self.overtaken = self._filling = False
@@ -105,8 +105,8 @@ class Level:
 
     def low_water(self, now: float) -> int:
         """Return the length below which the list has to be filled up."""
-        # In small steps, since claims may have to wait while the database is at work for long; in
-        # smaller ones it would be at work nearly always.
+        # Small steps, since claims may have to wait during a long statement; with smaller ones the
+        # database would be at work nearly always.
         return self._target(now) * 7 // 8
 
     def missing(self, now: float) -> int:
@@ -127,102 +127,102 @@ class Level:
 
 
 class Levels:
-    """The lists of all campaigns. fresh_s: for how long an entry may lie in a list."""
+    """The levels of all lists. fresh_s: seconds for which an entry may stay in a list."""
 
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
-        self._stocks: dict[int, Level] = {}
+        self._levels: dict[int, Level] = {}
         self._asked_for: set[int] = set()
 
     def __getitem__(self, campaign: int) -> Level:
-        """Return the list of a campaign that has one."""
-        return self._stocks[campaign]
+        """Return the level of a campaign that has a list."""
+        return self._levels[campaign]
 
     def __contains__(self, campaign: int) -> bool:
-        return campaign in self._stocks
+        return campaign in self._levels
 
     def campaigns(self) -> list[int]:
-        """Return all campaigns with a list, be it empty."""
-        return list(self._stocks)
+        """Return all campaigns with a list, empty lists included."""
+        return list(self._levels)
 
     def inherit(self, campaign: int, length: int, now: float) -> None:
-        """Take over a list as it is; how old its entries are is unknown."""
-        stock = self._stocks.setdefault(campaign, Level(self._fresh_s, now))
-        stock.servable = True
-        stock.demand.wanted(now)
+        """Take over a list that another refiller has filled; the age of its entries is unknown."""
+        level = self._levels.setdefault(campaign, Level(self._fresh_s, now))
+        level.servable = True
+        level.demand.wanted(now)
         if length:
-            stock.put(length, _UNKNOWN_RANK, now - self._fresh_s / 2)
+            level.put(length, _UNKNOWN_RANK, now - self._fresh_s / 2)
 
     def wanted(self, campaigns: Iterable[int], now: float) -> None:
-        """Take in which campaigns were asked for in vain."""
+        """Note the campaigns whose lists were found empty by claims."""
         for campaign in campaigns:
-            if campaign in self._stocks:
-                self._stocks[campaign].demand.wanted(now)
-                if not self._stocks[campaign].servable:
+            if campaign in self._levels:
+                self._levels[campaign].demand.wanted(now)
+                if not self._levels[campaign].servable:
                     self._asked_for.add(campaign)
-            elif len(self._stocks) + len(self._asked_for) < MOST_LISTS:
+            elif len(self._levels) + len(self._asked_for) < MOST_LISTS:
                 self._asked_for.add(campaign)
 
     def doubtful(self) -> list[int]:
-        """Return the campaigns that were asked for and may or may not have something to lease."""
+        """Return the campaigns that were asked for and may or may not have tasks to lease."""
         return list(self._asked_for)
 
     def servable(self, campaigns: Collection[int], now: float) -> None:
-        """Take in which of the doubtful ones may be leased from."""
+        """Note which of the doubtful campaigns have tasks to lease."""
         for campaign in self._asked_for.intersection(campaigns):
-            if campaign not in self._stocks:
-                self._stocks[campaign] = Level(self._fresh_s, now)
-                self._stocks[campaign].demand.wanted(now)
-            self._stocks[campaign].servable = True
+            if campaign not in self._levels:
+                self._levels[campaign] = Level(self._fresh_s, now)
+                self._levels[campaign].demand.wanted(now)
+            self._levels[campaign].servable = True
         self._asked_for.clear()
 
     def next(self, now: float) -> Lease | None:
         """Return what to lease next: for the list that would be empty first."""
         urgent: tuple[float, int, Level, int] | None = None
-        for campaign, stock in self._stocks.items():
-            missing = stock.missing(now)
+        for campaign, level in self._levels.items():
+            missing = level.missing(now)
             if missing:
-                lasts_s = stock.length / stock.demand.rate if stock.demand.rate else 0.0
+                lasts_s = level.length / level.demand.rate if level.demand.rate else 0.0
                 if urgent is None or lasts_s < urgent[0]:
-                    urgent = lasts_s, campaign, stock, missing
+                    urgent = lasts_s, campaign, level, missing
         if urgent is None:
             return None
-        _, campaign, stock, missing = urgent
-        return Lease(campaign, stock.chunk(missing), stock.rank if stock.overtaken else None)
+        _, campaign, level, missing = urgent
+        return Lease(campaign, level.chunk(missing), level.rank if level.overtaken else None)
 
     def old(self, now: float) -> list[int]:
-        """Return the campaigns whose lists have entries that nobody has taken for too long."""
+        """Return the campaigns whose lists have entries older than `fresh_s`."""
         return [
             campaign
-            for campaign, stock in self._stocks.items()
-            if stock.oldest_at is not None and now - stock.oldest_at > self._fresh_s
+            for campaign, level in self._levels.items()
+            if level.oldest_at is not None and now - level.oldest_at > self._fresh_s
         ]
 
     def overtaken(self, campaigns: Collection[int]) -> None:
-        """Take in which campaigns have tasks waiting that go before some in their lists."""
-        for campaign, stock in self._stocks.items():
-            stock.overtaken = stock.length > 0 and campaign in campaigns
+        """Note the campaigns with waiting tasks that go before some in their lists."""
+        for campaign, level in self._levels.items():
+            level.overtaken = level.length > 0 and campaign in campaigns
 
-    def told(self) -> list[tuple[int, int, int]]:
+    def as_record(self) -> list[tuple[int, int, int]]:
         """Return (campaign, entries, rank) of each list that holds some."""
         return [
-            (campaign, stock.length, stock.rank)
-            for campaign, stock in self._stocks.items()
-            if stock.length
+            (campaign, level.length, level.rank)
+            for campaign, level in self._levels.items()
+            if level.length
         ]
 
     def clear(self) -> None:
-        """Take in that all lists are gone; what is asked for is still known."""
-        for stock in self._stocks.values():
-            stock.clear()
+        """Note that all lists were emptied; keep the demand."""
+        for level in self._levels.values():
+            level.clear()
 
     def forget(self, now: float) -> list[int]:
-        """Leave out the empty lists that nobody asks for; return their campaigns."""
+        """Drop the empty lists that nobody asks for; return their campaigns."""
         unused = [
             campaign
-            for campaign, stock in self._stocks.items()
-            if not stock.length and not stock.demand.lasts(now)
+            for campaign, level in self._levels.items()
+            if not level.length and not level.demand.lasts(now)
         ]
         for campaign in unused:
-            del self._stocks[campaign]
+            del self._levels[campaign]
         return unused

@@ -1,32 +1,32 @@
-"""The lists of a front as those see them who fill and empty them."""
+"""Operations on the lists of a front: survey, push, withdraw and pop, by scripts in Redis."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from taskq.dispatch.exchange import Fence
+from taskq.dispatch.exchange_request import Fence
 from taskq.front.entries import FrontState, Keys, open_entry
 from taskq.front.redis import Argument, FrontDown, RedisLink
 
-#: Bytes of entries in one push, so that it is answered in time.
+#: Bytes of entries in one push, so that it ends within its time limit.
 PUSH_BYTES: Final = 1 << 20
-#: Calls after which a list that never gets empty is left alone.
+#: Calls after which `withdraw` leaves a list alone that never gets empty.
 _MOST_CALLS: Final = 1_000
 _MOST_BEGINNINGS: Final = 5
 
 
 class Survey(NamedTuple):
-    """Entries of each list that was asked about, and campaigns that were asked for in vain."""
+    """The lengths of the lists asked about, and the campaigns whose lists were found empty."""
 
     lengths: list[int]
     wanted: list[int]
 
 
 class Lists:
-    """The lists of one epoch. All methods raise `FrontDown`, also where an answer makes no sense.
+    """The lists of one epoch. All methods raise `FrontDown`, also if an answer cannot be read.
 
-    Where it is said that None or False tells of another epoch, nothing was changed.
+    Where None or False means that Redis has another epoch, nothing was changed.
     """
 
     def __init__(self, link: RedisLink, state: FrontState) -> None:
@@ -36,11 +36,11 @@ class Lists:
 
     @property
     def connected(self) -> bool:
-        """Whether the server is there. If so after an error: it has refused, nothing was done."""
+        """Whether the connection is open; after an error: the server refused, nothing was done."""
         return self._link.connected
 
     async def survey(self, campaigns: Sequence[int]) -> Survey | None:
-        """Look at the lists; None: this is another epoch, or somebody has broken something."""
+        """Measure the lists; None: Redis has another epoch, or a key is not of its kind."""
         keys = [self._keys.state, self._keys.wanted, self._keys.wake]
         keys += map(self._keys.tasks, campaigns)
         answer = await self._link.run("survey", keys, [self.state.epoch])
@@ -56,7 +56,7 @@ class Lists:
         return found
 
     async def known(self) -> list[int]:
-        """Return the campaigns that have lists, whoever has filled them."""
+        """Return the campaigns that have lists, also those that another refiller has filled."""
         answer = await self._link.run("contents", [self._keys.state], ())
         try:
             _, marks, _ = answer
@@ -67,9 +67,9 @@ class Lists:
     async def push(
         self, campaign: int, low_water: int, entries: Sequence[bytes], *, first: bool = False
     ) -> bool:
-        """Add entries in the order in which they are to be popped; False: this is another epoch.
+        """Add entries in the order in which they are to be popped; False: Redis has another epoch.
 
-        first: before all that are there. See `parts` for how many to add at a time.
+        first: before all others. See `parts` for how many to add in one call.
         """
         keys = [self._keys.state, self._keys.tasks(campaign)]
         side = "left" if first else "right"
@@ -78,7 +78,7 @@ class Lists:
         return await self._link.run("push", keys, words) is not None
 
     async def withdraw(self, campaign: int) -> AsyncIterator[list[Fence]]:
-        """Take all entries out of a list; yield the genuine ones, as they come out."""
+        """Take all entries out of a list; yield the fences of the genuine ones in batches."""
         for _ in range(_MOST_CALLS):
             answer = await self._link.run("withdraw", [self._keys.tasks(campaign)], ())
             try:
@@ -90,7 +90,7 @@ class Lists:
                 break
 
     def fences(self, entries: Iterable[bytes]) -> list[Fence]:
-        """Return what the genuine ones of some entries name."""
+        """Return the fences of the genuine entries among these."""
         opened = (open_entry(raw, self.state) for raw in entries)
         return [
             Fence(entry.task.campaign, entry.task.task, entry.task.lease)
@@ -99,16 +99,16 @@ class Lists:
         ]
 
     async def forget(self, campaigns: Sequence[int]) -> None:
-        """Leave out lists that are empty."""
+        """Remove the low-water marks of empty lists."""
         keys = [self._keys.state, *map(self._keys.tasks, campaigns)]
         await self._link.run("forget", keys, [self.state.epoch, *campaigns])
 
     async def wait(self, seconds: float) -> None:
-        """Wait until a list runs low, for so many seconds at most."""
+        """Wait until a gateway signals that a list runs low, `seconds` at most."""
         await self._link.wait(self._keys.wake, seconds)
 
     async def begin(self) -> None:
-        """Empty all lists, and let this be the epoch."""
+        """Empty all lists, and set the epoch in Redis to this one."""
         campaigns: list[int] = []
         for _ in range(_MOST_BEGINNINGS):
             keys = [self._keys.state, self._keys.wanted, self._keys.wake]
@@ -121,7 +121,7 @@ class Lists:
 
 
 def parts(entries: Iterable[bytes]) -> list[list[bytes]]:
-    """Return entries, 1000 at most, in parts that can each be pushed within the time there is."""
+    """Divide entries, 1000 at most, into parts that can each be pushed within the time limit."""
     made: list[list[bytes]] = []
     room = 0
     for entry in entries:
@@ -138,7 +138,7 @@ def _senseless(answer: Any) -> FrontDown:
 
 
 class Popped(NamedTuple):
-    """What came from one list; left: entries that are still there. Nobody has vouched for any."""
+    """The entries popped from one list, not verified. left: entries still in the list."""
 
     entries: list[bytes]
     left: int
@@ -147,11 +147,11 @@ class Popped(NamedTuple):
 async def pop(
     link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
 ) -> list[Popped] | None:
-    """Take so many entries from the list of each campaign; 0 only looks how many there are.
+    """Pop up to so many entries from the list of each campaign; 0 only asks for the length.
 
-    Return as many answers, in order; None: Redis has another epoch. Lists that run low are made
-    known to the refiller. Raise `FrontDown`; what was popped then, if anything, waits again after
-    the pool's deadline.
+    Return one answer for each campaign, in order; None: Redis has another epoch. The refiller is
+    signalled if a list runs low. Raise `FrontDown`; tasks popped in that case, if any, wait again
+    after the pool's deadline.
     """
     keys = [state.keys.state, state.keys.wanted, state.keys.wake]
     args: list[Argument] = [state.epoch]

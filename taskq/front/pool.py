@@ -1,9 +1,9 @@
-"""Claims from the front: what is popped there has been leased in PostgreSQL before.
+"""Claims from the front. The tasks in its lists were leased in PostgreSQL before.
 
-Where many claims come, more is popped than they ask for, and most of them are answered at once out
-of the hand (see `hand`). Those that find it empty wait for a pop, which they share with all who
-come meanwhile (see `rounds`). Whatever goes wrong, a claim is told at once that there is nothing
-here, and is made in PostgreSQL instead.
+Where many claims come, more is popped than they ask for, and most claims are answered at once from
+a buffer (see `buffer`). Claims that find it empty wait for a pop, which they share with all that
+come meanwhile (see `popper`). If anything fails, a claim gets no task here without delay, and is
+made in PostgreSQL instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taskq.dispatch.closing import cancel
 from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
-from taskq.front.buffer import KEEP_S, CampaignBuffer, Claim, Tell
+from taskq.front.buffer import KEEP_S, Callback, CampaignBuffer, Claim
 from taskq.front.entries import POOL_S, Entry
 from taskq.front.health import FrontCounters, Health
 from taskq.front.popper import EntryCheck, Popper
@@ -31,143 +31,147 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: Pops under way at a time.
-LINES: Final = 2
+#: Connections for pops: pops under way at a time.
+POPS_AT_ONCE: Final = 2
 
 
 class Pool:
     """Claims of one asyncio loop from the front of one queue."""
 
-    def __init__(self, database: Database, address: FrontAddress, described: CampaignCache) -> None:
+    def __init__(
+        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+    ) -> None:
         """Open nothing yet.
 
-        described: gets what the tasks of a campaign share, before the first of them is popped.
+        campaign_cache: receives the terms of a campaign before the first of its tasks is popped.
         """
-        self.tally = FrontCounters()
-        free = [RedisLink(address) for _ in range(LINES)]
-        scout = RedisLink(address)
-        self._links = (*free, scout)
-        self._outlook = StateCache(database, self._renewed, described)
-        self._watch = Health(self._outlook, scout, free, self.tally, failed=self._failed)
-        self._sieve = EntryCheck(self._outlook, self._watch, self.tally)
-        self._opened = self._sieve.opened
-        self._rounds = Popper(
-            self._outlook,
-            self._watch,
-            free,
-            self.tally,
-            opened=self._opened,
-            settle=self._settle,
+        self.counters = FrontCounters()
+        free = [RedisLink(address) for _ in range(POPS_AT_ONCE)]
+        probe_link = RedisLink(address)
+        self._links = (*free, probe_link)
+        self._state_cache = StateCache(database, self._renewed, campaign_cache)
+        self._health = Health(
+            self._state_cache, probe_link, free, self.counters, failed=self._failed
         )
-        self._served = self._rounds.served
-        self._repeats = Replay()
+        self._entry_check = EntryCheck(self._state_cache, self._health, self.counters)
+        self._opened = self._entry_check.opened
+        self._popper = Popper(
+            self._state_cache,
+            self._health,
+            free,
+            self.counters,
+            opened=self._opened,
+            resolve=self._resolve,
+        )
+        self._served = self._popper.served
+        self._replay = Replay()
         self._pending: dict[int, Claim] = {}
-        self._keepers: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
 
     @property
     def breaker(self) -> Breaker:
-        """Whether the front is in use."""
-        return self._watch.breaker
+        """The circuit breaker, which says whether the front is in use."""
+        return self._health.breaker
 
     @property
     def depth(self) -> int:
-        """Entries in the lists that this gateway uses, when it last looked."""
-        return self._watch.depths.total
+        """Entries in the lists that this gateway uses, as of its last look at each."""
+        return self._health.depths.total
 
     @property
     def pool_s(self) -> float:
         """Seconds for which a task stays leased to the pool."""
-        state = self._outlook.state
+        state = self._state_cache.state
         return POOL_S if state is None else state.pool_s
 
     async def start(self) -> None:
-        """Begin to look after the front, in the background; claims find nothing until then."""
-        keepers = (self._outlook.keep(), self._watch.keep(), self._tidy())
-        self._keepers = [asyncio.create_task(keeper) for keeper in keepers]
+        """Start the background tasks; before that, claims find no tasks."""
+        loops = (self._state_cache.keep(), self._health.keep(), self._tidy())
+        self._background = [asyncio.create_task(loop) for loop in loops]
 
     async def close(self) -> None:
-        """Tell those who wait that there is nothing, finish what is under way, and disconnect."""
-        await cancel(self._keepers)
-        await self._rounds.close()
+        """Answer waiting claims without tasks, finish pops under way, and disconnect."""
+        await cancel(self._background)
+        await self._popper.close()
         self._give_back(self._served)
         for link in self._links:
             await link.close()
-        await self._outlook.close()
+        await self._state_cache.close()
 
-    def stocked(self, serving: Scope) -> bool:
-        """Say whether there seem to be entries for a serving; if not, they are wanted."""
+    def has_entries(self, scope: Scope) -> bool:
+        """Tell whether there seem to be entries for a scope; if not, note that they are wanted."""
         now = time.monotonic()
-        choice = self._outlook.choice(serving, now)
-        if choice is None:
+        order = self._state_cache.campaign_order(scope, now)
+        if order is None:
             return False
-        known = self._watch.depths if self.breaker.closed else ()
-        campaigns, _ = choice.but(serving.without)
+        known = self._health.depths if self.breaker.closed else ()
+        campaigns, _ = order.excluding(scope.without)
         for campaign in campaigns:
             served = self._served.get(campaign)
-            if campaign in known or (served is not None and served.hand):
+            if campaign in known or (served is not None and served.buffer):
                 return True
-        return bool(campaigns) and self._watch.offers(campaigns[0], now)
+        return bool(campaigns) and self._health.offers(campaigns[0], now)
 
-    def submit(self, session: int, lease: str, want: int, serving: Scope, tell: Tell) -> bool:
-        """Claim, or return False if there seems to be nothing: then claim in PostgreSQL.
+    def submit(self, session: int, lease: str, want: int, scope: Scope, callback: Callback) -> bool:
+        """Claim; return False if there seem to be no entries: then claim in PostgreSQL.
 
-        `tell` gets up to `want` tasks of one campaign, at once or later; none of them: claim in
-        PostgreSQL. A session's last claim, if repeated with its lease id, gets the same tasks for
-        as long as they may be handed out. The payloads are JSON text, see `open_entry`.
+        callback: gets up to `want` tasks of one campaign, at once or later; if it gets none, claim
+        in PostgreSQL. A session's last claim, if repeated with its lease id, gets the same tasks
+        for as long as they may be handed out. The payloads are JSON text, see `open_entry`.
         """
         pending = self._pending.get(session)
         if pending is not None and pending.lease == lease:
-            pending.tells.append(tell)
+            pending.callbacks.append(callback)
             return True
         now = time.monotonic()
-        known = self._repeats.get(session, lease, now)
+        known = self._replay.get(session, lease, now)
         if known is not None:
-            _tell([tell], self._sieve.tasks(known))
+            _run_callbacks([callback], self._entry_check.tasks(known))
             return True
-        choice = self._outlook.choice(serving, now)
-        # It tries no other campaign: that would give away the shares of those that lack entries.
-        campaign = None if choice is None else choice.next(serving.without)
+        order = self._state_cache.campaign_order(scope, now)
+        # No other campaign is tried: campaigns without entries would lose their shares.
+        campaign = None if order is None else order.next(scope.without)
         if campaign is None:
-            self.tally.misses += 1
+            self.counters.misses += 1
             return False
         served = self._served.get(campaign)
         if served is None:
             served = self._served[campaign] = CampaignBuffer(campaign, now)
-        hand = served.hand
-        share = hand.claim(want, now, self._opened) if hand and not served.claims else None
+        buffer = served.buffer
+        share = buffer.claim(want, now, self._opened) if buffer and not served.claims else None
         if share:
-            self._hand_out(session, lease, share, [tell])
-            if hand.is_low():
-                self._rounds.soon()
-        elif self._rounds.closing or not self._watch.offers(campaign, now):
-            self.tally.misses += 1
+            self._hand_out(session, lease, share, [callback])
+            if buffer.is_low():
+                self._popper.soon()
+        elif self._popper.closing or not self._health.offers(campaign, now):
+            self.counters.misses += 1
             return False
         else:
-            claim = self._pending[session] = Claim(session, lease, want, tell)
+            claim = self._pending[session] = Claim(session, lease, want, callback)
             served.claims.append(claim)
-            self._rounds.soon()
+            self._popper.soon()
         return True
 
-    def _settle(self, claim: Claim, share: Sequence[Entry]) -> None:
-        """Tell a claim that has waited what it got."""
+    def _resolve(self, claim: Claim, share: Sequence[Entry]) -> None:
+        """Answer a claim that has waited."""
         if self._pending.get(claim.session) is claim:
             del self._pending[claim.session]
-        tells, claim.tells = claim.tells, []
+        callbacks, claim.callbacks = claim.callbacks, []
         if share:
-            self._hand_out(claim.session, claim.lease, share, tells)
+            self._hand_out(claim.session, claim.lease, share, callbacks)
         else:
-            self.tally.misses += 1
-            _tell(tells, [])
+            self.counters.misses += 1
+            _run_callbacks(callbacks, [])
 
     def _hand_out(
-        self, session: int, lease: str, share: Sequence[Entry], tells: Iterable[Tell]
+        self, session: int, lease: str, share: Sequence[Entry], callbacks: Iterable[Callback]
     ) -> None:
-        self.tally.hits += 1
-        self._repeats.put(session, lease, share)
-        _tell(tells, [one.task for one in share])
+        self.counters.hits += 1
+        self._replay.put(session, lease, share)
+        _run_callbacks(callbacks, [one.task for one in share])
 
     async def _tidy(self) -> None:
-        """Give back what is in hand and nobody claims, until cancelled."""
+        """Give back the entries of buffers that nobody claims from, until cancelled."""
         while True:
             await asyncio.sleep(KEEP_S)
             since = time.monotonic() - KEEP_S
@@ -178,21 +182,23 @@ class Pool:
 
     def _give_back(self, campaigns: Iterable[int]) -> None:
         for campaign in campaigns:
-            self._outlook.give_back(self._sieve.tasks(self._served[campaign].hand.emptied()))
+            self._state_cache.give_back(
+                self._entry_check.tasks(self._served[campaign].buffer.emptied())
+            )
 
     def _renewed(self) -> None:
-        """Begin anew: there is another epoch."""
+        """Give back all entries of the old epoch: a new one has begun."""
         self._give_back(self._served)
-        self._watch.renew()
+        self._health.renew()
 
     def _failed(self) -> None:
-        """See to those who wait."""
-        self._rounds.soon()
+        """Let the popper answer the claims that wait."""
+        self._popper.soon()
 
 
-def _tell(tells: Iterable[Tell], tasks: list[Task]) -> None:
-    for tell in tells:
+def _run_callbacks(callbacks: Iterable[Callback], tasks: list[Task]) -> None:
+    for callback in callbacks:
         try:
-            tell(tasks)
-        except Exception:  # noqa: PERF203  # the others who share a pop must not suffer from one
+            callback(tasks)
+        except Exception:  # noqa: PERF203  # others share the pop, and must not suffer from it
             log.exception("tasks could not be handed over")

@@ -1,4 +1,4 @@
-"""Rounds: the claims that find the hand empty wait for a pop, which they share."""
+"""Pops shared by the claims that find a buffer empty, and the check of popped entries."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: Lists that one pop looks into.
+#: Lists in one pop.
 MOST_LISTS: Final = 64
 
-#: Tells a claim that has waited what it got.
-Settle: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
+#: Answers a claim that has waited, with the entries that it got.
+Resolve: TypeAlias = Callable[[Claim, Sequence[Entry]], None]
 
 
 class Popper:
-    """Pops for those who wait, and into the hands; as many under way as there are connections."""
+    """Pops for waiting claims and into buffers; one pop at a time on each connection."""
 
     def __init__(
         self,
-        outlook: StateCache,
-        watch: Health,
+        state_cache: StateCache,
+        health: Health,
         free: list[RedisLink],
-        tally: FrontCounters,
+        counters: FrontCounters,
         *,
         opened: Open,
-        settle: Settle,
+        resolve: Resolve,
     ) -> None:
-        """free: the connections that no pop is under way on; taken out and put back here."""
+        """free: the connections without a pop under way; taken out of it and put back here."""
         self.served: dict[int, CampaignBuffer] = {}
         self.closing = False
-        self._outlook = outlook
-        self._watch = watch
+        self._state_cache = state_cache
+        self._health = health
         self._free = free
-        self._lines = len(free)
-        self._tally = tally
+        self._links = len(free)
+        self._counters = counters
         self._opened = opened
-        self._settle = settle
+        self._resolve = resolve
         self._due = False
         self._under_way: set[asyncio.Task[None]] = set()
 
     def soon(self) -> None:
-        """Pop what is missing, after all that is ready to run now.
+        """Pop what is missing, after everything that is ready to run now.
 
-        So claims that arrive together go together.
+        So claims that arrive together share a pop.
         """
         if not self._due:
             self._due = True
             asyncio.get_running_loop().call_soon(self._go)
 
     async def close(self) -> None:
-        """Tell those who wait that there is nothing, and finish what is under way."""
+        """Answer waiting claims without tasks, and finish pops under way."""
         self.closing = True
         self._dismiss()
         if self._under_way:
@@ -68,8 +68,8 @@ class Popper:
 
     def _go(self) -> None:
         self._due = False
-        state = self._outlook.state
-        if state is None or not self._watch.breaker.closed or self.closing:
+        state = self._state_cache.state
+        if state is None or not self._health.breaker.closed or self.closing:
             self._dismiss()
             return
         missing = {campaign: one.missing() for campaign, one in self.served.items()}
@@ -78,91 +78,91 @@ class Popper:
             return
         link = next((link for link in self._free if link.connected), None)
         if link is None:
-            if len(self._free) == self._lines:  # nothing under way that would go on with them
+            if len(self._free) == self._links:  # no pop is under way that would serve them
                 self._dismiss()
             return
         self._free.remove(link)
         now = time.monotonic()
         for campaign, _ in counts:
-            self.served[campaign].hand.popping = True
-            self.served[campaign].hand.learn(now)
+            self.served[campaign].buffer.popping = True
+            self.served[campaign].buffer.learn(now)
         round_ = asyncio.create_task(self._round(link, state, counts))
         self._under_way.add(round_)
         round_.add_done_callback(self._under_way.discard)
 
     def _dismiss(self) -> None:
-        """Tell all who wait that there is nothing here, but those for whom a pop is under way."""
+        """Answer waiting claims without tasks, except those with a pop under way for them."""
         for served in self.served.values():
-            while served.claims and not served.hand.popping:
-                self._settle(served.claims.popleft(), ())
+            while served.claims and not served.buffer.popping:
+                self._resolve(served.claims.popleft(), ())
 
     async def _round(
         self, link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
     ) -> None:
-        """Pop on a connection, and go on with what is missing then."""
+        """Pop on a connection, answer claims, then let the next pop begin."""
         began = time.monotonic()
         waiting = {campaign: len(self.served[campaign].claims) for campaign, _ in counts}
         try:
-            popped = await self._watch.pop(link, state, counts)
+            popped = await self._health.pop(link, state, counts)
             for (campaign, _), one in zip(counts, popped, strict=False):
-                self.served[campaign].hand.put(one.entries)
-                self._tally.popped += len(one.entries)
+                self.served[campaign].buffer.put(one.entries)
+                self._counters.popped += len(one.entries)
         except FrontDown as error:
-            self._watch.fail(error, began)
+            self._health.fail(error, began)
         except Exception as error:
             log.exception("a defect in taking tasks from the front")
-            self._watch.fail(error, began)
+            self._health.fail(error, began)
         finally:
             for campaign, count in waiting.items():
                 self._answer(self.served[campaign], count)
             self._free.append(link)
-            self.soon()  # after those who have just been told have said what they want next
+            self.soon()  # after those just answered have claimed again
 
     def _answer(self, served: CampaignBuffer, waiting: int) -> None:
-        """Settle the claims for which a pop was made, with what it has brought into the hand."""
+        """Answer the claims that this pop was made for, from the buffer that it filled."""
         now = time.monotonic()
-        served.hand.popping = False
+        served.buffer.popping = False
         for _ in range(min(waiting, len(served.claims))):
             claim = served.claims.popleft()
-            self._settle(claim, served.hand.claim(claim.want, now, self._opened))
+            self._resolve(claim, served.buffer.claim(claim.want, now, self._opened))
 
 
-#: Entries in a row that PostgreSQL has not made, after which the front is left alone for a while.
+#: Forged entries in a row after which the front is not used for a while.
 MOST_FORGED: Final = 16
 
 
 class EntryCheck:
-    """Tells genuine entries from others, by the secret of the epoch."""
+    """The check of popped entries by the secret of the epoch."""
 
-    def __init__(self, outlook: StateCache, watch: Health, tally: FrontCounters) -> None:
-        self._outlook = outlook
-        self._watch = watch
-        self._tally = tally
+    def __init__(self, state_cache: StateCache, health: Health, counters: FrontCounters) -> None:
+        self._state_cache = state_cache
+        self._health = health
+        self._counters = counters
         self._in_a_row = 0
 
     def opened(self, raw: bytes, campaign: int, now: float) -> Entry | None:
         """Return an entry that may be handed out; None if it is not genuine, or too old.
 
-        One that is too old is given back: no refiller has taken it out in time.
+        The lease of one that is too old is given back, since no refiller has withdrawn it in time.
         """
-        state = self._outlook.state
+        state = self._state_cache.state
         entry = None if state is None else open_entry(raw, state)
-        # One from another list may be for a campaign that the agent must not serve.
+        # An entry moved from another list may be of a campaign that the agent must not serve.
         if entry is None or entry.task.campaign != campaign:
-            self._tally.forged += 1
+            self._counters.forged += 1
             self._in_a_row += 1
             if self._in_a_row % MOST_FORGED == 0:
-                self._watch.fail(FrontDown("what is popped was not made by PostgreSQL"), now)
+                self._health.fail(FrontDown("what is popped was not made by PostgreSQL"), now)
             return None
         self._in_a_row = 0
         if entry.until <= now:
-            self._tally.stale += 1
-            self._outlook.give_back([entry.task])
+            self._counters.stale += 1
+            self._state_cache.give_back([entry.task])
             return None
         return entry
 
     def tasks(self, entries: Iterable[bytes]) -> list[Task]:
         """Return the tasks of those entries that are genuine, however old."""
-        state = self._outlook.state
+        state = self._state_cache.state
         opened = [open_entry(raw, state) for raw in entries] if state is not None else []
         return [one.task for one in opened if one is not None]

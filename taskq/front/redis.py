@@ -1,7 +1,7 @@
-"""The connection to Redis or Valkey; the one module that imports redis.
+"""Connection to Redis or Valkey; the one module that imports redis.
 
-What redis-py raises, and what takes too long, is translated here, once, into `FrontDown`. There are
-no retries: who uses a link knows better what to do instead.
+Errors of redis-py and timeouts are translated here into `FrontDown`. There are no retries: the
+caller knows better what to do instead.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Argument = bytes | str | int
 
 
 class RedisFacts(NamedTuple):
-    """The server behind a key; run_id: drawn anew whenever it starts."""
+    """The server that holds a key. run_id: drawn anew whenever the server starts."""
 
     run_id: str
     version: str
 
 
 class _Wire(Protocol):
-    """How commands reach a server."""
+    """A way to send commands to a server."""
 
     async def send(self, *command: Argument) -> Any: ...
 
@@ -57,13 +57,13 @@ class _Wire(Protocol):
 
 
 class _Single:
-    """One connection, without the client around it, which would double what a command costs."""
+    """One connection without redis-py's client, which would double the cost of a command."""
 
     def __init__(self, url: str) -> None:
         options: dict[str, Any] = dict(parse_url(url))
         kind = options.pop("connection_class", Connection)
-        # Time limits are those of the link: redis-py's would start a task for each command. RESP 2
-        # needs no HELLO.
+        # The time limits are those of `RedisLink`: redis-py's would start a task for each command.
+        # RESP 2 needs no HELLO.
         self._connection = kind(
             **options, protocol=2, socket_timeout=None, socket_connect_timeout=CONNECT_S
         )
@@ -79,7 +79,7 @@ class _Single:
 
     async def close(self) -> None:
         _abort(self._connection._writer)  # noqa: SLF001  # see there
-        # Where sending was broken off, redis-py has let go of it, though not all is sent yet.
+        # Where sending was broken off, redis-py has dropped the writer, though not all is sent yet.
         _abort(self._writer)
         await self._connection.disconnect(nowait=True)
         await asyncio.sleep(0)  # in the next turn of the loop its socket is closed
@@ -113,9 +113,9 @@ class _Cluster:
 
 
 def _abort(writer: Any) -> None:
-    """Close a connection at once, whatever the peer does; redis-py only closes with good manners.
+    """Close a connection at once, whatever the peer does; redis-py only closes gracefully.
 
-    Over TLS, to take leave could last as long as the peer likes, and so could sending the rest.
+    Over TLS a graceful end, or sending the rest, could last as long as the peer likes.
     """
     if writer is not None:
         writer.transport.abort()
@@ -124,7 +124,8 @@ def _abort(writer: Any) -> None:
 class RedisLink:
     """One connection, for one asyncio task at a time.
 
-    Opened when first needed, and again after it broke. All methods but `close` raise `FrontDown`.
+    Opened when first needed, and reopened after it broke. All methods but `close` raise
+    `FrontDown`.
     """
 
     def __init__(self, address: FrontAddress, answer_s: float = ANSWER_S) -> None:
@@ -135,7 +136,7 @@ class RedisLink:
 
     @property
     def connected(self) -> bool:
-        """Whether a command would go out at once."""
+        """Whether the connection is open."""
         return self._wire is not None
 
     async def connect(self) -> None:
@@ -145,22 +146,22 @@ class RedisLink:
     async def run(self, name: str, keys: Sequence[bytes], args: Sequence[Argument]) -> Any:
         """Run the script `scripts/NAME.lua`; return what it returns, text as bytes, false as None.
 
-        When the answer is lost, nobody knows whether it has run.
+        If the answer is lost, it is unknown whether the script has run.
         """
         wire = await self._opened()
         return await self._bounded(wire, self._answer_s, _evaluate(wire, name, keys, args))
 
     async def wait(self, key: bytes, seconds: float) -> bool:
-        """Wait for an element of a list and take it; False: there was none for so many seconds."""
+        """Wait for an element of a list and take it; False: there was none within `seconds`."""
         wire = await self._opened()
         element = wire.send("BLPOP", key, f"{seconds:.3f}")
         return await self._bounded(wire, seconds + self._answer_s, element) is not None
 
     async def info(self, key: bytes) -> RedisFacts:
-        """Tell of the server that holds a key, whether or not there is such a key."""
+        """Return facts about the server that holds a key, whether or not the key exists."""
         text = await self.run("info", [key], ())
         if not isinstance(text, bytes):
-            raise FrontDown(f"{self._address.told} does not say what it is")
+            raise FrontDown(f"{self._address.display_name} does not say what it is")
         found = dict(_INFO.findall(text))
         version = found.get(b"valkey_version") or found.get(b"redis_version", b"")
         return RedisFacts(found.get(b"run_id", b"").decode(), version.decode())
@@ -179,20 +180,20 @@ class RedisLink:
         return self._wire
 
     async def _bounded(self, wire: _Wire, seconds: float, doing: Awaitable[Any]) -> Any:
-        """Bound what is done on a wire, translate its errors, drop it when it is out of step."""
+        """Bound an operation in time, translate its errors, close the wire if it is out of step."""
         try:
             async with timeout(seconds):
                 return await doing
         except BaseException as error:
-            told = self._address.told
+            name = self._address.display_name
             if isinstance(error, ResponseError) and wire is self._wire:
-                raise FrontDown(f"{told} refuses: {error}") from error
+                raise FrontDown(f"{name} refuses: {error}") from error
             self._wire = None
             await wire.close()
             if isinstance(error, asyncio.TimeoutError):
-                raise FrontDown(f"{told} does not answer in {seconds:g} s") from error
+                raise FrontDown(f"{name} does not answer in {seconds:g} s") from error
             if isinstance(error, (RedisError, OSError)):
-                raise FrontDown(f"cannot use {told}: {error}") from error
+                raise FrontDown(f"cannot use {name}: {error}") from error
             raise
 
 

@@ -1,4 +1,4 @@
-"""What claims were answered with, in case that they are repeated because the answer got lost."""
+"""Answers to recent claims, for claims that are repeated since their answer got lost."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ MOST_BYTES: Final = 64 << 20
 
 
 class Replay:
-    """The last claim of each of the last sessions, as far as memory allows.
+    """The answer to the last claim of each session, for the sessions answered last.
 
-    Entries are kept as they were popped: bytes, which the collector of garbage does not look at.
+    Sessions and bytes are limited; the oldest answers are dropped first. Entries are kept as they
+    were popped: bytes, which the garbage collector does not traverse.
     """
 
     def __init__(self, most_sessions: int = MOST_SESSIONS, most_bytes: int = MOST_BYTES) -> None:
         self._most_sessions = most_sessions
         self._most_bytes = most_bytes
         self._bytes = 0
-        # In the order in which they were answered: lease, entries, until when they may be told.
+        # In the order of the answers: lease id, entries, and until when they may be repeated.
         self._answered: dict[int, tuple[str, list[bytes], float]] = {}
 
     def put(self, session: int, lease: str, share: Sequence[Entry]) -> None:
@@ -38,7 +39,7 @@ class Replay:
     def get(self, session: int, lease: str, now: float) -> Sequence[bytes] | None:
         """Return the entries of a claim if it was the session's last; None: it is not known.
 
-        None of them once they are too old: who asks then was told nothing, as far as it matters.
+        Return an empty sequence once the entries are too old to be handed out.
         """
         answered = self._answered.get(session)
         if answered is None or answered[0] != lease:

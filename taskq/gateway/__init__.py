@@ -1,10 +1,9 @@
-r"""The gateway: the queue over HTTP, for agents that can reach nothing else.
+r"""The gateway: the queue over HTTP, for agents that have no connection to PostgreSQL.
 
-    agents --HTTPS--> server (uvicorn) --> shortcut --> service --> Gatherer --> PostgreSQL
-                                      \-> app (ASGI) -/        \-> Beats, Waker, blobs
+    agents --HTTPS--> server (uvicorn) --> fast_path --> service --> Batcher --> PostgreSQL
+                                      \-> app (ASGI) -/        \-> HeartbeatBatcher, LongPoll, blobs
 
-`service` is what the gateway does, without HTTP. `app` serves all of it by ASGI; `shortcut` takes
-the one request of which there are thousands a second, the exchange, past ASGI. Nothing here is
-kept but in memory and for speed: any number of gateways may serve one queue, and one that dies
-takes nothing with it.
+`service` does the work, without HTTP. `app` serves all requests by ASGI; `fast_path` serves the one
+request of which there are thousands a second, the exchange, without ASGI. A gateway keeps state in
+memory only, as caches: any number of gateways may serve one queue, and one that dies loses nothing.
 """

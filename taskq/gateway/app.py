@@ -1,4 +1,4 @@
-"""The gateway's requests, as an ASGI application."""
+"""ASGI application of the gateway: one endpoint for each request."""
 
 from __future__ import annotations
 
@@ -45,23 +45,24 @@ class App:
         self._service = service
         self._management = management
         routes = [
-            Route("/v1/sessions", self._told(self.open), methods=["POST"]),
-            Route("/v1/session", self._told(self.close), methods=["DELETE"]),
-            Route("/v1/exchange", self._told(self.exchange), methods=["POST"]),
-            Route("/v1/beat", self._told(self.beat), methods=["POST"]),
-            Route("/v1/blobs/{digest}", self._told(self.read_blob), methods=["GET"]),
-            Route("/v1/blobs/{digest}", self._told(self.write_blob), methods=["PUT"]),
-            Route("/v1/campaigns", self._told(self.campaigns), methods=["GET"]),
-            Route("/v1/campaigns/state", self._told(self.set_state), methods=["POST"]),
-            Route("/v1/tasks", self._told(self.add_tasks), methods=["POST"]),
-            Route("/v1/openapi.json", self._told(self.openapi), methods=["GET"]),
-            Route("/metrics", self._told(self.metrics), methods=["GET"]),
-            Route("/healthz", self._told(self.health), methods=["GET"]),
-            Route("/readyz", self._told(self.ready), methods=["GET"]),
-            Route("/taskq-agent.pyz", self._told(self.agent_file), methods=["GET"]),
+            Route("/v1/sessions", self._guarded(self.open), methods=["POST"]),
+            Route("/v1/session", self._guarded(self.close), methods=["DELETE"]),
+            Route("/v1/exchange", self._guarded(self.exchange), methods=["POST"]),
+            Route("/v1/beat", self._guarded(self.heartbeat), methods=["POST"]),
+            Route("/v1/blobs/{digest}", self._guarded(self.read_blob), methods=["GET"]),
+            Route("/v1/blobs/{digest}", self._guarded(self.write_blob), methods=["PUT"]),
+            Route("/v1/campaigns", self._guarded(self.campaigns), methods=["GET"]),
+            Route("/v1/campaigns/state", self._guarded(self.set_state), methods=["POST"]),
+            Route("/v1/tasks", self._guarded(self.add_tasks), methods=["POST"]),
+            Route("/v1/openapi.json", self._guarded(self.openapi), methods=["GET"]),
+            Route("/metrics", self._guarded(self.metrics), methods=["GET"]),
+            Route("/healthz", self._guarded(self.health), methods=["GET"]),
+            Route("/readyz", self._guarded(self.ready), methods=["GET"]),
+            Route("/taskq-agent.pyz", self._guarded(self.agent_file), methods=["GET"]),
         ]
         self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
-        self.asgi.router.redirect_slashes = False  # to wherever a stranger's Host header says
+        # A redirect would go to whatever host the Host header of the request names.
+        self.asgi.router.redirect_slashes = False
 
     # Agents
 
@@ -69,30 +70,32 @@ class App:
         """POST /v1/sessions."""
         token = _token(request)
         hello = messages.read_hello(await _body(request, messages.MAX_HELLO_BYTES))
-        return _json(await self._service.open(token, hello.plain(), _address(request)))
+        return _json(await self._service.open(token, hello.to_protocol(), _address(request)))
 
     async def close(self, request: Request) -> Response:
         """DELETE /v1/session."""
         token = _token(request)
         body = await _body(request, messages.MAX_HELLO_BYTES)
-        farewell = messages.read_farewell(body) if body else messages.Farewell()
+        farewell = messages.read_farewell(body) if body else messages.FarewellMessage()
         await self._service.close_session(token, farewell)
         return Response(status_code=204)
 
     async def exchange(self, request: Request) -> Response:
-        """POST /v1/exchange; mostly the shortcut gets there first."""
+        """POST /v1/exchange; most exchanges take the fast path instead."""
         agent = await self._service.agent(_token(request))
         body = await _body(request, messages.MAX_EXCHANGE_BYTES)
         message = messages.read_exchange(body)
-        answer = await self._service.exchanged(agent, message)
+        answer = await self._service.exchange_or_wait(agent, message)
         if self._service.is_unchecked(message, answer):
             await self._identity(request, anew=True)
-        return _json(self._service.ordered(message, answer))
+        return _json(self._service.with_orders(message, answer))
 
-    async def beat(self, request: Request) -> Response:
+    async def heartbeat(self, request: Request) -> Response:
         """POST /v1/beat."""
         agent = await self._service.agent(_token(request))
-        return _json(await self._service.beat(agent, messages.read_beat(await _body(request))))
+        return _json(
+            await self._service.heartbeat(agent, messages.read_heartbeat(await _body(request)))
+        )
 
     # Blobs
 
@@ -140,7 +143,7 @@ class App:
         manager = await self._manager(request)
         wanted = messages.read_state(await _body(request))
         changed = await self._management.set_state(manager, wanted.path, wanted.state)
-        self._service.poke()
+        self._service.poll_soon()
         return _json({"changed": changed})
 
     async def add_tasks(self, request: Request) -> Response:
@@ -148,7 +151,7 @@ class App:
         manager = await self._manager(request)
         wanted = messages.read_new_tasks(await _body(request, messages.MAX_EXCHANGE_BYTES))
         count = await self._management.add_tasks(manager, wanted)
-        self._service.poke()
+        self._service.poll_soon()
         return _json({"added": count.added, "conflicts": count.conflicts})
 
     async def metrics(self, request: Request) -> Response:
@@ -156,7 +159,7 @@ class App:
         await self._manager(request)
         return Response(await self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
 
-    # Everybody
+    # Without a token
 
     async def openapi(self, _: Request) -> Response:
         """GET /v1/openapi.json."""
@@ -167,7 +170,7 @@ class App:
         return _json({"status": "ok"})
 
     async def ready(self, _: Request) -> Response:
-        """GET /readyz: it serves, and its database answers."""
+        """GET /readyz: the gateway serves, and its database answers."""
         await self._service.check_ready()
         return _json({"status": "ok"})
 
@@ -175,10 +178,10 @@ class App:
         """GET /taskq-agent.pyz."""
         return Response(await asyncio.to_thread(_agent_file), media_type="application/zip")
 
-    # What several of these share
+    # Shared by several endpoints
 
     async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
-        # Anew where no statement on the session follows, which would find out that it has ended.
+        # anew: for requests without a statement that would find out that the session has ended.
         return await self._service.identities.identify(_token(request), anew=anew)
 
     async def _manager(self, request: Request) -> Manager:
@@ -190,20 +193,20 @@ class App:
             raise Forbidden("this needs a manager's token")
         return identity
 
-    def _told(self, endpoint: Endpoint) -> Endpoint:
-        """Turn the errors of an endpoint into answers."""
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+        """Wrap an endpoint so that its errors become answers."""
 
-        async def told(request: Request) -> Response:
+        async def guarded(request: Request) -> Response:
             try:
                 _check_target(request)
                 return await endpoint(request)
             except ClientDisconnect:
                 self._service.metrics.abandoned += 1
                 return Response(status_code=499)
-            except Exception as error:  # noqa: BLE001  # all are told, and defects logged
+            except Exception as error:  # noqa: BLE001  # each is answered, and defects are logged
                 return self._answer(failure(error), error)
 
-        return told
+        return guarded
 
     def _answer(self, known: ErrorAnswer, error: Exception) -> Response:
         self._service.metrics.failures[known.code] += 1
@@ -252,7 +255,7 @@ def _token(request: Request) -> str:
 
 
 def _address(request: Request) -> str:
-    """Return where a request comes from; raise `Forbidden` if a proxy does not say."""
+    """Return the client's IP address; raise `Forbidden` if a proxy does not pass it on."""
     # Without the zone of a link-local address, which means nothing elsewhere.
     address = request.client.host.partition("%")[0] if request.client else ""
     try:
@@ -262,7 +265,7 @@ def _address(request: Request) -> str:
 
 
 async def _body(request: Request, most: int = messages.MAX_BODY_BYTES) -> bytes:
-    """Return the body; raise `TooLarge` before more than `most` bytes have been kept."""
+    """Return the body; raise `TooLarge` before more than `most` bytes are kept."""
     if int(request.headers.get("content-length", 0)) > most:
         raise TooLarge(f"a body of at most {most} bytes is allowed here")
     body = bytearray()

@@ -1,10 +1,10 @@
-"""Who is it? Tokens are looked up once, many at a time, and then remembered.
+"""Authentication: tokens are looked up in batches, and the results are cached.
 
-What is remembered is only which session a token names, and that never changes. Whether the session
-still lives is asked by each statement that uses it, in the database: to revoke a token ends its
-sessions, so nothing remembered here can outlive a revocation. A manager's token is no session, so
-that one is looked up anew after some seconds. A standby that has taken over may not know a session,
-and give its number to another one: then all is forgotten.
+A cached result says only which session a token names, and that never changes. Whether the session
+still lives is checked in the database by each statement that uses it: revoking a token ends its
+sessions, so no cache entry can outlive a revocation. A manager's token has no session, so it is
+looked up again after some seconds. A standby that has taken over may lack a session, and may give
+its number to another one: then the whole cache is dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskq.gateway.errors import Busy
 from taskq.tokens import hashed
 from taskq_agent.errors import SessionLost
 
-#: Within the 30 s in which a revocation is promised to work.
+#: Seconds for which a manager's token is cached; a revocation is promised to work within 30 s.
 MANAGER_FRESH_S: Final = 10.0
 _MOST_KEPT: Final = 100_000
 _MOST_WAITING: Final = 4_096
@@ -31,35 +31,36 @@ _MOST_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """An agent's session, and what it serves."""
+    """An agent's session. scope: the campaigns that it serves."""
 
     session: int
-    whole: Scope
+    scope: Scope
 
     @property
     def path(self) -> str:
-        """The campaign that it serves, with all below it."""
-        return self.whole.path
+        """The path of the campaign that it serves, with all below it."""
+        return self.scope.path
 
-    def serving(self, lifetime_s: float | None, without: Without = ()) -> Scope:
-        """Return what it serves in the time it has left; None: as long as it likes.
+    def scope_for(self, lifetime_s: float | None, without: Without = ()) -> Scope:
+        """Return the session's scope for a claim.
 
-        without: but for these campaigns.
+        lifetime_s: seconds that the agent has left; None: unlimited. without: campaigns that the
+        claim leaves out, with revisions.
         """
         if lifetime_s is None and not without:
-            return self.whole
-        return replace(self.whole, lifetime_s=lifetime_s, without=without)
+            return self.scope
+        return replace(self.scope, lifetime_s=lifetime_s, without=without)
 
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A campaign manager, and the campaigns that the token is for, each with all below it."""
+    """A campaign manager. paths: the campaigns that the token is for, each with all below it."""
 
     paths: tuple[str, ...]
     known_at: float
 
     def may(self, path: str) -> bool:
-        """Say whether the token is for a campaign."""
+        """Tell whether the token is for a campaign."""
         return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.paths)
 
 
@@ -67,13 +68,13 @@ Identity: TypeAlias = AgentSession | Manager
 
 
 class TokenCache:
-    """The tokens that this gateway has seen. Keyed by the whole token, never by a part of it.
+    """The identities of the tokens that this gateway has seen. The key is the whole token.
 
-    timeline: returns the highest of the servers that have answered; see `Line`.
+    timeline: returns the highest timeline of the servers that have answered; see `AsyncConnection`.
     """
 
-    def __init__(self, lines: StatementPool, timeline: Callable[[], int]) -> None:
-        self._lines = lines
+    def __init__(self, statements: StatementPool, timeline: Callable[[], int]) -> None:
+        self._statements = statements
         self._timeline = timeline
         self._known_on = 0
         self._known: dict[str, Identity] = {}
@@ -81,7 +82,7 @@ class TokenCache:
         self._asking: asyncio.Task[None] | None = None
 
     def agent(self, token: str) -> AgentSession | None:
-        """Return the agent that a token is remembered for."""
+        """Return the cached session of a token, if it is an agent's."""
         known = self._remembered(token)
         return known if isinstance(known, AgentSession) else None
 
@@ -92,20 +93,21 @@ class TokenCache:
         return self._known.get(token)
 
     def remember(self, token: str, identity: Identity) -> None:
-        """Know whose token it is."""
+        """Cache the identity of a token."""
         if len(self._known) >= _MOST_KEPT:
             for old in list(self._known)[: _MOST_KEPT // 2]:
                 del self._known[old]
         self._known[token] = identity
 
     def forget(self, token: str) -> None:
-        """Ask again next time."""
+        """Drop a token from the cache."""
         self._known.pop(token, None)
 
     async def identify(self, token: str, *, anew: bool = False) -> Identity:
-        """Return whose token it is; anew: as the database knows it now.
+        """Return the identity of a token; anew: from the database, not from the cache.
 
-        Raise `Unauthorized` if nobody's, `SessionLost` if its session has ended.
+        Raise `Unauthorized` if the token is unknown, expired or revoked, `SessionLost` if its
+        session has ended, `Busy` if too many look-ups wait.
         """
         known = None if anew else self._remembered(token)
         if known is not None and not (
@@ -121,21 +123,21 @@ class TokenCache:
         return await asyncio.shield(self._asked[token])
 
     async def _ask(self) -> None:
-        """Look up all that have been asked for, together, until there are none."""
+        """Look up the requested tokens in batches, until none is left."""
         try:
             while self._asked:
                 tokens, known_on = list(self._asked)[:_MOST_AT_ONCE], self._known_on
                 try:
                     found = await self._looked_up(tokens)
-                except Exception as error:  # noqa: BLE001  # told to each who waits
+                except Exception as error:  # noqa: BLE001  # raised for each caller
                     found = dict.fromkeys(tokens, error)
                 for token in tokens:
                     asked, identity = self._asked.pop(token), found[token]
                     if isinstance(identity, Exception):
                         asked.set_exception(identity)
-                        asked.exception()  # those who have asked may all have gone
+                        asked.exception()  # mark as retrieved: all callers may have gone
                     else:
-                        # Else it may be what the server has said that was replaced meanwhile.
+                        # Otherwise the answer may be of a server that was replaced meanwhile.
                         if self._known_on == known_on:
                             self.remember(token, identity)
                         asked.set_result(identity)
@@ -148,7 +150,7 @@ class TokenCache:
             token: Unauthorized("this token is unknown, has expired or was revoked")
             for token in tokens
         }
-        for row in await self._lines.rows("identify", hashes=list(by_hash)):
+        for row in await self._statements.rows("identify", hashes=list(by_hash)):
             token = by_hash[row["hash"]]
             if row["session_id"] is None:
                 found[token] = Manager(tuple(row["paths"]), time.monotonic())

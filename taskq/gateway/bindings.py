@@ -1,10 +1,10 @@
-"""What a gateway does about tasks after it has handed them out from the front.
+"""Bindings of tasks from the front to the sessions that they were handed out to.
 
-A claim in the database finds out whether its session still lives, and binds the tasks to it; one
-in the front does neither. So both are done afterwards, for all together: sessions that have ended
-get nothing more, and a task that is still worked on after some seconds becomes its session's, so
-that it counts as lost if the agent is. Agents name what they have in their beats as well, so
-nothing depends on this.
+A claim in the database checks that its session lives, and binds the tasks to it; a claim from the
+front does neither. Both are done here afterwards, in batches: a session that has ended gets no more
+tasks, and a task that is still worked on after some seconds is bound to its session, so that it
+counts as lost if the agent is lost. Agents also name what they hold in their heartbeats, so nothing
+depends on this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Final
 
 from taskq.db.queries import array
-from taskq.dispatch.exchange import Fence, fence_arrays
+from taskq.dispatch.exchange_request import Fence, fence_arrays
 from taskq.errors import TaskqError
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
@@ -26,26 +26,26 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: A session that has ended is handed tasks for so long at most.
+#: Seconds between checks: for so long at most a session that has ended still gets tasks.
 CHECK_S: Final = 2.0
-#: Tasks that are shorter need not be named at all.
+#: Seconds after which a task is bound; shorter tasks never are.
 NAMED_S: Final = 10.0
-_LAST_WORD_S: Final = 2.0
+_CLOSE_S: Final = 2.0
 _MOST_UNNAMED: Final = 200_000
 _MOST_ENDED: Final = 100_000
-#: So many are named at a time, so long apart: what agents wait for goes first.
+#: Tasks bound in one statement, and the seconds between: agents' requests have priority.
 _MOST_AT_ONCE: Final = 250
-_APART_S: Final = 0.02
+_LEAST_PAUSE_S: Final = 0.02
 
 
 class Bindings:
-    """Tasks handed out from the front, by one gateway; for one asyncio loop."""
+    """The tasks from the front that one gateway has handed out; for one asyncio loop."""
 
-    def __init__(self, lines: StatementPool) -> None:
-        self._lines = lines
+    def __init__(self, statements: StatementPool) -> None:
+        self._statements = statements
         self._claimants: set[int] = set()
         self._ended: set[int] = set()
-        # Whose each is, and since when; in the order in which they were handed out.
+        # The session of each task and when it was handed out, in that order.
         self._unnamed: dict[Fence, tuple[int, float]] = {}
 
     def has_ended(self, session: int) -> bool:
@@ -53,29 +53,29 @@ class Bindings:
         return session in self._ended
 
     def note(self, session: int, tasks: Iterable[Task]) -> None:
-        """Take in what a session has been given."""
+        """Note the tasks that a session was given."""
         self._claimants.add(session)
         now = time.monotonic()
         for task in tasks:
             if len(self._unnamed) < _MOST_UNNAMED:
-                # Of two sessions that were handed one task it is the first's.
+                # If two sessions were given one task, it is the first one's.
                 fence = Fence(task.campaign, task.task, task.lease)
                 self._unnamed.setdefault(fence, (session, now))
 
     def reported(self, fences: Iterable[Fence]) -> None:
-        """Take in what has ended."""
+        """Forget the tasks that were reported on."""
         for fence in fences:
             self._unnamed.pop(fence, None)
 
     async def keep(self) -> None:
-        """Look after it all, until cancelled; then name what there is, if the database answers."""
+        """Check and bind, until cancelled; then bind all tasks, if the database answers."""
         try:
             while True:
                 await asyncio.sleep(CHECK_S)
                 await self._turn()
         finally:
             with suppress(TaskqError, Busy, asyncio.TimeoutError):
-                await asyncio.wait_for(self._name(time.monotonic()), _LAST_WORD_S)
+                await asyncio.wait_for(self._name(time.monotonic()), _CLOSE_S)
 
     async def _turn(self) -> None:
         try:
@@ -87,12 +87,12 @@ class Bindings:
             log.exception("looking after tasks that were handed out failed")
 
     async def _look_up(self) -> None:
-        # Who claims meanwhile is looked up the next time.
+        # Sessions that claim meanwhile are looked up in the next turn.
         claimants, self._claimants = self._claimants, set()
         if not claimants:
             return
         try:
-            rows = await self._lines.rows("ended_sessions", sessions=array(claimants))
+            rows = await self._statements.rows("ended_sessions", sessions=array(claimants))
         except (TaskqError, Busy):
             self._claimants |= claimants
             raise
@@ -105,10 +105,10 @@ class Bindings:
         for at in range(0, len(due), _MOST_AT_ONCE):
             some = due[at : at + _MOST_AT_ONCE]
             fences = [fence for fence, _ in some]
-            await self._lines.rows(
+            await self._statements.rows(
                 "name_ahead",
                 sessions=array(session for _, (session, _) in some),
                 **fence_arrays(fences),
             )
             self.reported(fences)
-            await asyncio.sleep(_APART_S)
+            await asyncio.sleep(_LEAST_PAUSE_S)

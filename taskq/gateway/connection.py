@@ -1,9 +1,9 @@
-"""One client's connection: uvicorn's, with limits on what a client may do to us.
+"""Connection of one HTTP client: uvicorn's protocol, with limits on what a client can cost.
 
-uvicorn bounds neither how long a request takes to arrive and its head is, nor how many come ahead
-of their answers, what is read after a refusal, and how long an answer waits to be taken. Here all
-of that is bounded; what is no HTTP is refused in the form that all errors have. The private parts
-of uvicorn that this relies on are named in tests/unit/test_uvicorn_parts.py.
+uvicorn does not bound how long a request takes to arrive, how large its head is, how many requests
+come ahead of their answers, what is read after a refusal, or how long an answer waits to be taken.
+Here all of that is bounded, and data that are no HTTP get an error in the common form. The private
+parts of uvicorn that this relies on are named in tests/unit/test_uvicorn_parts.py.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
 JSON: Final = b"application/json"
-#: The head of a request must have arrived within so many seconds from its first byte; the first one
-#: from the beginning of the connection. A body has more time, if it comes at some speed.
+#: Seconds in which the head of a request must arrive, from its first byte or, for the first one,
+#: from the connection's begin. A body has more time, if it comes at `LEAST_BYTES_PER_S`.
 ARRIVAL_S: Final = 30.0
 LEAST_BYTES_PER_S: Final = 8_192
-#: A client must have taken something more of its answer within so many seconds.
+#: Seconds within which a client must take more of its answer.
 TAKING_S: Final = 60.0
-#: A connection without requests is kept for so long. Agents beat more often.
+#: Seconds for which a connection without requests is kept. Agents send heartbeats more often.
 IDLE_S: Final = 150.0
 MAX_HEAD_BYTES: Final = 32_768
 #: Requests that a client may send ahead of their answers.
@@ -45,8 +45,8 @@ _REASONS: Final = {status.value: status.phrase.encode() for status in HTTPStatus
 class Cycle(RequestResponseCycle):
     """One request that is answered by the application.
 
-    One that is answered before it is here in full ends its connection: what still comes is not
-    worth reading, and a client that was to be told to go on may leave it out.
+    A request that is answered before it has arrived in full ends its connection: the rest is not
+    worth reading, and a client that expects `100 Continue` may never send it.
     """
 
     async def send(self, message: Any) -> None:
@@ -57,9 +57,9 @@ class Cycle(RequestResponseCycle):
 
 
 class ClientConnection(HttpToolsProtocol):
-    """One connection. `deadline`: when to give the client up; inf while it waits for us.
+    """One connection. `deadline`: when to give the client up; inf while the client waits for us.
 
-    To its cycles it is the transport, since it knows how to end.
+    It is the transport of its request cycles, since it ends connections in the right way.
     """
 
     def __init__(
@@ -73,29 +73,29 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.service = service
         self.in_head = False
-        # What is being answered; others that have come wait in `pipeline`, `cycle` is the last one.
+        # The request being answered; later ones wait in `pipeline`, and `cycle` is the last one.
         self.running: Any = None
-        self._unfit: ErrorAnswer | None = None
-        # Said when all that came before is answered; nothing that comes after it is looked at.
-        self._last_words: ErrorAnswer | None = None
-        # How much more is read, and thrown away, for the client to find its answer; None: all.
-        self._left: int | None = None
-        self._amid = False  # in a request that is not here in full
-        self._begun = 0  # requests, in the data that came last
-        self._is_large = False  # so much in the data that came last, that it may be a long head
+        self._refusal: ErrorAnswer | None = None
+        # An error to be sent when all earlier requests are answered; later data are not parsed.
+        self._final_error: ErrorAnswer | None = None
+        # Bytes still to be read and discarded before the end; None: the connection is not ending.
+        self._linger_left: int | None = None
+        self._in_request = False  # a request has begun that has not arrived in full
+        self._begun = 0  # requests that began in the data that came last
+        self._is_large = False  # the data that came last may hold a head that is too long
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._began = time.monotonic()
         self.deadline = self._began + ARRIVAL_S
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a client in, unless there are as many as can be."""
+        """Accept a client, unless there are too many."""
         super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn's is narrower
         if len(self.connections) > self.service.settings.most_clients:
             self.service.metrics.slow += 1
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever works on an answer that nobody waits for it any more."""
+        """Mark the request being answered as disconnected."""
         super().connection_lost(exc)
         self.pipeline.clear()
         running = self.running
@@ -105,36 +105,36 @@ class ClientConnection(HttpToolsProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is on its way, arriving or not yet answered."""
+        """Whether a request is arriving or not yet answered."""
         running = self.running
         return running is not None and not running.response_complete
 
-    # What the parser finds
+    # Events of the parser
 
     def data_received(self, data: bytes) -> None:
-        """Take what has arrived."""
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0:
+        """Parse data that have arrived."""
+        if self._linger_left is not None:
+            self._linger_left -= len(data)
+            if self._linger_left < 0:
                 self.transport.abort()
             return
-        if self._last_words is not None:
+        if self._final_error is not None:
             self.flow.pause_reading()
             return
-        was_amid, self._begun, body_bytes = self._amid, 0, self._body_bytes
+        was_in_request, self._begun, body_bytes = self._in_request, 0, self._body_bytes
         self._is_large = len(data) > MAX_HEAD_BYTES
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.refuse(self._unfit or ErrorAnswer(400, "malformed", "this is no HTTP request"))
+            self.refuse(self._refusal or ErrorAnswer(400, "malformed", "this is no HTTP request"))
             return
-        if self._amid and self._begun + was_amid == 1:
+        if self._in_request and self._begun + was_in_request == 1:
             self._count_frame(len(data), body_bytes)
 
     def _count_frame(self, size: int, body_before: int) -> None:
-        """Bound what is no body: a head, and what stands between and behind chunks.
+        """Bound the bytes of a request outside its body: head, chunk framing, trailer.
 
-        size: of some data that belong to one request as a whole.
+        size: of data that all belong to one request.
         """
         if self.in_head:
             self._head_bytes += size
@@ -149,25 +149,25 @@ class ClientConnection(HttpToolsProtocol):
                 )
 
     def on_message_begin(self) -> None:
-        """Begin to read a request; of most of them uvicorn need never know."""
+        """Begin to read a request, without uvicorn's own preparations."""
         if self.is_closing():
             raise ValueError("nothing more is read")
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
-        self.in_head = self._amid = True
+        self.in_head = self._in_request = True
         self._begun += 1
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
         if not self.is_busy:
             self._expect()
 
     def _expect(self) -> None:
-        """Give what is to arrive its time, which begins now."""
+        """Start the time limit of an arriving request now."""
         self._began = time.monotonic()
         self.deadline = self._began + ARRIVAL_S
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a line of the head; what comes behind the body as if it were one is left."""
+        """Keep a line of the head; ignore trailer lines behind a body."""
         if not self.in_head:
             return
         name = name.lower()
@@ -176,7 +176,7 @@ class ClientConnection(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def end_head(self) -> None:
-        """Check the head of a request, which is here in full; break off if it is no good."""
+        """Check the size of a head that has arrived in full; break off if it is too long."""
         self.in_head = False
         if not (self._is_large or self._head_bytes):
             return
@@ -191,7 +191,7 @@ class ClientConnection(HttpToolsProtocol):
             self._break_off(400, "no other protocol is spoken here; leave Upgrade out")
         if len(self.pipeline) >= MOST_AHEAD:
             text = f"more than {MOST_AHEAD} requests ahead of their answers; ask again"
-            self._unfit = ErrorAnswer(429, "busy", text)
+            self._refusal = ErrorAnswer(429, "busy", text)
             raise ValueError(text)
         cycle = self._cycle()
         self.cycle = cycle
@@ -245,38 +245,38 @@ class ClientConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that a request is here in full."""
+        """Note that a request has arrived in full."""
         self.arrived()
         super().on_message_complete()
 
     def count_body(self, size: int) -> int:
-        """Give a body that comes the time that it may take; return its bytes so far."""
+        """Extend the deadline for a body that arrives; return its bytes so far."""
         self._body_bytes += size
-        if self.running is self.cycle:  # else others come first, and we do not read on
+        if self.running is self.cycle:  # else earlier requests come first, and reading pauses
             self.deadline = self._began + ARRIVAL_S + self._body_bytes / LEAST_BYTES_PER_S
         return self._body_bytes
 
     def arrived(self) -> None:
-        """Note that a request is here in full, and that it is our turn."""
-        self._amid = False
+        """Note that a request has arrived in full: the client waits for us now."""
+        self._in_request = False
         self.deadline = math.inf
 
     def _break_off(self, status: int, text: str) -> NoReturn:
-        """Parse no further, and refuse."""
-        self._unfit = ErrorAnswer(status, "malformed", text)
+        """Stop parsing, and refuse the request."""
+        self._refusal = ErrorAnswer(status, "malformed", text)
         raise ValueError(text)
 
-    # What becomes of the connection
+    # Refusals and the end of the connection
 
     def refuse(self, known: ErrorAnswer) -> None:
-        """Refuse the request that is arriving, and all that come after it.
+        """Refuse the request that is arriving, and all after it.
 
-        What was asked before is answered before that is said; then the connection ends.
+        Earlier requests are answered first, then the error is sent, and the connection ends.
         """
-        if self._last_words is not None or self.is_closing():
+        if self._final_error is not None or self.is_closing():
             return
         self.service.metrics.failures[known.code] += 1
-        self._last_words = known
+        self._final_error = known
         arriving: Any = self.cycle  # which uvicorn says is never None
         if arriving is not None and arriving.more_body:
             if self.pipeline:
@@ -292,47 +292,47 @@ class ClientConnection(HttpToolsProtocol):
         if self.is_busy:
             self.deadline = math.inf
         else:
-            self._say_last_words()
+            self._send_final_error()
 
     def give_up(self) -> None:
-        """Cut a client that has let us wait for too long; tell it if it has begun a request."""
-        is_told = self._amid and not self.flow.write_paused and self._last_words is None
+        """Cut a client whose deadline has passed; send an error if it has begun a request."""
+        is_told = self._in_request and not self.flow.write_paused and self._final_error is None
         if is_told and not self.is_closing():
             self.refuse(failure(TooSlow()))
         else:
             self.transport.abort()
 
-    def _say_last_words(self) -> None:
-        known = self._last_words
+    def _send_final_error(self) -> None:
+        known = self._final_error
         if known is not None and not self.is_closing():
             self.send(known.status, known.body(), b"connection: close\r\n")
             self._linger()
 
     def on_response_complete(self) -> None:
-        """Go on with what has been asked meanwhile, or wait for the next request."""
+        """Serve the next request of the pipeline, or wait for one."""
         self.server_state.total_requests += 1
         if self.is_closing():
             return
         if self.pipeline:
             self._serve(self.pipeline.pop()[0])
-        elif self._last_words is not None:
-            self._say_last_words()
+        elif self._final_error is not None:
+            self._send_final_error()
             return
-        if self._amid and self.running is self.cycle:
+        if self._in_request and self.running is self.cycle:
             self._expect()
         elif not (self.is_busy or self.flow.write_paused):
             self.deadline = time.monotonic() + IDLE_S
         self.flow.resume_reading()
 
     def pause_writing(self) -> None:
-        """Note that the client does not take what it has asked for."""
+        """Note that the client does not take its answer."""
         super().pause_writing()
         self.deadline = time.monotonic() + TAKING_S
 
     def resume_writing(self) -> None:
-        """Go on: it has taken some."""
+        """Resume: the client has taken some of its answer."""
         super().resume_writing()
-        if self._left is not None:
+        if self._linger_left is not None:
             self.deadline = time.monotonic() + LINGER_S
         elif self.is_busy:
             self.deadline = math.inf
@@ -340,8 +340,8 @@ class ClientConnection(HttpToolsProtocol):
             self.on_response_complete()
 
     def shutdown(self) -> None:
-        """End soon, as the gateway does; at once if it is the client that we would wait for."""
-        if self._left is not None or (self.is_busy and self.deadline < math.inf):
+        """End after the current answer; at once if the client would have to act first."""
+        if self._linger_left is not None or (self.is_busy and self.deadline < math.inf):
             self.transport.abort()
         elif self.is_busy:
             self.cycle.keep_alive = False
@@ -356,28 +356,28 @@ class ClientConnection(HttpToolsProtocol):
         self.transport.write(b"%scontent-length: %d\r\n%s\r\n%s" % (head, len(body), extra, body))
 
     def write(self, data: bytes) -> None:
-        """Write a part of an answer, unless nobody takes it any more."""
+        """Write a part of an answer, unless the connection is closing."""
         if not self.is_closing():
             self.transport.write(data)
 
     def is_closing(self) -> bool:
         """Tell whether nothing more can be written."""
-        return self._left is not None or self.transport.is_closing()
+        return self._linger_left is not None or self.transport.is_closing()
 
     def close(self) -> None:
-        """End the connection so that the client finds its answer, whatever it still sends."""
+        """End the connection so that the client gets its answer, whatever it still sends."""
         if self.is_closing():
             return
-        if self._amid or self.pipeline:
+        if self._in_request or self.pipeline:
             self._linger()
         else:
             self.deadline = time.monotonic() + TAKING_S
             self.transport.close()
 
     def _linger(self) -> None:
-        """Read a little more: the kernel takes an answer back if data come that nobody reads."""
+        """Half-close and read a little more, so that the kernel does not discard the answer."""
         self.pipeline.clear()
-        self._left = LINGER_BYTES
+        self._linger_left = LINGER_BYTES
         waits_s = TAKING_S if self.flow.write_paused else LINGER_S
         self.deadline = time.monotonic() + waits_s
         half_close(self.transport)
@@ -386,14 +386,14 @@ class ClientConnection(HttpToolsProtocol):
 
 @lru_cache(maxsize=64)
 def _head(status: int, *common: tuple[bytes, bytes]) -> bytes:
-    """Return the lines that the answers of a second share. common: what uvicorn always says."""
+    """Return the first lines of an answer; cached. common: headers that uvicorn always sends."""
     lines = [b"HTTP/1.1 %d %s" % (status, _REASONS[status]), b"content-type: " + JSON]
     lines += [b"%s: %s" % line for line in common]
     return b"".join(line + b"\r\n" for line in lines)
 
 
 def sweep(connections: set[Any], service: Service) -> None:
-    """Cut the connections whose client has let us wait for too long."""
+    """Cut the connections whose deadline has passed."""
     now = time.monotonic()
     for connection in [one for one in connections if one.deadline < now]:
         service.metrics.slow += 1

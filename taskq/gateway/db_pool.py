@@ -1,4 +1,4 @@
-"""A few connections to the database for many tasks of asyncio: one statement each at a time."""
+"""Pool of connections to the database, shared by many asyncio tasks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from taskq.db.connections import Database, Row
 from taskq.gateway.errors import Busy
 from taskq.gateway.pace import Pace
 
-#: What waits for a connection beyond this is told to come again.
+#: Statements that may wait for a connection; beyond that, callers get `Busy`.
 MOST_WAITING: Final = 4_096
 
 
 class StatementPool:
-    """Runs statements, so many at a time; the others wait for their turn, up to a limit."""
+    """Runs statements, one at a time on each connection; the others wait, up to a limit."""
 
     def __init__(
         self, database: Database, most: int, clients: Callable[[], int] = lambda: MOST_WAITING
     ) -> None:
-        """most: connections. clients: returns how many may come again if they are turned away."""
+        """most: connections. clients: returns how many clients may have been turned away."""
         self._free = [database.async_line() for _ in range(most)]
         self._turns = asyncio.Semaphore(most)
         self._waiting = 0
         self._taken = 0
         self._clients = clients
         self._pace = Pace(time.monotonic)
-        #: The highest of the servers that have answered; see `Line`.
+        #: The highest timeline of the servers that have answered; see `AsyncConnection`.
         self.timeline = 0
 
     async def rows(self, name: str, **values: object) -> list[Row]:
@@ -40,16 +40,16 @@ class StatementPool:
         self._waiting += 1
         try:
             async with self._turns:
-                line = self._free.pop()
+                connection = self._free.pop()
                 try:
-                    return await line.rows(name, **values)
+                    return await connection.rows(name, **values)
                 finally:
-                    self.timeline = max(self.timeline, line.timeline)
-                    self._free.append(line)
+                    self.timeline = max(self.timeline, connection.timeline)
+                    self._free.append(connection)
         finally:
             self._waiting -= 1
 
     async def close(self) -> None:
-        """Close the connections; nothing may be under way."""
-        for line in self._free:
-            await line.close()
+        """Close the connections; no statement may be under way."""
+        for connection in self._free:
+            await connection.close()

@@ -1,4 +1,4 @@
-"""How an error is told over HTTP: a status, a code for programs, a sentence for people."""
+"""Errors over HTTP: a status, a code for programs, a sentence for people."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from taskq.gateway.messages import BadRequest, encode
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 
 _NOT_NOW: Final = 503
-#: Agents a second that a gateway lets come back: a second try finds it less busy than the first.
+#: Agents a second that are asked to come back, so that a second try finds the gateway less busy.
 _BACK_PER_S: Final = 1_000
 
 
 class Busy(Exception):
     """There is too much to do already; come again later.
 
-    after_s: when there is likely to be room; None: that was not measured.
+    after_s: seconds until there is likely to be room; None: not measured.
     """
 
     def __init__(self, after_s: float | None = None) -> None:
@@ -43,8 +43,7 @@ class TooSlow(Exception):
 class ErrorAnswer:
     """An answer that is an error.
 
-    retry: whether the same request may succeed later. after_s: after which time, where that is
-    known.
+    retry: whether the same request may succeed later. after_s: seconds until then, if known.
     """
 
     status: int
@@ -59,13 +58,13 @@ class ErrorAnswer:
 
 
 def failure(error: Exception) -> ErrorAnswer:
-    """Return what is told of an error; one that nobody has foreseen is told without its text."""
+    """Return the answer for an error; the text of an unexpected error is not disclosed."""
     for kind, status, code in _KNOWN:
         if isinstance(error, kind):
             text = str(error) or kind.__doc__ or ""
-            if code == "unavailable":  # with the address of the database in it, and more
+            if code == "unavailable":  # its own text names the database's address, and more
                 text = "the database does not answer now"
-            elif kind is errors.ValueRefused:  # in the words of the database
+            elif kind is errors.ValueRefused:  # its own text is the database's
                 text = "a value of this request cannot be stored"
             after_s = error.after_s if isinstance(error, Busy) else None
             return ErrorAnswer(status, code, text, status == _NOT_NOW, after_s)
@@ -73,7 +72,7 @@ def failure(error: Exception) -> ErrorAnswer:
 
 
 def retry_after_s(connections: int) -> float:
-    """Return for how long to stay away, so that so many agents do not come back together."""
+    """Return random seconds to stay away, so that clients come back spread over time."""
     spread_s = max(1.0, connections / _BACK_PER_S)
     return round(random.uniform(0.5, 0.5 + spread_s), 2)  # noqa: S311  # spreads them
 

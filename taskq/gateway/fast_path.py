@@ -1,9 +1,9 @@
-"""Exchanges past ASGI.
+"""Fast path for exchanges: past ASGI.
 
 An exchange is a small request with a small answer, and there are many thousands a second. ASGI
 makes a task, an event and several dictionaries for each: twice what the exchange itself costs this
-process. So the connection has a short way for this one request; all others, and whatever is unusual
-about this one, go to the application, which answers it in the same way.
+process. The connection therefore serves exchanges directly. All other requests, and exchanges that
+are unusual in any way, go to the application, which answers them in the same way.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
 
 _PATH: Final = b"/v1/exchange"
-#: Longer ones are read here only for those who are known: what strangers send is looked at first.
-_MOST_OF_STRANGERS: Final = 65_536
+#: Bytes of a body that are read before the sender is known; longer ones go to the application,
+#: unless the connection has shown the same token before.
+_MOST_UNKNOWN_BYTES: Final = 65_536
 
 
 class _NoEvent:
-    """Stands where uvicorn wakes up whoever reads a body."""
+    """A stand-in for the event by which uvicorn wakes the reader of a body."""
 
     def set(self) -> None:
-        """Wake up nobody."""
+        """Do nothing."""
 
 
 class _Call:
-    """An exchange on its way; for uvicorn, what its connection is busy with."""
+    """An exchange being served; to uvicorn it is the request cycle of the connection."""
 
     __slots__ = (
         "began",
@@ -62,26 +63,27 @@ class _Call:
         self.task: asyncio.Task[None] | None = None
 
     def read(self) -> Exchange:
-        """Return what is asked; raise `BadRequest`."""
+        """Decode the body; raise `BadRequest`."""
         body = b"".join(self.parts)
         self.parts.clear()
         return read_exchange(body)
 
 
 class AgentConnection(ClientConnection):
-    """A connection with the shortcut."""
+    """A connection with the fast path."""
 
     _arriving: _Call | None = None
     _call: _Call | None = None
-    # What the last request has shown; of one that was served, whose it is, and its last lease id.
-    _shown = b""
-    _credential = b""
+    # The Authorization header of the last request; and of the last request that was served: the
+    # header, its session, and the lease id.
+    _authorization = b""
+    _known_authorization = b""
     _agent: AgentSession | None = None
     _timeline = 0
     _lease = ""
 
     def on_headers_complete(self) -> None:
-        """Choose the way."""
+        """Choose between the fast path and the application."""
         if (
             self.url == _PATH
             and self.parser.get_method() == b"POST"
@@ -89,7 +91,7 @@ class AgentConnection(ClientConnection):
             and not self.expect_100_continue
             and not self.parser.should_upgrade()
             and not self.is_busy
-            and self._is_welcome()
+            and self._may_read_body()
         ):
             self.end_head()
             keep_alive = self.parser.should_keep_alive()
@@ -111,7 +113,7 @@ class AgentConnection(ClientConnection):
             self._fail(call, TooLarge(f"an exchange has {MAX_EXCHANGE_BYTES} bytes at most"))
 
     def on_message_complete(self) -> None:
-        """Answer an exchange that is here in full."""
+        """Serve an exchange that has arrived in full."""
         call, self._arriving = self._arriving, None
         if call is None:
             super().on_message_complete()
@@ -122,23 +124,23 @@ class AgentConnection(ClientConnection):
             self._begin(call)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give up what nobody waits for any more."""
+        """Abandon the exchange that the client was waiting for."""
         super().connection_lost(exc)
         call = self._call
         if call is not None and not call.response_complete:
             self.service.metrics.abandoned += 1
             if call.submitted is not None:
-                call.submitted.give_up()
+                call.submitted.abandon()
             if call.task is not None:
                 call.task.cancel()
 
-    def _is_welcome(self) -> bool:
-        """Tell whether the body can be read before it is known who sends it."""
+    def _may_read_body(self) -> bool:
+        """Tell whether the body may be read before the token is checked."""
         headers = dict(reversed(self.headers))  # the first one counts, as for the application
-        self._shown = headers.get(b"authorization", b"")
+        self._authorization = headers.get(b"authorization", b"")
         size = int(headers.get(b"content-length", MAX_EXCHANGE_BYTES))
-        return size <= _MOST_OF_STRANGERS or (
-            self._shown == self._credential and size <= MAX_EXCHANGE_BYTES
+        return size <= _MOST_UNKNOWN_BYTES or (
+            self._authorization == self._known_authorization and size <= MAX_EXCHANGE_BYTES
         )
 
     # Exchanges
@@ -146,20 +148,23 @@ class AgentConnection(ClientConnection):
     def _begin(self, call: _Call) -> None:
         try:
             service = self.service
-            known = self._shown == self._credential and self._timeline == service.timeline()
+            known = (
+                self._authorization == self._known_authorization
+                and self._timeline == service.timeline()
+            )
             agent = self._agent if known else None
             if agent is None:
-                self._spawn(call, self._slowly(call, self._shown))
+                self._spawn(call, self._identify_and_exchange(call, self._authorization))
                 return
             message = call.read()
-            # One that comes again under the same lease id may have tasks already.
+            # An exchange repeated under the same lease id may have tasks already.
             is_new, self._lease = message.lease != self._lease, message.lease
             if is_new and service.would_wait(agent, message):
                 self._spawn(call, self._wait(call, agent, message, NOTHING))
                 return
-            tell = partial(self._answered, call, agent, message)
-            call.submitted = service.submit(agent, message, tell)
-        except Exception as error:  # noqa: BLE001  # all are told
+            callback = partial(self._answered, call, agent, message)
+            call.submitted = service.submit(agent, message, callback)
+        except Exception as error:  # noqa: BLE001  # each is answered
             self._fail(call, error)
 
     def _answered(
@@ -176,24 +181,26 @@ class AgentConnection(ClientConnection):
 
     async def _confirm(self, call: _Call, message: Exchange, answer: Answer) -> None:
         if self.service.is_unchecked(message, answer):
-            token = bearer(self._credential.decode("latin-1"))
+            token = bearer(self._known_authorization.decode("latin-1"))
             await self.service.identities.identify(token, anew=True)
         self._succeed(call, message, answer, waited=True)
 
-    async def _slowly(self, call: _Call, header: bytes) -> None:
+    async def _identify_and_exchange(self, call: _Call, header: bytes) -> None:
         timeline = self.service.timeline()
         agent = await self.service.agent(bearer(header.decode("latin-1")))
         message = call.read()
-        # The next request here will most likely show the same token, byte for byte.
-        self._credential, self._agent, self._lease = header, agent, message.lease
+        # The next request on this connection will most likely send the same header, byte for byte.
+        self._known_authorization, self._agent, self._lease = header, agent, message.lease
         self._timeline = timeline
-        answer = await self.service.exchanged(agent, message)
+        answer = await self.service.exchange_or_wait(agent, message)
         await self._confirm(call, message, answer)
 
     async def _wait(
         self, call: _Call, agent: AgentSession, message: Exchange, found: Answer
     ) -> None:
-        self._succeed(call, message, await self.service.waited(agent, message, found), waited=True)
+        self._succeed(
+            call, message, await self.service.wait_for_tasks(agent, message, found), waited=True
+        )
 
     def _spawn(self, call: _Call, steps: Coroutine[Any, Any, None]) -> None:
         call.task = self.loop.create_task(steps)
@@ -213,7 +220,7 @@ class AgentConnection(ClientConnection):
         service = self.service
         if not waited:
             service.metrics.took(time.perf_counter() - call.began)
-        self._write(call, 200, encode(service.ordered(message, answer)))
+        self._write(call, 200, encode(service.with_orders(message, answer)))
 
     def _fail(self, call: _Call, error: Exception) -> None:
         known = failure(error)
@@ -232,7 +239,7 @@ class AgentConnection(ClientConnection):
             return
         call.response_complete = True
         if call.more_body:
-            call.keep_alive = False  # what still comes of it is not worth reading
+            call.keep_alive = False  # the rest of the body is not worth reading
         if not call.keep_alive:
             extra += b"connection: close\r\n"
         self.send(status, body, extra)
@@ -241,9 +248,9 @@ class AgentConnection(ClientConnection):
             return
         self.server_state.total_requests += 1
         if self.flow.write_paused:
-            self.flow.pause_reading()  # until it has taken what it has asked for
+            self.flow.pause_reading()  # until the client has taken its answers
             return
         self.deadline = time.monotonic() + IDLE_S
         self.flow.resume_reading()
-        if self.pipeline or self._last_words is not None:
+        if self.pipeline or self._final_error is not None:
             self.on_response_complete()

@@ -1,9 +1,9 @@
-"""Exchanges of which the claims are served from the front, where it has tasks.
+"""Exchanges whose claims are served from the front, where it has tasks.
 
-Reports go to the database first, whose verdict is final; then the claim pops what was leased
-ahead. What the front has not got is claimed in the database, so that nobody notices whether there
-is one. While the database is away, tasks go out all the same, and reports without a verdict stay
-with the agent, which sends them again.
+Reports go to the database first, whose verdict is final; then the claim takes tasks leased ahead
+from the front. If the front has none, the claim goes to the database, so agents do not notice
+whether there is a front. While the database is away, claims are still served; reports then get no
+verdict and stay with the agent, which sends them again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from taskq.dispatch.batching import Batcher, Submitted
 from taskq.dispatch.closing import cancel
-from taskq.dispatch.exchange import Asked
+from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.errors import TaskqError
 from taskq.front.pool import Pool
 from taskq.gateway.bindings import Bindings
@@ -28,108 +28,114 @@ from taskq_agent.protocol import Answer, CampaignTerms, Task
 
 log = logging.getLogger(__name__)
 
-#: Where so many exchanges are under way together, claims may as well go along with reports: in a
-#: large statement they cost less than they would apart from it.
+#: Exchanges under way from which on claims go to the database with their reports: in a large batch
+#: they cost less than apart from it.
 CROWDED: Final = 16
-Tell: TypeAlias = Callable[[Answer | Exception], None]
-#: What became of the reports: an answer with their verdicts, or why there are none.
+Callback: TypeAlias = Callable[[Answer | Exception], None]
+#: The result of the reports: an answer with their verdicts, or the error because of which there are
+#: none.
 Reported: TypeAlias = Answer | TransportFailed
 _NOTHING: Final = Answer()
 
 
 @dataclass(slots=True)
 class _Whole(Submitted):
-    """An exchange that the database does as a whole, if it can. There are thousands a second."""
+    """An exchange sent to the database as a whole; the front is tried if that brings no tasks."""
 
     fronted: Fronted | None = None
 
-    def settle(self, outcome: Answer | Exception) -> None:
-        """Tell how it ended, or let the front have a try."""
+    def resolve(self, outcome: Answer | Exception) -> None:
+        """Pass an answer with tasks to the callback; otherwise try the front."""
         fronted, self.fronted = self.fronted, None
         if fronted is None or (isinstance(outcome, Answer) and outcome.tasks):
-            Submitted.settle(self, outcome)
+            Submitted.resolve(self, outcome)
         else:
-            fronted.exchanged(self, outcome)
+            fronted.on_answer(self, outcome)
 
 
 class Fronted:
-    """Exchanges of one asyncio loop, by a gatherer, which is the caller's to close, and a pool."""
+    """Exchanges of one asyncio loop by a batcher and a pool; the caller closes the batcher."""
 
-    def __init__(self, gatherer: Batcher, pool: Pool, lines: StatementPool) -> None:
-        self._gatherer = gatherer
+    def __init__(self, batcher: Batcher, pool: Pool, statements: StatementPool) -> None:
+        self._batcher = batcher
         self.pool = pool
-        self._lines = lines
-        self._handed_out = Bindings(lines)
-        # Who waits to learn what the tasks of a campaign share.
+        self._statements = statements
+        self._bindings = Bindings(statements)
+        # The exchanges that wait for the terms of a campaign.
         self._asking: dict[int, list[tuple[Submitted, Reported, list[Task]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to look after the pool and what comes from it, in the background."""
+        """Start the pool and the binding of its tasks, in the background."""
         await self.pool.start()
-        self._spawn(self._handed_out.keep())
+        self._spawn(self._bindings.keep())
 
     async def close(self) -> None:
-        """End that; what is under way goes on in the database."""
+        """Stop the background tasks and close the pool; the batcher goes on."""
         await cancel(self._tasks)
         for waiting in self._asking.values():
             for submitted, _, _ in waiting:
-                submitted.settle(TransportFailed("the gateway ends"))
+                submitted.resolve(TransportFailed("the gateway ends"))
         await self.pool.close()
 
     @property
     def heartbeat_s(self) -> float:
-        """How often agents must beat, so that what they got is named well before its deadline."""
+        """Seconds between heartbeats with which tasks are named well before the pool's deadline."""
         return self.pool.pool_s / 4
 
-    def submit(self, asked: Asked, tell: Tell) -> Submitted:
-        """Report and claim; see `Gatherer.submit`."""
-        self._handed_out.reported(asked.fences)
-        if not asked.want or self._handed_out.has_ended(asked.session):
-            return self._gatherer.submit(asked, tell)
-        submitted = Submitted(asked, tell)
-        if not asked.reports:
-            if not self._pops(submitted, _NOTHING):
-                return self._gatherer.submit(asked, tell)
-        elif self._gatherer.under_way >= CROWDED or not self.pool.stocked(asked.serving):
-            submitted = _Whole(asked, tell, None, self)
-            self._gatherer.put(submitted)
+    def submit(self, exchange: ExchangeRequest, callback: Callback) -> Submitted:
+        """Report and claim; see `Batcher.submit`."""
+        self._bindings.reported(exchange.fences)
+        if not exchange.want or self._bindings.has_ended(exchange.session):
+            return self._batcher.submit(exchange, callback)
+        submitted = Submitted(exchange, callback)
+        if not exchange.reports:
+            if not self._claim_from_front(submitted, _NOTHING):
+                return self._batcher.submit(exchange, callback)
+        elif self._batcher.under_way >= CROWDED or not self.pool.has_entries(exchange.scope):
+            submitted = _Whole(exchange, callback, None, self)
+            self._batcher.put(submitted)
         else:
-            reports = asked._replace(want=0)
-            submitted.part = self._gatherer.submit(reports, partial(self._reported, submitted))
+            reports = exchange._replace(want=0)
+            submitted.part = self._batcher.submit(reports, partial(self._reported, submitted))
         return submitted
 
-    def exchanged(self, submitted: Submitted, outcome: Answer | Exception) -> None:
-        """Take an answer of the database without tasks; the front may have some."""
+    def on_answer(self, submitted: Submitted, outcome: Answer | Exception) -> None:
+        """Handle an answer of the database without tasks: the front may have some."""
         if isinstance(outcome, TransportFailed):
             self._claim(submitted, outcome)
             return
         if (
             isinstance(outcome, Answer)
             and not outcome.tasks
-            and self.pool.stocked(submitted.asked.serving)
-            and self._pops(submitted, outcome, otherwise=outcome)
+            and self.pool.has_entries(submitted.exchange.scope)
+            and self._claim_from_front(submitted, outcome, otherwise=outcome)
         ):
-            return  # all that waits is leased ahead
-        submitted.settle(outcome)
+            return  # every waiting task is leased ahead
+        submitted.resolve(outcome)
 
     def _reported(self, submitted: Submitted, outcome: Answer | Exception) -> None:
         if isinstance(outcome, (Answer, TransportFailed)):
             self._claim(submitted, outcome)
         else:
-            submitted.settle(outcome)
+            submitted.resolve(outcome)
 
     def _claim(self, submitted: Submitted, reported: Reported) -> None:
-        if submitted.tell is not None and not self._pops(submitted, reported):
+        if submitted.callback is not None and not self._claim_from_front(submitted, reported):
             self._miss(submitted, reported)
 
-    def _pops(
+    def _claim_from_front(
         self, submitted: Submitted, reported: Reported, otherwise: Answer | None = None
     ) -> bool:
-        """Claim from the front; say whether that is possible. otherwise: if it has nothing."""
-        asked = submitted.asked
+        """Claim from the front; tell whether it may have tasks.
+
+        otherwise: the answer if it turns out to have none; None: claim in the database then.
+        """
+        exchange = submitted.exchange
         taken = partial(self._taken, submitted, reported, otherwise)
-        return self.pool.submit(asked.session, asked.lease, asked.want, asked.serving, taken)
+        return self.pool.submit(
+            exchange.session, exchange.lease, exchange.want, exchange.scope, taken
+        )
 
     def _taken(
         self,
@@ -139,12 +145,12 @@ class Fronted:
         tasks: list[Task],
     ) -> None:
         if not tasks and otherwise is not None:
-            submitted.settle(otherwise)
+            submitted.resolve(otherwise)
             return
         if not tasks:
             self._miss(submitted, reported)
             return
-        campaign = self._gatherer.described.of(tasks[0])
+        campaign = self._batcher.campaign_cache.of(tasks[0])
         if campaign is not None:
             self._answer(submitted, reported, tasks, campaign)
             return
@@ -157,30 +163,31 @@ class Fronted:
     def _answer(
         self, submitted: Submitted, reported: Reported, tasks: list[Task], campaign: CampaignTerms
     ) -> None:
-        if submitted.tell is None:  # its client has gone; it gets the same if it asks again soon
+        if submitted.callback is None:
+            # Its client has gone. It gets the same tasks if it asks again soon.
             return
         for task in tasks:
-            task.revision = campaign.revision  # leased before the campaign was changed, perhaps
-        self._handed_out.note(submitted.asked.session, tasks)
-        told = _NOTHING if isinstance(reported, TransportFailed) else reported
-        answer = Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
-        submitted.settle(answer)
+            task.revision = campaign.revision  # the task may have been leased under an older one
+        self._bindings.note(submitted.exchange.session, tasks)
+        verdicts = _NOTHING if isinstance(reported, TransportFailed) else reported
+        answer = Answer(verdicts.acks, tuple(tasks), (campaign,), timeline=verdicts.timeline)
+        submitted.resolve(answer)
 
     async def _describe(self, campaign: int) -> None:
-        """Learn what the tasks of a campaign share, and go on with who waits for that."""
+        """Look up the terms of a campaign, then answer the exchanges that wait for them."""
         try:
-            rows = await self._lines.rows("campaign_by_id", campaign=campaign)
+            rows = await self._statements.rows("campaign_by_id", campaign=campaign)
         except Exception as error:
             if not isinstance(error, (TaskqError, Busy)):
                 log.exception("a campaign could not be looked up")
             for submitted, _, _ in self._asking.pop(campaign):
-                submitted.settle(TransportFailed(str(error)))  # the tasks go back by themselves
+                submitted.resolve(TransportFailed(str(error)))  # the tasks' leases expire
             return
         for submitted, reported, tasks in self._asking.pop(campaign):
             if rows:
-                known = self._gatherer.described.put(rows[0])
+                known = self._batcher.campaign_cache.put(rows[0])
                 self._answer(submitted, reported, tasks, known)
-            else:  # removed just now; nobody misses its tasks
+            else:  # removed just now, with its tasks
                 self._miss(submitted, reported)
 
     def _spawn(self, steps: Coroutine[Any, Any, None]) -> None:
@@ -189,12 +196,12 @@ class Fronted:
         task.add_done_callback(self._tasks.discard)
 
     def _miss(self, submitted: Submitted, reported: Reported) -> None:
-        """Claim in the database, what the front has not got."""
+        """Claim in the database, since the front has no tasks."""
         if isinstance(reported, TransportFailed):
-            submitted.settle(reported)
-        elif submitted.tell is not None:
-            claim = submitted.asked._replace(reports=(), fences=())
-            submitted.part = self._gatherer.submit(claim, partial(_claimed, submitted, reported))
+            submitted.resolve(reported)
+        elif submitted.callback is not None:
+            claim = submitted.exchange._replace(reports=(), fences=())
+            submitted.part = self._batcher.submit(claim, partial(_claimed, submitted, reported))
 
 
 def _claimed(submitted: Submitted, reported: Answer, outcome: Answer | Exception) -> None:
@@ -202,4 +209,4 @@ def _claimed(submitted: Submitted, reported: Answer, outcome: Answer | Exception
         outcome.acks, outcome.timeline = reported.acks, reported.timeline
     elif reported.acks and isinstance(outcome, TransportFailed):
         outcome = reported  # the reports have their verdicts; claim again
-    submitted.settle(outcome)
+    submitted.resolve(outcome)

@@ -1,10 +1,11 @@
-"""Accepts connections that are to be encrypted, and shakes hands.
+"""TLS handshakes: accepts connections and bounds the number and time of handshakes under way.
 
-uvicorn hears of a client when the handshake is over, so that half-made ones counted nowhere, and
-asyncio gives each a minute. Here each counts as a client from the moment in which it is accepted,
-has some seconds from then on, and there are only so many at a time, of one address and in all: one
-more takes the place of the oldest. So who opens connections and is silent displaces himself, while
-others need a few milliseconds. Few are accepted at a time: those that have begun go on in between.
+uvicorn learns of a client only when its handshake is over, so it counts no unfinished ones, and
+asyncio gives each a minute. Here each connection counts as a client from the moment in which it is
+accepted, its handshake has some seconds from then on, and the number under way is limited, for each
+address and in all: one more displaces the oldest. A client that opens connections and stays silent
+thus displaces its own, while others need a few milliseconds. Few connections are accepted at a
+time, so that handshakes under way proceed in between.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-#: From being accepted to the end of the handshake.
+#: Seconds from being accepted to the end of the handshake.
 HANDSHAKE_S: Final = 10.0
-#: For the peer to say goodbye as well, after all that was to be sent has gone.
+#: Seconds for the peer to end TLS as well, after everything was sent.
 GOODBYE_S: Final = 5.0
 MOST_SHAKING: Final = 1_024
 MOST_OF_ADDRESS: Final = 256
 AT_ONCE: Final = 16
-#: Without a file to spare, nobody is accepted for so long.
-BREATH_S: Final = 0.5
+#: Seconds for which nothing is accepted after the process has run out of file descriptors.
+PAUSE_S: Final = 0.5
 
 
 class Handshakes:
     """Connections of a listening socket, up to the end of their handshakes; for one asyncio loop.
 
-    make: makes the protocol of a client. has_room: tells, from the number of half-made ones,
-    whether one more client can be let in. displaced: called for each that is not, or not any more.
+    make: makes the protocol of a client. has_room: tells, given the number of handshakes under way,
+    whether one more client can be accepted. displaced: called for each connection that is refused
+    or displaced.
     """
 
     def __init__(
@@ -50,26 +52,26 @@ class Handshakes:
         self._displaced = displaced
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
-        # In the order in which they were accepted: all, and those of each address.
-        self._shaking: dict[asyncio.Task[None], str] = {}
-        self._of: defaultdict[str, dict[asyncio.Task[None], None]] = defaultdict(dict)
+        # In the order in which they were accepted: all handshakes, and those of each address.
+        self._handshakes: dict[asyncio.Task[None], str] = {}
+        self._by_address: defaultdict[str, dict[asyncio.Task[None], None]] = defaultdict(dict)
 
     def begin(self) -> None:
         """Accept clients from now on."""
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Accept nobody any more; who shakes hands is left to it."""
+        """Stop accepting; handshakes under way go on."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._listener.fileno())
 
     async def wait_closed(self) -> None:
-        """Cut those who still shake hands."""
-        for task in self._shaking:
+        """Cancel the handshakes that are still under way."""
+        for task in self._handshakes:
             task.cancel()
-        if self._shaking:
-            await asyncio.wait(self._shaking)
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
@@ -77,43 +79,43 @@ class Handshakes:
                 client, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:  # no file is left
+            except OSError:  # no file descriptor is left
                 self._loop.remove_reader(self._listener.fileno())
-                self._pause = self._loop.call_later(BREATH_S, self.begin)
+                self._pause = self._loop.call_later(PAUSE_S, self.begin)
                 return
-            if not self._has_room(len(self._shaking)):
+            if not self._has_room(len(self._handshakes)):
                 self._displaced()
                 client.close()
                 continue
             client.setblocking(False)
             self._make_room(address[0])
-            task = self._loop.create_task(self._shake(client))
-            self._shaking[task] = address[0]
-            self._of[address[0]][task] = None
-            task.add_done_callback(self._shaken)
+            task = self._loop.create_task(self._handshake(client))
+            self._handshakes[task] = address[0]
+            self._by_address[address[0]][task] = None
+            task.add_done_callback(self._ended)
 
     def _make_room(self, address: str) -> None:
-        """Give up the oldest, where there are too many with one more of an address."""
-        crowd = self._of.get(address, {})
-        if len(crowd) >= MOST_OF_ADDRESS:
-            oldest = next(iter(crowd))
-        elif len(self._shaking) >= MOST_SHAKING:
-            oldest = next(iter(self._shaking))
+        """Cancel the oldest handshake if one more of an address would be too many."""
+        of_address = self._by_address.get(address, {})
+        if len(of_address) >= MOST_OF_ADDRESS:
+            oldest = next(iter(of_address))
+        elif len(self._handshakes) >= MOST_SHAKING:
+            oldest = next(iter(self._handshakes))
         else:
             return
         self._displaced()
         oldest.cancel()
-        self._shaken(oldest)
+        self._ended(oldest)
 
-    def _shaken(self, task: asyncio.Task[None]) -> None:
-        address = self._shaking.pop(task, None)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        address = self._handshakes.pop(task, None)
         if address is not None:
-            del self._of[address][task]
-            if not self._of[address]:
-                del self._of[address]
+            del self._by_address[address][task]
+            if not self._by_address[address]:
+                del self._by_address[address]
 
-    async def _shake(self, client: socket.socket) -> None:
-        # A peer that is no client of ours, or none any more, is not worth a line in the log.
+    async def _handshake(self, client: socket.socket) -> None:
+        # A failed handshake is not logged: anybody can cause any number of them.
         loop: Any = self._loop  # uvloop's, which knows both time-outs in each Python
         with suppress(OSError):
             await loop.connect_accepted_socket(

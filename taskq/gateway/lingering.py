@@ -1,11 +1,10 @@
-"""How a connection ends on which a client still sends: it must find its answer all the same.
+"""Lingering close: ends a connection on which a client still sends, so that it gets its answer.
 
-When a connection is closed while data come that nobody reads, the kernel resets it, and an answer
-that the client has not looked at yet may be gone. To read all that comes would let anybody keep us
-busy. So we say that no more comes from here, and read a little more (RFC 9112, 9.6; lingering_close
-of nginx). A client on Linux that is still sending when that is over gets EPIPE, as the other side
-has closed in good order, and finds the answer then; after a reset alone it would not know that
-there is one.
+When a connection is closed while unread data arrive, the kernel resets it, and an answer that the
+client has not read yet may be lost. To read everything would let anybody keep the gateway busy. So
+the gateway closes its own direction and reads a little more (RFC 9112, 9.6; lingering_close of
+nginx). A client on Linux that still sends after that gets EPIPE, since the other side has closed in
+good order, and then finds the answer; after a reset alone it would not know that there is one.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-#: What is still read, and thrown away.
+#: Bytes that are still read, and discarded.
 LINGER_BYTES: Final = 1 << 20
-#: ... and for how long at most.
+#: ... and the seconds for which they are read.
 LINGER_S: Final = 5.0
 
 
 def half_close(transport: asyncio.Transport) -> None:
-    """Say that nothing more comes from here, when all that was written has gone."""
+    """Close the sending direction when everything that was written has been sent."""
     if transport.can_write_eof():
         transport.write_eof()
     elif transport.get_write_buffer_size() == 0:
-        # TLS has no half; what is under it has. The answer says how long it is, so that nobody
-        # could take a piece of it for the whole.
+        # TLS cannot be closed in one direction, but the TCP connection can. The answer has a
+        # content-length, so a part of it cannot be taken for the whole.
         with suppress(OSError), _twin(transport) as line:
             line.shutdown(socket.SHUT_WR)
 
 
 def _twin(transport: asyncio.Transport) -> socket.socket:
-    """Return the socket of a transport, which keeps its own; to be closed."""
+    """Return a duplicate of a transport's socket, to be closed by the caller."""
     return socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))

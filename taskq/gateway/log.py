@@ -1,4 +1,4 @@
-"""What the gateway says, a line for each event, as text or as JSON."""
+"""Log of the gateway: a line for each event, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctim
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one JSON object: time, level, logger, event, and what `extra` gave."""
+    """Writes a record as one JSON object: time, level, logger, event, and the `extra` fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as a line of JSON."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {
             "at": f"{at}.{int(record.msecs):03d}Z",

@@ -1,4 +1,4 @@
-"""What campaign managers can do over HTTP: look, steer, add tasks. Each in a thread."""
+"""Verbs of campaign managers over HTTP: look, steer, add tasks. Each runs in a thread."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from taskq.spec.model import Seed, check_path
 
 
 class Management:
-    """The verbs of managers, within the campaigns that their tokens are for."""
+    """The verbs of managers, limited to the campaigns that their tokens are for."""
 
     def __init__(self, client: Client, blobs: BlobStore) -> None:
         self._client = client
         self.blobs = blobs
 
     async def campaigns(self, manager: Manager, path: str) -> list[dict[str, Any]]:
-        """Return the counts of a campaign, and of those directly below it."""
+        """Return the counts of a campaign, and of the campaigns directly below it."""
         check(manager, path)
 
         def looked() -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ class Management:
         return await asyncio.to_thread(changed)
 
     async def add_tasks(self, manager: Manager, wanted: NewTasks) -> SeedCount:
-        """Add tasks; return how many are new, and in conflict."""
+        """Add tasks; return how many are new, and how many keys were in conflict."""
         check(manager, wanted.path)
         seeds = [Seed(task.payload, task.key, task.priority) for task in wanted.tasks]
         campaign = await asyncio.to_thread(self._client.campaign, wanted.path)
@@ -53,6 +53,6 @@ class Management:
 
 
 def check(manager: Manager, path: str) -> None:
-    """Raise `Forbidden` unless the token is for this campaign, `InvalidPath` if it is none."""
+    """Raise `Forbidden` unless the token is for this path, `InvalidPath` if it is no path."""
     if not manager.may(check_path(path)):
         raise Forbidden(f"this token is not for {path}")

@@ -1,8 +1,8 @@
-"""What may come in over HTTP, and its limits: everything is checked here, once, at the edge.
+"""Messages that may come in over HTTP, and their limits: all input is checked here, once.
 
-Requests are decoded into these types and no others; what does not fit is refused with the place
-and the reason. Members that are not known are passed over, so that a newer agent can speak with an
-older gateway. The OpenAPI document is made of the same types.
+Requests are decoded into these types and no others; the refusal of anything else names the place
+and the reason. Unknown members are ignored, so that a newer agent can speak with an older gateway.
+The OpenAPI document is made of the same types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 100
 MAX_EXCHANGE_BYTES: Final = 8 << 20
 MAX_BODY_BYTES: Final = 1 << 20
 MAX_HELLO_BYTES: Final = 1 << 16
-#: To look at more would keep all other clients waiting.
+#: Objects and arrays in a body; checking more of them would block all other clients.
 _MOST_BRACKETS: Final = 100_000
 LONGEST_WAIT_S: Final = 50.0
 _MAX_HELD: Final = heartbeats.MOST_NAMED
@@ -30,7 +30,7 @@ _MAX_OFFERS: Final = 100
 _MAX_TALLY: Final = 64
 
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
-# What JSON can write and jsonb cannot hold. Found by a quick look, which may be wrong.
+# Escapes of what jsonb cannot hold: NUL and surrogates. A match may be a false alarm.
 _SUSPECT: Final = re.compile(rb"\\u0000|\\u[dD][89a-fA-F]")
 _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
@@ -45,7 +45,7 @@ Small = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class BadRequest(ValueError):
-    """A body is not what it has to be."""
+    """A body does not fit its type or its limits."""
 
 
 class HelloMessage(Struct):
@@ -61,15 +61,15 @@ class HelloMessage(Struct):
     release: Annotated[str, Meta(max_length=50)] = ""
     offers: Annotated[tuple[Name, ...], Meta(max_length=_MAX_OFFERS)] = ()
 
-    def plain(self) -> protocol.Hello:
-        """Return it as agents beside the database write it."""
+    def to_protocol(self) -> protocol.Hello:
+        """Return the hello as agents with a direct transport make it."""
         return protocol.Hello(**msgspec.structs.asdict(self))
 
 
 class ReportMessage(Struct, omit_defaults=True):
     """How an attempt ended; see `taskq_agent.protocol.Report`.
 
-    It is written as it was read, without what goes without saying, and with the session.
+    It is encoded as it was read, without members that have defaults, and with the session.
     """
 
     campaign: Id
@@ -110,18 +110,18 @@ class HeldMessage(Struct):
 
 
 class TroubleMessage(Struct):
-    """Why an agent is slowed; see `taskq_agent.protocol.Trouble`."""
+    """The failures because of which an agent is throttled; see `taskq_agent.protocol.Trouble`."""
 
     failures: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     error_class: Name = ""
     try_in_s: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
 
-    def told(self) -> protocol.Trouble:
-        """Return it as beats tell it."""
+    def to_protocol(self) -> protocol.Trouble:
+        """Return the trouble as `Heartbeat` takes it."""
         return protocol.Trouble(self.failures, self.error_class, self.try_in_s)
 
 
-class Outcomes(Struct):
+class OutcomesMessage(Struct):
     """How first attempts ended in a campaign; see `taskq_agent.protocol.Outcomes`."""
 
     campaign: Id
@@ -130,22 +130,22 @@ class Outcomes(Struct):
 
 
 class HeartbeatMessage(Struct):
-    """A session lives and holds these; see `taskq_agent.protocol.Beat`."""
+    """A session lives and holds these attempts; see `taskq_agent.protocol.Heartbeat`."""
 
     held: Annotated[tuple[HeldMessage, ...], Meta(max_length=_MAX_HELD)] = ()
     pending: Annotated[tuple[Lease, ...], Meta(max_length=100)] = ()
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: TroubleMessage | None = None
-    tally: Annotated[tuple[Outcomes, ...], Meta(max_length=_MAX_TALLY)] = ()
+    tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
 
-    def told_tally(self) -> tuple[protocol.Outcomes, ...]:
-        """Return the tally as beats tell it."""
+    def outcomes(self) -> tuple[protocol.Outcomes, ...]:
+        """Return the member `tally` as `Heartbeat` takes it."""
         return tuple(protocol.Outcomes(one.campaign, one.done, one.failed) for one in self.tally)
 
 
-class Farewell(Struct):
-    """An agent goes; see `taskq_agent.protocol.Farewell`."""
+class FarewellMessage(Struct):
+    """An agent ends its session; see `taskq_agent.protocol.Farewell`."""
 
     reason: Text = ""
     exit_code: Small | None = None
@@ -159,7 +159,7 @@ class StateChange(Struct):
 
 
 class NewTask(Struct):
-    """A task to be; see `taskq.Seed`."""
+    """A task to be added; see `taskq.Seed`."""
 
     payload: dict[str, Any]
     key: Key | None = None
@@ -167,7 +167,7 @@ class NewTask(Struct):
 
 
 class NewTasks(Struct):
-    """Some tasks for a campaign. on_conflict: see `taskq.Campaign.seed`."""
+    """Tasks to be added to a campaign. on_conflict: see `taskq.Campaign.seed`."""
 
     path: Path
     tasks: Annotated[tuple[NewTask, ...], Meta(min_length=1, max_length=1_000)]
@@ -178,14 +178,14 @@ Message = TypeVar("Message")
 
 
 class Reader(Generic[Message]):
-    """Reads one kind of message. flat: what may be nested in it is looked at by itself."""
+    """Decodes one kind of message. flat: its nested values are checked separately."""
 
     def __init__(self, kind: type[Message], *, flat: bool = False) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self._flat = flat
 
     def read(self, body: bytes) -> Message:
-        """Return the message; raise `BadRequest`."""
+        """Decode and check a body; raise `BadRequest`."""
         try:
             message = self._decoder.decode(body)
         except RecursionError:
@@ -198,10 +198,10 @@ class Reader(Generic[Message]):
 
 
 read_hello: Final = Reader(HelloMessage).read
-# A thousand reports would look deep, and be gone through in Python.
+# flat: a thousand reports have so many brackets that they would be checked value by value.
 read_exchange: Final = Reader(Exchange, flat=True).read
-read_beat: Final = Reader(HeartbeatMessage).read
-read_farewell: Final = Reader(Farewell).read
+read_heartbeat: Final = Reader(HeartbeatMessage).read
+read_farewell: Final = Reader(FarewellMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
 
@@ -237,17 +237,17 @@ def _check_result(report: ReportMessage) -> None:
 
 
 def _is_unwritable(body: bytes) -> bool:
-    """Tell, by a quick look, whether a body may hold what cannot be stored."""
+    """Tell quickly whether a body may hold what cannot be stored; may be a false alarm."""
     return _SUSPECT.search(body) is not None or b"\x00" in body
 
 
 def _is_shallow(body: bytes) -> bool:
-    """Tell, by a quick look, whether a body cannot be nested too deep."""
+    """Tell quickly whether a body cannot be nested too deep; False: it may be."""
     return body.count(b"{") + body.count(b"[") <= MAX_DEPTH
 
 
 def _check_storable(body: bytes) -> None:
-    """Refuse NUL and lone surrogates, wherever they stand, and what is nested too deep."""
+    """Refuse NUL and lone surrogates in any string, and values nested too deep."""
     if body.count(b"{") + body.count(b"[") > _MOST_BRACKETS:
         raise BadRequest(f"more than {_MOST_BRACKETS} objects and arrays")
     try:

@@ -1,6 +1,7 @@
-"""What the gateway counts, for Prometheus.
+"""Metrics of the gateway for Prometheus.
 
-Plain numbers, which cost the hot path next to nothing; they become metrics when somebody asks.
+They are kept as plain numbers, which cost the hot path next to nothing, and become metrics when
+they are read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TITLES: Final = {
     "exchanges": "Exchanges taken in",
     "reports": "Reports taken in",
     "tasks": "Tasks handed out",
-    "beats": "Beats taken in",
+    "beats": "Heartbeats taken in",
     "opened": "Sessions opened",
     "abandoned": "Requests whose client was gone before the answer",
     "slow": "Connections cut: the client was too slow, or silent, or there were too many",
@@ -56,7 +57,7 @@ _FRONT_TITLES: Final = {
 class Metrics:
     """The numbers of one gateway. waiting: claims kept back until there is something to claim.
 
-    slowed: when agents have said, by their last beats, that everything fails on their nodes.
+    throttled: by session, the time of the last heartbeat that said that everything fails there.
     """
 
     exchanges: int = 0
@@ -67,29 +68,29 @@ class Metrics:
     abandoned: int = 0
     slow: int = 0
     waiting: int = 0
-    slowed: dict[int, float] = field(default_factory=dict)
+    throttled: dict[int, float] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     _seconds: float = 0.0
     _buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     def took(self, seconds: float) -> None:
-        """Count an exchange that was answered at once, after so many seconds."""
+        """Count an exchange that was not kept back, and its duration."""
         self._seconds += seconds
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
 
-    def troubled(self, session: int, at: float | None) -> None:
-        """Note when an agent has said that it is slowed; None: that it is not, or has gone."""
+    def note_trouble(self, session: int, at: float | None) -> None:
+        """Note when a session said that it is throttled; None: it is not, or has ended."""
         if at is not None:
-            self.slowed[session] = at
+            self.throttled[session] = at
         else:
-            self.slowed.pop(session, None)
+            self.throttled.pop(session, None)
 
     def forget_troubles(self, before: float) -> None:
-        """Forget agents that have not been heard here since then."""
-        self.slowed = {session: at for session, at in self.slowed.items() if at >= before}
+        """Forget the throttled sessions not heard here since then."""
+        self.throttled = {session: at for session, at in self.throttled.items() if at >= before}
 
     def families(self, connections: int, queued: int, pool: Pool | None) -> Iterator[Metric]:
-        """Yield everything as Prometheus knows it."""
+        """Yield all metrics of this gateway."""
         if pool is not None:
             yield from _front_families(pool)
         for name, title in _TITLES.items():
@@ -98,7 +99,10 @@ class Metrics:
             "connections": ("Clients connected", connections),
             "queued": ("Exchanges that wait for a statement", queued),
             "waiting": ("Claims kept back until there is something to claim", self.waiting),
-            "agents_slowed": ("Agents slowed: all they do fails at once", len(self.slowed)),
+            "agents_slowed": (
+                "Agents throttled, since all they do fails",
+                len(self.throttled),
+            ),
         }
         for name, (title, value) in gauges.items():
             yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)
@@ -122,14 +126,14 @@ class Metrics:
 
 def _front_families(pool: Pool) -> Iterator[Metric]:
     for name, title in _FRONT_TITLES.items():
-        yield CounterMetricFamily(f"taskq_front_{name}", title, getattr(pool.tally, name))
+        yield CounterMetricFamily(f"taskq_front_{name}", title, getattr(pool.counters, name))
     yield GaugeMetricFamily("taskq_front_depth", "Entries in the lists used here", pool.depth)
     in_use = pool.breaker.state is BreakerState.CLOSED
     yield GaugeMetricFamily("taskq_front_in_use", "1: the front works; 0: it is avoided", in_use)
 
 
 class _Once(Collector):
-    """Families for one answer."""
+    """A collector of given metrics, for one answer."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
@@ -148,8 +152,8 @@ def text(
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
-    pool: where there is a front. troubles: silent agents that are held, and campaigns that paused
-    themselves; empty where the database did not tell.
+    pool: that of the front; None: there is none. troubles: the numbers of silent agents whose tasks
+    are held, and of campaigns that paused themselves; empty if the database did not answer.
     """
     registry = CollectorRegistry()
     families = list(metrics.families(connections, queued, pool))

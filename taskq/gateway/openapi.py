@@ -23,7 +23,7 @@ class CampaignList(Struct):
 
 
 class Changed(Struct):
-    """Whether something was changed."""
+    """Tells whether the request has changed anything."""
 
     changed: bool
 
@@ -35,14 +35,14 @@ class Added(Struct):
     conflicts: int
 
 
-class Health(Struct):
-    """How the gateway is."""
+class HealthAnswer(Struct):
+    """The health of the gateway."""
 
     status: str
 
 
 class Error(Struct):
-    """What went wrong: `code` for programs, `message` for people."""
+    """An error: `code` for programs, `message` for people."""
 
     code: str
     message: str
@@ -58,7 +58,7 @@ _TYPES: Final = (
     messages.HelloMessage,
     messages.Exchange,
     messages.HeartbeatMessage,
-    messages.Farewell,
+    messages.FarewellMessage,
     messages.StateChange,
     messages.NewTasks,
     protocol.Welcome,
@@ -67,7 +67,7 @@ _TYPES: Final = (
     CampaignList,
     Changed,
     Added,
-    Health,
+    HealthAnswer,
     Failed,
 )
 
@@ -107,8 +107,8 @@ def document() -> dict[str, Any]:
         gives: object = None,
         parameters: tuple[dict[str, Any], ...] = (),
     ) -> dict[str, Any]:
-        described: dict[str, Any] = {"summary": summary, "responses": {}}
-        responses = described["responses"]
+        operation_object: dict[str, Any] = {"summary": summary, "responses": {}}
+        responses = operation_object["responses"]
         if gives is None:
             responses["204"] = {"description": "Done."}
         elif isinstance(gives, type):
@@ -117,17 +117,17 @@ def document() -> dict[str, Any]:
             responses["200"] = {"description": "Done.", "content": gives}
         if takes is not None:
             content = _json(schema[takes]) if isinstance(takes, type) else takes
-            described["requestBody"] = {"required": True, "content": content}
+            operation_object["requestBody"] = {"required": True, "content": content}
         if parameters:
-            described["parameters"] = list(parameters)
+            operation_object["parameters"] = list(parameters)
         if needs:
-            described["security"] = [{needs: []}]
+            operation_object["security"] = [{needs: []}]
         responses["4XX"] = {"description": "Refused.", "content": _json(schema[Failed])}
         responses["503"] = {
             "description": "Not now; `Retry-After` says when.",
             "content": _json(schema[Failed]),
         }
-        return described
+        return operation_object
 
     return {
         "openapi": "3.1.0",
@@ -150,7 +150,7 @@ def document() -> dict[str, Any]:
                     operation(
                         "End the session, and perhaps say why.",
                         needs="session",
-                        takes=messages.Farewell,
+                        takes=messages.FarewellMessage,
                     )
                 )
             },
@@ -211,8 +211,8 @@ def document() -> dict[str, Any]:
                     gives={"text/plain": {"schema": {"type": "string"}}},
                 )
             },
-            "/healthz": {"get": operation("Say that the process lives.", gives=Health)},
-            "/readyz": {"get": operation("Say whether it can serve.", gives=Health)},
+            "/healthz": {"get": operation("Say that the process lives.", gives=HealthAnswer)},
+            "/readyz": {"get": operation("Say whether it can serve.", gives=HealthAnswer)},
             "/taskq-agent.pyz": {
                 "get": operation(
                     "Fetch the agent.",

@@ -1,10 +1,11 @@
-"""When those who are turned away are to come again: as fast as others are really served.
+"""Pace of a full queue: when clients that are turned away should come again.
 
-A queue is full: whoever is turned away now has all those ahead who wait, and all who were turned
-away before and are still to come. What has left the queue lately tells how fast that goes. So the
-n-th is told to come when it is likely to be its turn; half of the queue is left then, so that
-nobody idles if they come a little late, and there is room if they come early. The turns are apart,
-so nothing else has to spread them. (A virtual queue, as at a counter where numbers are drawn.)
+Ahead of a client that is turned away now are all that wait in the queue, and all that were turned
+away before and are still to come. The rate at which the queue has drained lately says how long that
+takes. So each client is asked to come when it is likely to be its turn; half of the queue is left
+then, so that nothing idles if clients come a little late, and there is room if they come early. The
+turns follow one another, so they need no random spread. (A virtual queue, as with numbered
+tickets at a counter.)
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-#: Taken for the rate before anything was measured; who comes too early is told better.
+#: The rate assumed before one was measured; a client that then comes too early gets a better
+#: answer.
 FIRST_PER_S: Final = 1_000.0
 LEAST_PER_S: Final = 20.0
-#: The rate is that of the last seconds, between these.
+#: Least and most seconds over which the rate is measured.
 FRESH_S: Final = (0.5, 2.0)
-#: After so long without anybody turned away the rate is measured anew.
+#: Seconds without anybody turned away after which the rate is measured anew.
 APART_S: Final = 2.0
 LONGEST_S: Final = 120.0
 
@@ -29,18 +31,17 @@ class Pace:
         self._now = now
         self._per_s = FIRST_PER_S
         self._last_at = -APART_S
-        # Since when the rate is measured, and from when on it will be: moments, and what had been
-        # served by then.
+        # The begin of this measurement and of the next: a time, and the number served by then.
         self._since: tuple[float, int] = (0.0, 0)
         self._next: tuple[float, int] = (0.0, 0)
-        # The turn that was given last.
+        # The time of the turn that was given last.
         self._turn = 0.0
 
     def wait_s(self, waiting: int, served: int, most: int) -> float:
-        """Return for how long somebody should stay away.
+        """Return the seconds for which a client should stay away.
 
-        waiting: how many wait in the queue. served: how many have left it, ever. most: how many can
-        be away at a time, however often each asks.
+        waiting: clients in the queue. served: clients that have left the queue since the start.
+        most: clients that can be away at a time, however often each asks.
         """
         now = self._now()
         if now - self._last_at >= APART_S:

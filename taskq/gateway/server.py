@@ -1,4 +1,4 @@
-"""Runs a gateway: sockets, TLS, upkeep, and an end in good order."""
+"""Server of a gateway: sockets, TLS, upkeep, and an orderly end."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
-from taskq.gateway.service import Service, Settings
+from taskq.gateway.service import Service
+from taskq.gateway.settings import Settings
 from taskq.gateway.tls import ServerCertificate
 from taskq.keeper import keeping
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0
-#: In the end, for how long what is under way may go on; who sends half a request waits in vain.
+#: Seconds that requests under way may go on at the end; one that has not fully arrived is dropped.
 LAST_ANSWERS_S: Final = 10
 _OBJECTS_BETWEEN_GC: Final = 50_000
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
@@ -43,11 +44,11 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a gateway is reached.
+    """The address at which a gateway listens.
 
     port 0: any that is free. shared: other processes may listen there too (SO_REUSEPORT); the
-    kernel then spreads the connections. proxies: addresses whose word on where a request comes from
-    is believed.
+    kernel then spreads the connections. proxies: addresses that are trusted to say where a request
+    comes from.
     """
 
     host: str = "127.0.0.1"
@@ -57,7 +58,7 @@ class Listening:
     proxies: tuple[str, ...] = ()
 
     def bind(self) -> socket.socket:
-        """Return a socket that listens; raise `Unavailable` if that cannot be."""
+        """Return a listening socket; raise `Unavailable` if the address cannot be used."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -75,7 +76,7 @@ class Listening:
         return listener
 
     def address(self, listener: socket.socket) -> str:
-        """Return the URL of what listens."""
+        """Return the URL of a listening socket."""
         scheme = "https" if self.certificate else "http"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listener.getsockname()[1]}"
@@ -83,20 +84,20 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Duties:
-    """What a gateway does besides serving.
+    """Tasks of a gateway besides serving.
 
-    drain_s: after SIGTERM, for how long agents are still answered and sent elsewhere. kept: the
-    database in which it does the queue's upkeep; of many keepers one acts. None: none. With a front
-    it is refilled as well.
+    drain_s: seconds after SIGTERM for which agents are still answered and sent elsewhere. upkeep:
+    the database in which it does the queue's upkeep; of many keepers one acts. None: none. With a
+    front it is refilled as well.
     """
 
     drain_s: float = 10.0
-    kept: Database | None = None
+    upkeep: Database | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """One gateway of a queue. client: with an anonymous database, as its errors go to strangers."""
+    """One gateway of a queue. client: its database is anonymous, since errors go to strangers."""
 
     client: Client
     blobs: BlobStore
@@ -104,18 +105,19 @@ class Gateway:
     listening: Listening
     duties: Duties
 
-    def run(self, tell: Callable[[str], None]) -> None:
+    def run(self, announce: Callable[[str], None]) -> None:
         """Serve until SIGTERM or SIGINT; a second one ends at once.
 
-        tell: takes the address, once the gateway can be reached. Raise `Unavailable` if it cannot
-        listen there, `NotFound` or `UsageError` if something is wrong with the certificate.
+        announce: called with the address, once the gateway can be reached. Raise `Unavailable` if
+        it cannot listen there, `NotFound` or `UsageError` if something is wrong with the
+        certificate.
         """
         load_statements()
-        kept = nullcontext() if self.duties.kept is None else keeping(self.duties.kept)
-        with self.listening.bind() as listener, kept:
-            uvloop.run(self._serve(listener, tell))
+        upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
+        with self.listening.bind() as listener, upkeep:
+            uvloop.run(self._serve(listener, announce))
 
-    async def _serve(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
+    async def _serve(self, listener: socket.socket, announce: Callable[[str], None]) -> None:
         server = _Server(self.listening.certificate, self.duties)
         service = Service(self.client.database, self.settings, lambda: len(server.connections))
         proxies = list(self.listening.proxies)
@@ -133,12 +135,12 @@ class Gateway:
             timeout_keep_alive=round(IDLE_S),
             timeout_graceful_shutdown=LAST_ANSWERS_S,
         )
-        # What strangers send that is no HTTP is counted, and not worth a line each.
+        # Data that are no HTTP are counted, not logged: anybody can send any amount.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        server.prepare(config, service, partial(self._ready, listener, tell))
+        server.prepare(config, service, partial(self._ready, listener, announce))
         await service.start()
-        # Connections and sessions live long; to look through them for garbage again and again would
-        # take a tenth of the time of an exchange.
+        # Connections and sessions live long; scanning them for garbage again and again would take a
+        # tenth of the time of an exchange.
         gc.freeze()
         gc.set_threshold(_OBJECTS_BETWEEN_GC, 20, 50)
         refilling = self._refilling()
@@ -155,23 +157,23 @@ class Gateway:
             else:
                 log.info("ended in good order")
 
-    def _ready(self, listener: socket.socket, tell: Callable[[str], None]) -> None:
+    def _ready(self, listener: socket.socket, announce: Callable[[str], None]) -> None:
         address = self.listening.address(listener)
-        tell(address)
+        announce(address)
         log.info("serving at %s", address)
 
     def _refilling(self) -> asyncio.Task[None] | None:
-        """Begin to lease tasks ahead, if that is among the duties."""
-        front, kept = self.settings.front, self.duties.kept
-        if front is None or kept is None:
+        """Start a refiller, if there is a front and upkeep is among the duties."""
+        front, upkeep = self.settings.front, self.duties.upkeep
+        if front is None or upkeep is None:
             return None
         from taskq.front.refiller import Refiller  # noqa: PLC0415  # the extra may be missing
 
-        return asyncio.create_task(Refiller(kept, front).run())
+        return asyncio.create_task(Refiller(upkeep, front).run())
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with an end in two steps: agents are sent elsewhere, then all is closed."""
+    """uvicorn with an end in two steps: agents are sent elsewhere, then everything is closed."""
 
     service: Service
 
@@ -182,7 +184,7 @@ class _Server(uvicorn.Server):
         self._ends_at = math.inf
 
     def prepare(self, config: uvicorn.Config, service: Service, ready: Callable[[], None]) -> None:
-        """Take the application. ready: is called when clients may come, and signals."""
+        """Set the application. ready: called when clients and signals are accepted."""
         super().__init__(config)
         self._ready = ready
         config.load()
@@ -196,7 +198,7 @@ class _Server(uvicorn.Server):
         return self.server_state.connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept clients; those with whom hands are to be shaken, by our own rules."""
+        """Begin to accept clients; with TLS by `Handshakes`, not by uvicorn."""
         if self.config.ssl is None:
             await super().startup(sockets)
             return
@@ -208,7 +210,7 @@ class _Server(uvicorn.Server):
             app_state={},
         )
         accepting = [
-            Handshakes(listener, self.config.ssl, make, self._has_room, self._turned_away)
+            Handshakes(listener, self.config.ssl, make, self._has_room, self._count_refused)
             for listener in sockets or ()
         ]
         for one in accepting:
@@ -219,22 +221,22 @@ class _Server(uvicorn.Server):
     def _has_room(self, half_made: int) -> bool:
         return len(self.connections) + half_made < self.service.settings.most_clients
 
-    def _turned_away(self) -> None:
+    def _count_refused(self) -> None:
         self.service.metrics.slow += 1
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Listen to signals, in place of uvicorn, which would die by them in the end."""
+        """Handle signals in place of uvicorn, which would raise them again at its end."""
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             loop.add_signal_handler(number, self._leave)
         loop.add_signal_handler(signal.SIGHUP, self._renew)
-        watch = loop.create_task(self._watch())
+        watching = loop.create_task(self._watch_clients())
         try:
-            self._ready()  # not before: who learns the address may tell it to end
+            self._ready()  # only now: whoever learns the address may send a signal
             yield
         finally:
-            watch.cancel()
+            watching.cancel()
             for number in (*_ENDING, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
@@ -247,13 +249,13 @@ class _Server(uvicorn.Server):
         self._ends_at = time.monotonic() + self._duties.drain_s
 
     async def on_tick(self, counter: int) -> bool:
-        """Say, ten times a second, whether to end: all have gone elsewhere, or had the time to."""
+        """Tell, ten times a second, whether to end: the clients have left, or had time to."""
         if not self.connections or time.monotonic() >= self._ends_at:
             self.should_exit = self.should_exit or self.service.draining
         return await super().on_tick(counter)
 
-    async def _watch(self) -> None:
-        """Cut slow clients, and take a new certificate when there is one."""
+    async def _watch_clients(self) -> None:
+        """Cut slow clients, and load a new certificate when there is one."""
         while True:
             await asyncio.sleep(LOOK_S)
             sweep(self.connections, self.service)
@@ -265,7 +267,7 @@ class _Server(uvicorn.Server):
             return
         self._stamp = self._certificate.stamp()
         try:
-            # A context of its own first: one half changed would serve nobody.
+            # Try a separate context first: one that is half changed could serve nobody.
             self._certificate.context()
             self._certificate.load(self.config.ssl)
         except TaskqError as error:

@@ -1,7 +1,7 @@
-"""What the gateway does for agents, without HTTP.
+"""The gateway's service to agents, without HTTP.
 
-Under load, what frees others goes first: an exchange that reports is taken in when one that only
-claims is told to come again, and of one that does both the claim is put off.
+Under load, requests that free resources go first: an exchange with reports is accepted when one
+that only claims is turned away, and of an exchange with both the claim is put off.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Batcher, Submitted, settle
-from taskq.dispatch.exchange import Asked, Fence
+from taskq.dispatch.batching import Batcher, Submitted, resolve
+from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import is_large
-from taskq.dispatch.heartbeats import GATHER_S, HeartbeatBatcher
+from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
-from taskq.dispatch.sessions import presented
+from taskq.dispatch.sessions import session_values
 from taskq.errors import Forbidden, TaskqError, Unauthorized
-from taskq.front.address import FrontAddress
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy, Draining, retry_after_s
 from taskq.gateway.pace import Pace
+from taskq.gateway.settings import Settings
 from taskq.tokens import hashed, session_token
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Held, Hello, Orders, Welcome
@@ -36,46 +36,28 @@ from taskq_agent.text import clean
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
 
-#: Exchanges that wait for a statement, beyond which no more claims, beats, reports are taken in.
+#: Exchanges that wait for a statement, beyond which claims and reports are turned away; and
+#: heartbeats that wait, beyond which more are.
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
-#: Connections for exchanges; a fourth one made a gateway slower on two cores.
-LINES: Final = 3
-#: ... for opening sessions, so that however many come keep nobody who is known from being served;
-ENROLMENT_LINES: Final = 2
-#: ... and for all else.
-OTHER_LINES: Final = 3
+#: Connections for opening sessions, so that however many come keep nobody who is known from being
+#: served; and those for all but sessions and exchanges.
+ENROLMENT_CONNECTIONS: Final = 2
+OTHER_CONNECTIONS: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
 MOST_LARGE: Final = 64
 MOST_UPLOADS: Final = 4
-#: For how long metrics wait for the database.
+#: Seconds for which metrics wait for the database.
 TROUBLES_S: Final = 2.0
 
 NOTHING: Final = Answer()
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a gateway serves.
-
-    lease_s: silence after which an agent's tasks are handed out again. gateways: the addresses of
-    all gateways, told to agents. lines: connections for exchanges. most_clients: connections
-    beyond which nobody is let in, so that files can still be opened. front: where tasks that were
-    leased ahead are; None: there is no front.
-    """
-
-    lease_s: float = 120.0
-    gateways: tuple[str, ...] = ()
-    lines: int = LINES
-    most_clients: int = 1_000_000
-    front: FrontAddress | None = None
-
-
 class Service:
     """Serves agents from a database; for one asyncio loop.
 
-    connections: returns how many clients are connected, so that they can be told to spread.
+    connections: returns how many clients are connected, over which retries are to be spread.
     """
 
     def __init__(
@@ -83,63 +65,63 @@ class Service:
     ) -> None:
         self.settings = settings
         self.metrics = metrics.Metrics()
-        self.lines = StatementPool(database, OTHER_LINES, connections)
-        self._enrolments = StatementPool(database, ENROLMENT_LINES, connections)
-        self.identities = TokenCache(self.lines, self.timeline)
+        self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
+        self._enrolments = StatementPool(database, ENROLMENT_CONNECTIONS, connections)
+        self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
-        #: Large bodies that are in memory at the same time.
+        #: Limits the large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._connections = connections
         self._pace = Pace(time.monotonic)
-        self._gatherer = Batcher(database, lines=settings.lines)
-        # Well within a lease: an agent beats four times in it, and waits for the answer.
-        self._beats = HeartbeatBatcher(database, min(GATHER_S, settings.lease_s / 8))
+        self._batcher = Batcher(database, connections=settings.connections)
+        # Well within a lease: an agent sends four heartbeats in it, and waits for each answer.
+        self._heartbeats = HeartbeatBatcher(database, min(BATCH_S, settings.lease_s / 8))
         front = settings.front is not None
-        self._waker = LongPoll(database, found=self._gatherer.forget, front=front)
+        self._long_poll = LongPoll(database, found=self._batcher.forget, front=front)
         self._front: Fronted | None = None
         if settings.front is not None:
             from taskq.front.pool import Pool  # noqa: PLC0415  # the extra may be missing
             from taskq.gateway.fronted import Fronted  # noqa: PLC0415
 
-            pool = Pool(database, settings.front, self._gatherer.described)
-            self._front = Fronted(self._gatherer, pool, self.lines)
+            pool = Pool(database, settings.front, self._batcher.campaign_cache)
+            self._front = Fronted(self._batcher, pool, self.statements)
 
     async def start(self) -> None:
-        """Begin what goes on in the background."""
+        """Start the background tasks of the front, if there is one."""
         if self._front is not None:
             await self._front.start()
 
     async def close(self) -> None:
-        """Finish what was asked and close the connections."""
-        self._waker.drain()
+        """Finish all requests that were accepted, then close the connections."""
+        self._long_poll.drain()
         if self._front is not None:
             await self._front.close()
-        await self._gatherer.close()
-        await self._beats.close()
-        await self._waker.close()
+        await self._batcher.close()
+        await self._heartbeats.close()
+        await self._long_poll.close()
         await self._enrolments.close()
-        await self.lines.close()
+        await self.statements.close()
 
     def drain(self) -> None:
-        """Hand out no more tasks, let those go who wait for some, and send all elsewhere."""
+        """Hand out no more tasks, end all waits, and send agents to other gateways."""
         self.draining = True
-        self._waker.drain()
+        self._long_poll.drain()
 
     def timeline(self) -> int:
-        """Return the highest timeline of the servers that have answered; see `Line`."""
+        """Return the highest timeline of the servers that have answered; see `AsyncConnection`."""
         return max(
-            self._gatherer.timeline,
-            self._beats.timeline,
+            self._batcher.timeline,
+            self._heartbeats.timeline,
             self._enrolments.timeline,
-            self.lines.timeline,
+            self.statements.timeline,
         )
 
     def retry_after_s(self) -> float:
-        """Return for how long a client should stay away, where nothing tells when to come."""
+        """Return seconds to stay away, where no queue says when there is room."""
         return retry_after_s(self._connections())
 
     async def open(self, token: str, hello: Hello, address: str) -> Welcome:
-        """Open a session for a site's token, or find the one that this hello has opened."""
+        """Open a session with a site's token, or find the one that this hello has opened."""
         if self.draining:
             raise Draining
         session = session_token(token, hello.key)
@@ -148,28 +130,28 @@ class Service:
             token_hash=hashed(token),
             session_hash=hashed(session),
             address=address,
-            **presented(hello, self.settings.lease_s),
+            **session_values(hello, self.settings.lease_s),
         )
         self.metrics.opened += 1
         lease_s = self.settings.lease_s
         heartbeat_s = lease_s / 4
-        if self._front is not None:  # a task of the pool must be named well before its deadline
+        if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
             heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
-    async def close_session(self, token: str, farewell: messages.Farewell) -> None:
-        """End a session; what it holds is handed to others."""
+    async def close_session(self, token: str, farewell: messages.FarewellMessage) -> None:
+        """End a session; its tasks are handed out again."""
         try:
             agent = await self.agent(token)
         except SessionLost:
-            return  # it has been ended before
-        await self.lines.rows(
+            return  # it has ended before
+        await self.statements.rows(
             "end_session",
             session=agent.session,
             why=clean(farewell.reason) or None,
             exit_code=farewell.exit_code,
         )
-        self.metrics.troubled(agent.session, None)
+        self.metrics.note_trouble(agent.session, None)
         self.identities.forget(token)
 
     async def agent(self, token: str) -> AgentSession:
@@ -182,24 +164,24 @@ class Service:
     async def exchange(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim, once."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submitted = self.submit(agent, message, partial(settle, answer))
+        submitted = self.submit(agent, message, partial(resolve, answer))
         try:
             return await answer
         finally:
-            submitted.give_up()
+            submitted.abandon()
 
     def submit(
         self,
         agent: AgentSession,
         message: messages.Exchange,
-        tell: Callable[[Answer | Exception], None],
+        callback: Callable[[Answer | Exception], None],
     ) -> Submitted:
-        """Report and claim, once; see `Gatherer.submit`.
+        """Report and claim, once; see `Batcher.submit`.
 
-        A claim that has to be put off becomes one for nothing. Raise `Busy` or `Draining` if
-        nothing of it is taken in, `BadRequest` if a report cannot be stored.
+        If the claim has to be put off, `message.want` becomes 0. Raise `Busy` or `Draining` if the
+        whole exchange is turned away, `BadRequest` if a report cannot be stored.
         """
-        waiting = self._gatherer.waiting
+        waiting = self._batcher.waiting
         if self.draining or (waiting >= MOST_CLAIMS and not self._has_tasks_for(agent, message)):
             message.want = 0
             if not message.reports:
@@ -209,100 +191,100 @@ class Service:
         if message.want and not message.lease:
             raise Refused("a claim needs a lease id")
         reports = message.reports
-        asked = Asked(
+        exchange = ExchangeRequest(
             agent.session,
             message.want,
             message.lease,
-            agent.serving(message.lifetime_s, message.without),
+            agent.scope_for(message.lifetime_s, message.without),
             [Fence(report.campaign, report.task, report.lease) for report in reports],
             [messages.report_text(report, agent.session) for report in reports],
         )
-        if self._gatherer.waiting_apart >= MOST_LARGE and is_large(asked):
+        if self._batcher.waiting_apart >= MOST_LARGE and is_large(exchange):
             raise Busy
         self.metrics.exchanges += 1
         self.metrics.reports += len(reports)
         if message.ahead and self._front is not None:
-            return self._front.submit(asked, tell)
-        return self._gatherer.submit(asked, tell)
+            return self._front.submit(exchange, callback)
+        return self._batcher.submit(exchange, callback)
 
     def _wait_s(self) -> float:
-        """Return for how long an exchange that is turned away should wait."""
-        waiting = self._gatherer.waiting
+        """Return the seconds after which an exchange that is turned away should come again."""
+        waiting = self._batcher.waiting
         return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
     def _has_tasks_for(self, agent: AgentSession, message: messages.Exchange) -> bool:
-        """Tell whether a claim can be served from the front, however busy the database is."""
+        """Tell whether the front has tasks for a claim, however busy the database is."""
         return (
             self._front is not None
             and message.ahead
             and not message.reports
-            and self._front.pool.stocked(agent.serving(message.lifetime_s, message.without))
+            and self._front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
         )
 
-    async def exchanged(self, agent: AgentSession, message: messages.Exchange) -> Answer:
-        """Report and claim; if there is nothing to claim, wait for as long as the agent would."""
+    async def exchange_or_wait(self, agent: AgentSession, message: messages.Exchange) -> Answer:
+        """Report and claim; without tasks, wait for some as long as the agent would."""
         answer = await self.exchange(agent, message)
         if self.may_wait(message, answer):
-            answer = await self.waited(agent, message, answer)
+            answer = await self.wait_for_tasks(agent, message, answer)
         return answer
 
     def is_unchecked(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether nothing on the way to an answer has found out if its session still lives.
+        """Tell whether an answer was made without a check that the session still lives.
 
-        A statement that reports or claims does, and so does the beat that a wait is.
+        Statements that report or claim check it, and so does the heartbeat of a wait.
         """
         return not (answer.tasks or answer.acks or message.wait_s > 0)
 
     def would_wait(self, agent: AgentSession, message: messages.Exchange) -> bool:
-        """Tell whether a new claim need not even be tried: others wait for the same already."""
+        """Tell whether a new claim need not be tried, since others wait in the same scope."""
         return (
             message.wait_s > 0
             and not message.reports
             and self.may_wait(message, NOTHING)
-            and self._waker.has_waiting(agent.serving(message.lifetime_s, message.without))
+            and self._long_poll.has_waiting(agent.scope_for(message.lifetime_s, message.without))
         )
 
     def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer without tasks is kept back, since the agent would wait."""
+        """Tell whether an answer is kept back: it has no tasks, and the agent would wait."""
         return (
             not answer.tasks
             and message.wait_s > 0
             and message.want > 0
             and not (message.until_empty and answer.left == 0)
-            # Or who claims under a spent lease id would make others believe that nothing waits.
+            # Otherwise a claim under a spent lease id would suggest to others that nothing waits.
             and answer.orders.claim_after_s is None
             and not self.draining
         )
 
-    async def waited(
+    async def wait_for_tasks(
         self, agent: AgentSession, message: messages.Exchange, answer: Answer
     ) -> Answer:
-        """Return the answer to a claim that found nothing, as soon as there is something.
+        """Claim again for an agent that found no task, until it gets some.
 
-        Or, when the agent would wait no longer, or would leave since nothing is left to be done,
-        what it was. The acknowledgements of the first answer are in it.
+        Return the last answer, with the acknowledgements of the first one: when it has tasks, when
+        the agent would wait no longer, or when it would leave since nothing is unfinished.
 
-        Who waits lives: this is a beat as well, so that an idle agent needs no second connection
-        for beats. What the beat is told, ends the wait.
+        The wait counts as a heartbeat, so an idle agent needs no second connection for heartbeats.
+        It ends if the heartbeat finds that the session has ended, or that it is to drain.
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
-        beat = asyncio.create_task(self._beats.beat(Heartbeat(agent.session)))
+        heartbeat = asyncio.create_task(self._heartbeats.heartbeat(Heartbeat(agent.session)))
         turns = asyncio.create_task(self._turns(agent, message, answer))
         self.metrics.waiting += 1
         try:
-            await asyncio.wait({beat, turns}, return_when=asyncio.FIRST_COMPLETED)
-            if not (beat.done() and _is_told_to_go(beat)):
+            await asyncio.wait({heartbeat, turns}, return_when=asyncio.FIRST_COMPLETED)
+            if not (heartbeat.done() and _ends_wait(heartbeat)):
                 await asyncio.wait({turns})
             if turns.done():
                 answer = turns.result()
             else:
-                answer = replace(answer, orders=beat.result().orders)
+                answer = replace(answer, orders=heartbeat.result().orders)
             if not acks:
-                timeline = max(answer.timeline, _timeline_of(beat))
+                timeline = max(answer.timeline, _timeline_of(heartbeat))
         finally:
             self.metrics.waiting -= 1
-            beat.cancel()
+            heartbeat.cancel()
             turns.cancel()
         orders = replace(answer.orders, gateways=self.settings.gateways)
         return replace(answer, acks=acks, orders=orders, timeline=timeline)
@@ -310,20 +292,20 @@ class Service:
     async def _turns(
         self, agent: AgentSession, message: messages.Exchange, answer: Answer
     ) -> Answer:
-        """Claim whenever there may be something, until there is or the time is up."""
-        # Never so long that a session could expire before its agent is heard again.
+        """Claim whenever there may be a task, until there is one or the time is up."""
+        # Not so long that the session could expire before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
-        serving = agent.serving(message.lifetime_s, message.without)
-        unfinished = None if message.until_empty else 0  # who stays need not know of the end
+        scope = agent.scope_for(message.lifetime_s, message.without)
+        unfinished = None if message.until_empty else 0  # an agent that stays ignores the end
         while self.may_wait(message, answer):
             left_s = deadline - time.monotonic()
-            if left_s <= 0 or not await self._waker.wait(serving, left_s, unfinished):
+            if left_s <= 0 or not await self._long_poll.wait(scope, left_s, unfinished):
                 break
             answer = await self.exchange(agent, message)
         return answer
 
-    def ordered(self, message: messages.Exchange, answer: Answer) -> Answer:
-        """Return an answer with what the agent should know besides."""
+    def with_orders(self, message: messages.Exchange, answer: Answer) -> Answer:
+        """Return an answer with the orders of a drain, or of a claim that was put off."""
         self.metrics.tasks += len(answer.tasks)
         if self.draining:
             orders = replace(answer.orders, elsewhere=True, gateways=self.settings.gateways)
@@ -335,7 +317,7 @@ class Service:
 
     async def check_input(self, agent: AgentSession, digest: str) -> None:
         """Raise `Forbidden` unless a campaign that the agent serves has this input."""
-        (row,) = await self.lines.rows("is_input", path=agent.path, digest=digest)
+        (row,) = await self.statements.rows("is_input", path=agent.path, digest=digest)
         if not row["is_input"]:
             raise Forbidden("no campaign that this agent serves has such an input")
 
@@ -343,50 +325,50 @@ class Service:
         """Raise `Draining`, or `Unavailable` if the database does not answer."""
         if self.draining:
             raise Draining
-        await self.lines.rows("installation")
+        await self.statements.rows("installation")
 
-    def poke(self) -> None:
-        """Look soon for those who wait: there may be something to claim."""
-        self._waker.poke()
+    def poll_soon(self) -> None:
+        """Look soon for tasks for waiting agents: some may have become claimable."""
+        self._long_poll.poll_soon()
 
     async def metrics_text(self) -> bytes:
         """Return the metrics in Prometheus' text format.
 
-        What only the database knows is left out when it does not answer.
+        Numbers that only the database knows are left out if it does not answer.
         """
         self.metrics.forget_troubles(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
-            (row,) = await asyncio.wait_for(self.lines.rows("troubles"), TROUBLES_S)
+            (row,) = await asyncio.wait_for(self.statements.rows("troubles"), TROUBLES_S)
             troubles = (row["held"], row["paused"])
         return metrics.text(
             self.metrics,
             connections=self._connections(),
-            queued=self._gatherer.waiting,
+            queued=self._batcher.waiting,
             pool=None if self._front is None else self._front.pool,
             troubles=troubles,
         )
 
-    async def beat(
+    async def heartbeat(
         self, agent: AgentSession, message: messages.HeartbeatMessage
     ) -> HeartbeatAnswer:
-        """Keep a session alive; answered together with others that beat within some seconds."""
-        if self._beats.waiting >= MOST_BEATS:
+        """Renew a session; heartbeats of some seconds are batched and answered together."""
+        if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.beats += 1
         held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
-        trouble = None if message.trouble is None else message.trouble.told()
-        self.metrics.troubled(agent.session, time.monotonic() if trouble else None)
-        beat = Heartbeat(
+        trouble = None if message.trouble is None else message.trouble.to_protocol()
+        self.metrics.note_trouble(agent.session, time.monotonic() if trouble else None)
+        heartbeat = Heartbeat(
             agent.session,
             held,
             message.pending,
             message.drawn,
             message.timeline,
             trouble,
-            message.told_tally(),
+            message.outcomes(),
         )
-        answer = await self._beats.beat(beat)
+        answer = await self._heartbeats.heartbeat(heartbeat)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
@@ -395,15 +377,15 @@ class Service:
         return answer
 
 
-def _timeline_of(beat: asyncio.Task[HeartbeatAnswer]) -> int:
-    """Return the timeline of the server that has answered a beat, 0 if none has yet."""
-    answered = beat.done() and not beat.cancelled() and beat.exception() is None
-    return beat.result().timeline if answered else 0
+def _timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:
+    """Return the timeline of the server that answered a heartbeat, 0 if none has yet."""
+    answered = heartbeat.done() and not heartbeat.cancelled() and heartbeat.exception() is None
+    return heartbeat.result().timeline if answered else 0
 
 
-def _is_told_to_go(beat: asyncio.Task[HeartbeatAnswer]) -> bool:
-    """Tell whether a beat has found that its agent should not wait: its session has ended, say."""
-    error = beat.exception()
+def _ends_wait(heartbeat: asyncio.Task[HeartbeatAnswer]) -> bool:
+    """Tell whether a heartbeat has found that its session has ended, or is to drain."""
+    error = heartbeat.exception()
     if error is None:
-        return beat.result().orders.drain
+        return heartbeat.result().orders.drain
     return isinstance(error, SessionLost)

@@ -1,4 +1,4 @@
-"""TLS with a certificate that can be renewed while the gateway runs."""
+"""TLS certificate of the server, which can be renewed while the gateway runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskq.errors import NotFound, UsageError
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
-    """The files of a certificate, with what leads to its issuer, and of its key."""
+    """The files of a certificate with its intermediates (`chain`), and of its private key."""
 
     chain: Path
     key: Path
@@ -25,7 +25,7 @@ class ServerCertificate:
         return context
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Use the files as they are now for all connections to come."""
+        """Load the files as they are now; they count for all later connections."""
         try:
             context.load_cert_chain(self.chain, self.key)
         except ssl.SSLError as error:
@@ -37,8 +37,8 @@ class ServerCertificate:
             raise NotFound(f"{self.chain} or {self.key}: {error.strerror}") from None
 
     def stamp(self) -> tuple[float, float]:
-        """Return what changes when the files do."""
+        """Return the modification times of the files, zeros if one is missing."""
         try:
             return self.chain.stat().st_mtime, self.key.stat().st_mtime
-        except OSError:  # in the midst of being replaced
+        except OSError:  # it may be just being replaced
             return 0.0, 0.0

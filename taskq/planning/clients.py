@@ -155,7 +155,7 @@ async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
         clients = []
         for place in range(first, first + load.clients):
             if not load.gathered:
-                gatherer = await opened.enter_async_context(Batcher(database, lines=1))
+                gatherer = await opened.enter_async_context(Batcher(database, connections=1))
             mine = transport.open(_hello(load.path)).session
             clients.append(_Client(gatherer, serving, mine, load, place))
         transport.close(0)  # the connections; the sessions live on

@@ -13,7 +13,8 @@ from taskq.dispatch.fair_share import Scope
 from taskq.gateway import messages, service
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.errors import Busy, failure, retry_after_s
-from taskq.gateway.service import Service, Settings
+from taskq.gateway.service import Service
+from taskq.gateway.settings import Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
 from tests.fixtures.queues import Hire
 from tests.helpers.scripted_agent import AgentDouble
@@ -70,7 +71,7 @@ def test_claims_wait_outside_while_reports_come_in(
         assert (told.status, told.code, told.retry) == (503, "busy", True)
         message = claim(report)
         taken += [begun(served, one, claim()) for one in agents[4:7]]
-        answer = served.ordered(message, await begun(served, agents[9], message))
+        answer = served.with_orders(message, await begun(served, agents[9], message))
         assert [ack.verdict for ack in answer.acks] == ["accepted"]
         assert answer.tasks == ()
         assert isinstance(answer.orders, Orders)

@@ -17,7 +17,8 @@ from taskq import Client
 from taskq.blobs.catalogue import DatabaseBlobs
 from taskq.gateway.app import App
 from taskq.gateway.management import Management
-from taskq.gateway.service import Service, Settings
+from taskq.gateway.service import Service
+from taskq.gateway.settings import Settings
 from taskq_agent.transport import MAX_BLOB_BYTES
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.gateway.peers import Agent, Reply

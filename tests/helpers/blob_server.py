@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from taskq.blobs.folder import FolderBlobs
-from taskq.dispatch.exchange import told_as_transport
+from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import TransportFailed
 from taskq_agent.inputs import InputCache
 from taskq_agent.protocol import Input
@@ -31,7 +31,7 @@ class BlobSource:
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob, in small chunks, and note where each begins and how long it is."""
-        with told_as_transport():
+        with as_transport_errors():
             for large in self.store.read(digest, offset):
                 for start in range(0, len(large), 10_000):
                     chunk = large[start : start + 10_000]
@@ -47,7 +47,7 @@ class BlobSource:
         if self.broken_writes:
             self.broken_writes -= 1
             raise TransportFailed("broken")
-        with told_as_transport():
+        with as_transport_errors():
             self.store.put_verified(digest, data)
 
     def transfers(self) -> list[tuple[int, int]]:

@@ -60,7 +60,7 @@ class Desk:
 
     async def stocked(self, serving: Scope = ALL) -> None:
         """Wait until claims are to be made here."""
-        await until(lambda: self.pool.stocked(serving))
+        await until(lambda: self.pool.has_entries(serving))
 
     def ask(
         self, session: int = 1, want: int = 1, lease: str = "", serving: Scope = ALL

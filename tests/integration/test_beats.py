@@ -64,7 +64,7 @@ def answered(
     answers: list[HeartbeatAnswer | BaseException] = []
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        answers.extend(await asyncio.gather(*map(beats.beat, said), return_exceptions=True))
+        answers.extend(await asyncio.gather(*map(beats.heartbeat, said), return_exceptions=True))
 
     play(database, scene)
     return answers
@@ -75,7 +75,7 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
     sizes: list[int] = []
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        line = beats._line  # noqa: SLF001 - to see what goes over it
+        line = beats._connection  # noqa: SLF001 - to see what goes over it
         rows = line.rows
 
         async def counted(name: str, **values: Any) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
             return await rows(name, **values)
 
         line.rows = counted  # type: ignore[method-assign]  # passes everything on
-        await asyncio.gather(*map(beats.beat, said))
+        await asyncio.gather(*map(beats.heartbeat, said))
 
     play(database, scene, most=most)
     return sizes
@@ -197,7 +197,7 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
     """Should this side have overlooked something, it harms nobody else."""
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        said = [asyncio.ensure_future(beats.beat(beat_of(agent))) for agent in agents]
+        said = [asyncio.ensure_future(beats.heartbeat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
         beats._waiting[agents[2].session].text = '{"session": null}'  # noqa: SLF001 - overlooked
         answers = await asyncio.gather(*said, return_exceptions=True)
@@ -230,10 +230,10 @@ def test_beat_that_nobody_waits_for_is_not_said(
     before = last_beats(postgres)
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        given_up = asyncio.ensure_future(beats.beat(beat_of(gone)))
+        given_up = asyncio.ensure_future(beats.heartbeat(beat_of(gone)))
         await asyncio.sleep(0)
         given_up.cancel()
-        await beats.beat(beat_of(here))
+        await beats.heartbeat(beat_of(here))
 
     play(database, scene)
     after = last_beats(postgres)
@@ -277,11 +277,11 @@ def test_database_that_does_not_answer_is_told_to_all(
         with psycopg.connect(dsn) as other:
             other.execute("lock table taskq.session in access exclusive mode")
             answers = await asyncio.gather(
-                *(beats.beat(beat_of(agent)) for agent in agents), return_exceptions=True
+                *(beats.heartbeat(beat_of(agent)) for agent in agents), return_exceptions=True
             )
             assert {type(one) for one in answers} == {TransportFailed}
             other.rollback()
-        assert await beats.beat(beat_of(agents[0])) == HeartbeatAnswer()
+        assert await beats.heartbeat(beat_of(agents[0])) == HeartbeatAnswer()
 
     play(database, scene)
 
@@ -292,12 +292,12 @@ def test_lost_connection_is_made_anew_unnoticed(
     """A beat may be repeated, so nobody need hear that its connection was cut."""
 
     async def scene(beats: HeartbeatBatcher) -> None:
-        await beats.beat(beat_of(agents[0]))
+        await beats.heartbeat(beat_of(agents[0]))
         postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
-        answers = await asyncio.gather(*(beats.beat(beat_of(agent)) for agent in agents))
+        answers = await asyncio.gather(*(beats.heartbeat(beat_of(agent)) for agent in agents))
         assert answers == [HeartbeatAnswer()] * len(agents)
 
     play(database, scene)
@@ -311,7 +311,7 @@ def test_closing_sends_what_waits(
 
     async def run() -> None:
         beats = HeartbeatBatcher(database, 3_600)
-        said = [asyncio.ensure_future(beats.beat(beat_of(agent))) for agent in agents]
+        said = [asyncio.ensure_future(beats.heartbeat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
         await beats.close()
         assert await asyncio.gather(*said) == [HeartbeatAnswer()] * 4

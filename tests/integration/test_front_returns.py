@@ -115,7 +115,7 @@ def test_leases_go_back_though_the_next_list_cannot_be_emptied(
 
     async def withdraw(filling: Filler) -> None:
         for campaign in (front.campaign, other):
-            filling.stocks.inherit(campaign, 300, 0.0)
+            filling.levels.inherit(campaign, 300, 0.0)
         with pytest.raises(FrontDown):
             await filling.withdraw([front.campaign, other])
 
@@ -132,7 +132,7 @@ def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_the
     campaign.seed(Seed({"text": text, "n": n}, priority=1) for n in range(LEAST))
 
     async def work(filling: Filler) -> None:
-        filling.stocks.inherit(front.campaign, 0, asyncio.get_running_loop().time())
+        filling.levels.inherit(front.campaign, 0, asyncio.get_running_loop().time())
         with pytest.raises(FrontDown):
             await filling.work(60.0, asyncio.Event())
 

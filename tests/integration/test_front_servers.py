@@ -87,7 +87,7 @@ def served(database: Database, url: str) -> tuple[list[int], Pool]:
         async with front(database, url) as pool:
             while len(tasks) < TASKS and time.monotonic() < deadline:
                 session += 1
-                if pool.stocked(SERVING):
+                if pool.has_entries(SERVING):
                     tasks += await claimed(pool, session)
                 else:
                     await asyncio.sleep(0.01)
@@ -107,7 +107,7 @@ def assert_serves(database: Database, caplog: pytest.LogCaptureFixture) -> Serve
         with caplog.at_level(logging.WARNING, "taskq.front"):
             tasks, pool = served(database, url)
         assert len(set(tasks)) == len(tasks) == TASKS
-        assert (pool.tally.forged, pool.tally.stale) == (0, 0)
+        assert (pool.counters.forged, pool.counters.stale) == (0, 0)
         assert "refuses" not in caplog.text
 
     return assert_all
@@ -269,7 +269,7 @@ def test_server_that_takes_no_writes_leaves_everything_to_postgresql(
         async with front(database, server.url) as pool:
             while refusal not in server.admin.info("errorstats"):
                 assert time.monotonic() < deadline, "nobody has tried to write"
-                assert not pool.stocked(SERVING)
+                assert not pool.has_entries(SERVING)
                 await asyncio.sleep(0.01)
             return await claimed(pool, 1)
 

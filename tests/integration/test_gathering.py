@@ -317,7 +317,7 @@ def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) 
     members = Members(database, 5)
 
     async def play() -> None:
-        gatherer = Batcher(database, lines=1)
+        gatherer = Batcher(database, connections=1)
         asked = [
             asyncio.ensure_future(gatherer.exchange(members.claim(number), SERVING))
             for number in range(5)

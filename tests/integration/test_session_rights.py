@@ -11,7 +11,8 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
-from taskq.dispatch.exchange import Exchanges, asked, run
+from taskq.dispatch.exchange import Exchanges, run
+from taskq.dispatch.exchange_request import exchange_request
 from taskq.dispatch.fair_share import Scope
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
@@ -150,7 +151,7 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     (task,) = agent.claim()
     report = Report(task.campaign, task.task, task.lease, DONE, {"x": 1})
     words = [
-        asked(Request(one.session, (report,)), Scope("/c"), fenced=True)
+        exchange_request(Request(one.session, (report,)), Scope("/c"), fenced=True)
         for one in (stranger, agent)
     ]
     with database.connection() as statements:
@@ -164,8 +165,8 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
 def test_only_a_fenced_exchange_is_limited_to_what_is_its_own() -> None:
     """Beside the database there is nobody to keep apart; it only says who it was."""
     request = Request(7, (Report(1, 2, "lease", DONE),))
-    (fenced,) = asked(request, Scope("/c"), fenced=True).reports
-    (free,) = asked(request, Scope("/c")).reports
+    (fenced,) = exchange_request(request, Scope("/c"), fenced=True).reports
+    (free,) = exchange_request(request, Scope("/c")).reports
     said, said_freely = json.loads(fenced), json.loads(free)
     assert said.pop("session") == said_freely.pop("by") == 7
     assert said == said_freely

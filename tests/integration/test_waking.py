@@ -46,7 +46,7 @@ def play(database: Database, scene: Scene, poll_s: float = POLL_S) -> None:
     async def run() -> None:
         async with LongPoll(database, poll_s) as waker:
             await scene(waker)
-        assert waker.parked == 0
+        assert waker.waiting == 0
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
@@ -79,7 +79,7 @@ async def turns(statements: list[int], count: int) -> None:
 def counted(waker: LongPoll) -> list[int]:
     """Return a list that grows by the servings that each statement asks for."""
     sizes: list[int] = []
-    line = waker._line  # noqa: SLF001 - to see what goes over it
+    line = waker._connection  # noqa: SLF001 - to see what goes over it
     rows = line.rows
 
     async def count(name: str, **values: Any) -> list[dict[str, Any]]:
@@ -99,13 +99,13 @@ def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Data
         second = park(waker, ALL, 3)
         third = park(waker, ONE, 3)
         await turns(statements, 2)
-        assert waker.parked == 9
+        assert waker.waiting == 9
         campaign.seed({"n": n} for n in range(1, 5))
         woken, others = [*first, second[0]], [*second[1:], *third]
         await until(lambda: all(one.done() for one in woken))
         assert [one.result() for one in woken] == [True] * 4
         assert not any(one.done() for one in others)
-        assert waker.parked == 5
+        assert waker.waiting == 5
 
     play(database, scene, poll_s=0.5)
 
@@ -180,11 +180,11 @@ def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Data
     async def scene(waker: LongPoll) -> None:
         gone, stays = park(waker, ONE, 100), park(waker, ONE, 1)
         await asyncio.sleep(0)
-        assert waker.parked == 101
+        assert waker.waiting == 101
         for one in gone:
             one.cancel()
         await asyncio.wait(gone)
-        assert waker.parked == 1
+        assert waker.waiting == 1
         campaign.seed([{"n": 1}])
         assert await stays[0] is True
         assert not waker.has_waiting(ONE)
@@ -207,7 +207,7 @@ def test_all_are_woken_when_nothing_is_unfinished(
             park(waker, ALL, 5),
         )
         await turns(statements, 2)
-        assert waker.parked == 15
+        assert waker.waiting == 15
         campaign.cancel()
         assert await asyncio.gather(*told) == [True] * 5
         know = park(waker, ONE, 5, unfinished=0)
@@ -252,10 +252,10 @@ def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Da
         await asyncio.sleep(0)
         campaign.seed([{"n": 1}])
         for _ in range(100):
-            waker.poke()
+            waker.poll_soon()
         assert await one is True
         assert statements == [1]
-        waker.poke()  # nobody waits: nothing to look for
+        waker.poll_soon()  # nobody waits: nothing to look for
 
     play(database, scene, poll_s=60)
 

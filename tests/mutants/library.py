@@ -12,55 +12,55 @@ LIBRARY: Final = (
     Mutant(
         "answers-mixed-up",
         "taskq/dispatch/batching.py",
-        "for one, answer in zip(gathered, answers, strict=True):",
-        "for one, answer in zip(gathered, reversed(answers), strict=True):",
+        "for one, answer in zip(batch, answers, strict=True):",
+        "for one, answer in zip(batch, reversed(answers), strict=True):",
         "Of several agents that share a statement, each gets the answer of another.",
         _GATHERING,
     ),
     Mutant(
         "answer-before-commit",
         "taskq/dispatch/batching.py",
-        "        loop = asyncio.get_running_loop()\n        if self._batches.put(",
-        "        if submitted.asked.fences and not submitted.asked.want:\n"
+        "        loop = asyncio.get_running_loop()\n        if self._queue.put(",
+        "        if submitted.exchange.fences and not submitted.exchange.want:\n"
         "            from taskq_agent.protocol import Ack\n"
-        "            acks = tuple(Ack(*one, 'accepted') for one in submitted.asked.fences)\n"
-        "            submitted.tell, tell = lambda _: None, submitted.tell\n"
-        "            tell(Answer(acks))\n"
+        "            acks = tuple(Ack(*one, 'accepted') for one in submitted.exchange.fences)\n"
+        "            submitted.callback, callback = lambda _: None, submitted.callback\n"
+        "            callback(Answer(acks))\n"
         "        loop = asyncio.get_running_loop()\n"
-        "        if self._batches.put(",
+        "        if self._queue.put(",
         "Reports are acknowledged before they are in the database.",
         ("tests/gateway/test_database_gone.py", *_GATHERING),
     ),
     Mutant(
         "tasks-are-their-leases",
         "taskq/dispatch/exchange.py",
-        "by_session = {one.asked.session: one for one in call.claims}",
-        "by_lease = {one.asked.lease: one for one in call.claims}\n"
+        "by_session = {one.exchange.session: one for one in call.claims}",
+        "by_lease = {one.exchange.lease: one for one in call.claims}\n"
         "        by_session = {"
-        "one.asked.session: by_lease[one.asked.lease] for one in call.claims}",
+        "one.exchange.session: by_lease[one.exchange.lease] for one in call.claims}",
         "Of two sessions that claim under one lease id one is told the tasks of both.",
         ("tests/integration/test_hostile_members.py",),
     ),
     Mutant(
         "spent-lease-strikes-off",
         "taskq/dispatch/exchange.py",
-        "            if one.choice is not None and not one.is_over:\n",
-        "            if one.choice is not None and not one.tasks:\n",
+        "            if one.order is not None and not one.is_over:\n",
+        "            if one.order is not None and not one.tasks:\n",
         "A claim under a lease id that its task has had makes the campaign look empty.",
         ("tests/integration/test_hostile_members.py",),
     ),
     Mutant(
         "one-bad-exchange-fails-all",
         "taskq/dispatch/batching.py",
-        "            if len(gathered) == 1:\n                # A statement",
-        "            if gathered:\n                # A statement",
+        "            if len(batch) == 1:\n                # A batch",
+        "            if batch:\n                # A batch",
         "What one exchange does wrong is told to all that share its statement.",
         _GATHERING,
     ),
     Mutant(
         "exchange-that-nobody-awaits",
         "taskq/dispatch/fair_queue.py",
-        "while line and line[0].tell is None:",
+        "while queue and queue[0].callback is None:",
         "while False:",
         "A claim that was given up takes tasks for nobody.",
         _GATHERING,
@@ -68,7 +68,7 @@ LIBRARY: Final = (
     Mutant(
         "repeated-claim-goes-elsewhere",
         "taskq/dispatch/exchange.py",
-        "if not one.aimed and lease == one.asked.lease:",
+        "if not one.aimed and lease == one.exchange.lease:",
         "if False:",
         "A claim that is repeated may go to another campaign, where nothing is known of it.",
         ("tests/unit/test_exchanging.py",),

@@ -151,7 +151,7 @@ class SteppedRefiller(Refiller):
             values["most"] = min(values["most"], self._most)
             self._ending.set()  # one lease is enough for a turn
         rows = await super()._rows(name, **values)
-        state = self._filling.lists.state if self._filling else None
+        state = self._filler.lists.state if self._filler else None
         self._seen(Statement(name, values, rows, state))
         if leasing:
             self._arrived.set()
@@ -222,4 +222,4 @@ class GatewayDouble:
         return entry
 
     def _told(self) -> FrontState:
-        return FrontState.told(self._database.row("front") or {}, time.monotonic())
+        return FrontState.from_row(self._database.row("front") or {}, time.monotonic())

@@ -57,7 +57,7 @@ def test_address_of_redis_tells_no_password(form: str, password: str) -> None:
     """Neither its name in messages, nor its representation, nor the error if it is none."""
     try:
         address = FrontAddress.parsed(form.format(password))
-        told = f"{address.told} {address!r}"
+        told = f"{address.display_name} {address!r}"
     except UsageError as error:
         told = str(error)
     told_of(password, told)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.dispatch.exchange import Asked, Fence
+from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import (
     APART_S,
     LARGE_CAMPAIGNS,
@@ -26,8 +26,8 @@ NOW = 100.0
 class One:
     """An exchange that waits."""
 
-    asked: Asked
-    tell: Any = print
+    exchange: ExchangeRequest
+    callback: Any = print
 
 
 def one(
@@ -42,8 +42,8 @@ def one(
     """Return an exchange. campaigns: on how many of them it reports."""
     campaigns = itertools.cycle(range(options.pop("campaigns", 1)))
     fences = [Fence(next(campaigns), number, "lease") for number in range(reports)]
-    serving = Scope(path, **options)
-    return One(Asked(session, want, "lease", serving, fences, ["r" * chars] * reports))
+    scope = Scope(path, **options)
+    return One(ExchangeRequest(session, want, "lease", scope, fences, ["r" * chars] * reports))
 
 
 def batcher(*some: One) -> FairQueue[One]:
@@ -56,7 +56,7 @@ def batcher(*some: One) -> FairQueue[One]:
 
 def sessions(taken: list[One]) -> list[int]:
     """Return whose exchanges were taken."""
-    return [each.asked.session for each in taken]
+    return [each.exchange.session for each in taken]
 
 
 def test_a_session_stands_in_line_once() -> None:
@@ -79,16 +79,16 @@ def test_the_most_numerous_go_with_every_statement() -> None:
     seen: Counter[int] = Counter()
     for turn in range(200 // (MOST_KINDS - 1) + 1):
         taken = batches.take(256, NOW)
-        paths = Counter(each.asked.serving.path for each in taken)
+        paths = Counter(each.exchange.scope.path for each in taken)
         assert len(paths) <= MOST_KINDS
         if turn == 0:
             assert paths["/c"] == 100
         seen.update(sessions(taken))
         batches.done(taken, NOW)
         for each in taken:
-            if each.asked.session < 1_000:
-                batches.put(one(each.asked.session), NOW)
-    assert all(seen[each.asked.session] == 1 for each in strange), "one waits for ever"
+            if each.exchange.session < 1_000:
+                batches.put(one(each.exchange.session), NOW)
+    assert all(seen[each.exchange.session] == 1 for each in strange), "one waits for ever"
     assert min(seen[number] for number in range(100)) > 20
 
 
@@ -99,7 +99,7 @@ def test_two_kinds_get_equal_shares() -> None:
         *(one(1_000 + number, "/d") for number in range(30)),
     )
     taken = batches.take(64, NOW)
-    assert Counter(each.asked.serving.path for each in taken) == {"/c": 34, "/d": 30}
+    assert Counter(each.exchange.scope.path for each in taken) == {"/c": 34, "/d": 30}
 
 
 def test_lifetimes_are_no_kinds() -> None:
@@ -152,7 +152,7 @@ def test_what_nobody_waits_for_is_left_out() -> None:
     some = [one(1), one(1), one(1), one(2, want=LARGE_TASKS + 1), one(2)]
     batches = batcher(*some)
     for number in (0, 1, 3):
-        some[number].tell = None
+        some[number].callback = None
     assert batches.take_large(NOW) is None
     assert sessions(batches.take(256, NOW)) == [2, 1]
     assert (len(batches), batches.common, batches.large) == (0, 0, 0)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Asked, Exchanges, Query, run
+from taskq.dispatch.exchange import MOST_DRAWS, TRIES, Exchanges, Query, run
+from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import GROUP, CampaignOrder, Scope
 from taskq_agent.protocol import Answer
 
@@ -31,11 +32,11 @@ class Queue:
     def __init__(self, waiting: dict[int, int], unfinished: int = 0) -> None:
         self.waiting = waiting
         self.unfinished = unfinished
-        self.asked: list[Query] = []
+        self.exchange: list[Query] = []
 
     def __call__(self, query: Query) -> list[dict[str, Any]]:
         """Answer a statement."""
-        self.asked.append(query)
+        self.exchange.append(query)
         if query.name == "servable":
             return servable(dict.fromkeys(self.waiting, 1.0))
         if query.name == "left_over":
@@ -51,18 +52,20 @@ class Queue:
         claims = zip(sessions, leases, strict=True)
         for session, lease in list(claims)[: self.waiting.get(campaign, 0)]:
             self.waiting[campaign] -= 1
-            tasks.append([lease, len(self.asked), 1, "k", {}, int(session)])
+            tasks.append([lease, len(self.exchange), 1, "k", {}, int(session)])
         row = {"acks": None, "tasks": tasks, "refused": None, "revision": 1, "spent": None}
         return [row]
 
     def named(self, name: str) -> list[Query]:
         """Return the statements of a name."""
-        return [one for one in self.asked if one.name == name]
+        return [one for one in self.exchange if one.name == name]
 
 
-def claims(*leases: str, serving: Scope = SERVING) -> list[Asked]:
+def claims(*leases: str, scope: Scope = SERVING) -> list[ExchangeRequest]:
     """Return claims for one task each, of sessions numbered from 1."""
-    return [Asked(number, 1, lease, serving, (), ()) for number, lease in enumerate(leases, 1)]
+    return [
+        ExchangeRequest(number, 1, lease, scope, (), ()) for number, lease in enumerate(leases, 1)
+    ]
 
 
 def test_order_of_campaigns_is_drawn_once_a_second() -> None:
@@ -166,11 +169,11 @@ def test_claim_that_leaves_a_campaign_out_costs_no_statement_of_its_own() -> Non
     queue = Queue({1: 100, 2: 100})
     exchanges = Exchanges(Clock())
     for number, (without, expected) in enumerate([(((1, 1),), 2), (((1, 0),), 1), ((), 1)]):
-        serving = Scope("/c", (), None, without)
-        run(exchanges.steps(claims(f"l{number}", serving=serving)), queue)
+        scope = Scope("/c", (), None, without)
+        run(exchanges.steps(claims(f"l{number}", scope=scope)), queue)
         assert queue.named("exchange")[-1].values["campaign"] == expected
     both = Scope("/c", (), None, ((1, 1), (2, 1)))
-    (answer,) = run(exchanges.steps(claims("l", serving=both)), queue)
+    (answer,) = run(exchanges.steps(claims("l", scope=both)), queue)
     assert isinstance(answer, Answer)
     assert answer.tasks == ()
     assert len(queue.named("servable")) == 1
@@ -203,7 +206,10 @@ def test_few_choices_are_drawn_before_gathered_claims_get_on() -> None:
     clock, queue = Clock(), Queue({7: 10_000})
     exchanges = Exchanges(clock)
     kinds = [Scope("/c", (f"tag{number}",)) for number in range(4 * MOST_DRAWS)]
-    some = [Asked(number, 1, f"l{number}", kind, (), ()) for number, kind in enumerate(kinds, 1)]
+    some = [
+        ExchangeRequest(number, 1, f"l{number}", kind, (), ())
+        for number, kind in enumerate(kinds, 1)
+    ]
     assert all(answer.tasks for answer in map(_answer, run(exchanges.steps(some), queue)))
     drawn = len(queue.named("servable"))
     assert drawn == len(kinds), "one that was never drawn is"

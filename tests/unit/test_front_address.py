@@ -24,7 +24,7 @@ from taskq.front.address import FrontAddress
 def test_address_is_told_without_its_password(text: str, told: str) -> None:
     """Logs and errors name the server, and nothing that opens it."""
     address = FrontAddress.parsed(text)
-    assert address.told == told
+    assert address.display_name == told
     assert address.has_password == ("s3cret" in text)
     assert address.cluster == ("cluster=true" in text)
     assert "cluster" not in address.url

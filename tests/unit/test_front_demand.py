@@ -201,7 +201,7 @@ def test_list_with_entries_that_are_too_old_is_named() -> None:
     assert stocks.old(FRESH_S + 1) == [1, 2]
     stocks[1].clear()
     assert stocks.old(FRESH_S + 1) == [2]
-    assert stocks.told() == [(2, 5, 0)]
+    assert stocks.as_record() == [(2, 5, 0)]
 
 
 def test_numbers_of_campaigns_made_up_by_others_are_bounded() -> None:

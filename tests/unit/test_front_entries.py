@@ -102,7 +102,7 @@ def test_entry_may_be_handed_out_in_the_first_half_of_its_time() -> None:
 def test_database_time_is_never_thought_earlier_than_it_is() -> None:
     """The clock is the database's; what a slow answer leaves unknown makes entries older."""
     row = {"name": "n", "epoch": 1, "secret": SECRET, "pool_s": 60.0, "now_ms": NOW_MS}
-    state = FrontState.told(row, asked_at=1_000.0)
+    state = FrontState.from_row(row, asked_at=1_000.0)
     assert state.until(NOW_MS) == 1_000.0 + 30.0
     assert state.until(NOW_MS - 2_500) == 1_000.0 + 30.0 - 2.5
 

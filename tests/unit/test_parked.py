@@ -22,17 +22,17 @@ class Row:
         self.places: dict[str, Place] = {}
         self.futures: dict[str, asyncio.Future[bool]] = {}
 
-    def join(self, name: str, serving: Scope, *, hoping: bool = True) -> None:
+    def join(self, name: str, scope: Scope, *, wake_at_end: bool = True) -> None:
         """Put somebody in line."""
         self.futures[name] = self._loop.create_future()
-        self.places[name] = self.parked.join(serving, self.futures[name], hoping=hoping)
+        self.places[name] = self.parked.join(scope, self.futures[name], wake_at_end=wake_at_end)
 
     def take(
-        self, servings: list[Scope], pots: list[tuple[list[int], int]], unfinished: list[int]
+        self, scopes: list[Scope], groups: list[tuple[list[int], int]], unfinished: list[int]
     ) -> str:
         """Return the names of those who are woken, in that order."""
         names = {id(future): name for name, future in self.futures.items()}
-        return "".join(names[id(one)] for one in self.parked.take(servings, pots, unfinished))
+        return "".join(names[id(one)] for one in self.parked.take(scopes, groups, unfinished))
 
     def close(self) -> None:
         """Release the loop that the futures belong to."""
@@ -60,20 +60,20 @@ def test_as_many_are_woken_as_there_are_tasks_longest_parked_first(row: Row) -> 
 def test_few_queues_are_kept_for_those_who_leave_campaigns_out(row: Row) -> None:
     """Each costs the question what can be claimed; beyond, they wait with those who do not."""
     for number in range(MOST_APART):
-        serving = Scope("/", (), None, ((number, 1),))
-        assert row.parked.serving(serving) == serving
-        row.join(str(number), serving)
+        scope = Scope("/", (), None, ((number, 1),))
+        assert row.parked.queue_scope(scope) == scope
+        row.join(str(number), scope)
     known, other = Scope("/", (), None, ((0, 1),)), Scope("/", (), None, ((0, 2),))
-    assert row.parked.serving(known) == known
-    assert row.parked.serving(other) == ALL
+    assert row.parked.queue_scope(known) == known
+    assert row.parked.queue_scope(other) == ALL
     row.parked.leave(row.places["1"])
-    assert row.parked.serving(other) == other
+    assert row.parked.queue_scope(other) == other
 
 
 def test_servings_that_have_the_same_tasks_in_view_share_them(row: Row) -> None:
     """Three tasks wake three, in the order of arrival, however many lines they stand in."""
-    for name, serving in zip("abcdef", [LEFT, ALL, LEFT, ALL, RIGHT, RIGHT], strict=True):
-        row.join(name, serving)
+    for name, scope in zip("abcdef", [LEFT, ALL, LEFT, ALL, RIGHT, RIGHT], strict=True):
+        row.join(name, scope)
     assert row.take([LEFT, ALL, RIGHT], [([0, 1], 3), ([1, 2], 1)], [9, 9, 9]) == "abcd"
 
 
@@ -96,7 +96,7 @@ def test_who_has_given_up_is_passed_over(row: Row) -> None:
 def test_all_learn_that_nothing_is_unfinished_but_those_who_know(row: Row) -> None:
     """Who was told so and waits for new tasks is not woken again for that."""
     row.join("a", ALL)
-    row.join("b", ALL, hoping=False)
+    row.join("b", ALL, wake_at_end=False)
     row.join("c", ALL)
     row.join("d", LEFT)
     assert row.take([ALL, LEFT], [], [0, 4]) == "ac"
@@ -114,7 +114,7 @@ def test_leaving_leaves_nothing_behind(row: Row) -> None:
         assert row.parked
         row.parked.leave(row.places[name])
     assert not row.parked
-    assert row.parked.servings(10) == []
+    assert row.parked.next_scopes(10) == []
     row.join("d", ALL)
     row.parked.leave(row.places["a"])
     assert ALL in row.parked
@@ -126,14 +126,14 @@ def test_the_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
         row.join(f"s{number}", Scope(f"/strange/{number}"))
     for name in "abc":
         row.join(name, ALL)
-    asked = [row.parked.servings(4) for _ in range(40)]
-    assert all(ALL in servings and len(servings) == 4 for servings in asked)
-    assert len({serving for servings in asked for serving in servings}) == 41
+    asked = [row.parked.next_scopes(4) for _ in range(40)]
+    assert all(ALL in scopes and len(scopes) == 4 for scopes in asked)
+    assert len({scope for scopes in asked for scope in scopes}) == 41
 
 
 def test_many_servings_take_turns(row: Row) -> None:
     """No statement asks for more than so many; none is left out for ever."""
-    for name, serving in zip("abc", [LEFT, ALL, RIGHT], strict=True):
-        row.join(name, serving)
-    assert row.parked.servings(2) == [LEFT, ALL]
-    assert row.parked.servings(2) == [RIGHT, LEFT]
+    for name, scope in zip("abc", [LEFT, ALL, RIGHT], strict=True):
+        row.join(name, scope)
+    assert row.parked.next_scopes(2) == [LEFT, ALL]
+    assert row.parked.next_scopes(2) == [RIGHT, LEFT]

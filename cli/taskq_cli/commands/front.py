@@ -44,7 +44,7 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
         from taskq.front import administration  # noqa: PLC0415
     with invocation.client() as client:
         report = administration.report(client.database, front)
-    record = {"redis": None if front is None else front.told} | asdict(report)
+    record = {"redis": None if front is None else front.display_name} | asdict(report)
     write_record(invocation.output, record, _described(record))
     if invocation.output == "table" and record["lists"]:
         write_records(

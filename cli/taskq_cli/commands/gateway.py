@@ -135,7 +135,7 @@ def gateway(
         from taskq.blobs.catalogue import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
         from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
-        from taskq.gateway.service import Settings  # noqa: PLC0415
+        from taskq.gateway.settings import Settings  # noqa: PLC0415
         from taskq.gateway.tls import ServerCertificate  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise UsageError(

@@ -1,7 +1,7 @@
-"""What runs inside Redis, atomically.
+"""Scripts that run inside Redis, atomically.
 
-Each script is a file in Lua 5.1. It is given all keys that it touches, does a bounded amount of
-work, and runs on Redis from 6.2 on and on Valkey.
+Each is a file in Lua 5.1. It gets all keys that it touches, does a bounded amount of work, and runs
+on Redis from 6.2 on and on Valkey.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Script(NamedTuple):
-    """A script's text, and the digest by which a server that has it knows it."""
+    """The text of a script, and the SHA-1 digest by which a server caches it."""
 
     text: bytes
     digest: bytes

@@ -1,11 +1,11 @@
 -- begin: empties the front and sets its epoch.
 --
 -- KEYS: state, wanted, wake, then lists. ARGV: epoch, then the campaign of each list.
--- Result: {} when it is done; else the campaigns that have lists which were not given. Nothing has
--- been done then: call again with these as well.
+-- Result: {} when it is done; otherwise the campaigns with lists that were not given. Then nothing
+-- was changed: call again with these lists as well.
 --
--- The marks in the state tell which lists there are, so no keys are searched for. A state that is none,
--- or that nobody but a vandal can have filled so, is dropped with all that it tells.
+-- The low-water marks in the state show which lists exist, so no keys are searched for. If the
+-- state is no hash, or has more fields than taskq would write, it is deleted without being read.
 local MAX_LISTS = 10000
 
 local given = {}

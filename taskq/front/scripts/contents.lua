@@ -1,8 +1,8 @@
--- contents: tells what a front holds, and changes nothing.
+-- contents: returns what a front holds, and changes nothing.
 --
--- KEYS: state, then some lists. Result: {epoch, {campaign, low-water mark, ...} of each list that there
--- is, {entries of each list given}}; epoch is null if there is no front, the entries of what is no list
--- are null. Call without lists first, to know which there are.
+-- KEYS: state, then some lists. Result: {epoch, {campaign, low-water mark, ...} of each existing
+-- list, {length of each list given}}; epoch is null if there is no front, and a length is null if
+-- the key is no list. Call it without lists first, to learn which exist.
 local MAX_LISTS, MAX_DIGITS = 10000, 19
 
 local epoch, lists, lengths = false, {}, {}

@@ -1,7 +1,7 @@
--- forget: removes the low-water marks of lists that are empty, so that marks tell which lists there are.
+-- forget: removes the low-water marks of empty lists, so that the marks show which lists exist.
 --
 -- KEYS: state, then the lists. ARGV: epoch, then the campaign of each list.
--- Result: how many; false if this is another epoch.
+-- Result: the number of marks removed; false if Redis has another epoch.
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
     return false
 end

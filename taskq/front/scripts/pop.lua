@@ -1,12 +1,13 @@
--- pop: takes entries from the left of some lists, and wakes the refiller if they run low.
+-- pop: takes entries from the left of some lists, and wakes the refiller if a list runs low.
 --
--- KEYS: state, wanted, wake, then the lists. ARGV: epoch, then for each list its campaign and how
--- many entries at most; 0 only asks.
--- Result: for each list {entries, entries left}; false if this is another epoch.
+-- KEYS: state, wanted, wake, then the lists. ARGV: epoch, then for each list its campaign and the
+-- most entries to take; 0 only asks for the length.
+-- Result: for each list {entries, entries left}; false if Redis has another epoch.
 --
--- Entries beyond 1 MiB are dropped; once an answer has 4 MiB, no more are taken. A campaign whose list
--- was found empty goes to the wanted ones. The signals may fail, as when memory has run out: what
--- was taken must reach the caller all the same, and the refiller looks by itself before long.
+-- Entries beyond 1 MiB are dropped; once an answer has 4 MiB, no more are taken. A campaign whose
+-- list was found empty is added to `wanted`. The signals may fail, for example when memory has run
+-- out: the entries taken must reach the caller nevertheless, and the refiller also looks without a
+-- signal.
 local MAX_ENTRY, MAX_ANSWER, MAX_WANTED, STEP = 1048576, 4194304, 10000, 16
 
 local fields = {'epoch'}

@@ -1,10 +1,10 @@
 -- push: adds entries to a campaign's list, and sets its low-water mark.
 --
--- KEYS: state, the list. ARGV: epoch, campaign, low-water mark, 'right' for the end or 'left' for the
--- front, then the entries, 1000 at most, in the order in which they are to be popped; none is fine.
--- Result: entries in the list now; false if this is another epoch.
+-- KEYS: state, the list. ARGV: epoch, campaign, low-water mark, 'right' for the end or 'left' for
+-- the front, then 0 to 1000 entries, in the order in which they are to be popped.
+-- Result: the length of the list now; false if Redis has another epoch.
 --
--- The mark goes first: a list without a mark would be forgotten by begin.
+-- The mark is set first: `begin` would not find a list without a mark.
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
     return false
 end

@@ -1,8 +1,8 @@
--- survey: tells how long some lists are and which campaigns were wanted since the last survey.
+-- survey: returns the lengths of some lists, and takes the campaigns wanted since the last survey.
 --
 -- KEYS: state, wanted, wake, then the lists. ARGV: epoch.
--- Result: {{entries of each list}, {wanted campaigns, 1000 at most}}; false if this is another epoch, or
--- if a key is not of the kind that it should be, which nobody but a vandal can have brought about.
+-- Result: {{length of each list}, {wanted campaigns, 1000 at most}}; false if Redis has another
+-- epoch, or if a key is of a wrong type, which taskq never causes.
 local spoiled = false
 
 local function asked(...)

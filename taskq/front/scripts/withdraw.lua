@@ -1,6 +1,6 @@
--- withdraw: takes entries out of a list from which nothing is to be handed out any more.
+-- withdraw: takes entries out of a list whose tasks must not be handed out any more.
 --
--- KEYS: the list. Result: {some entries, 256 or 4 MiB of them at most, entries left}: call until none
+-- KEYS: the list. Result: {entries, 256 or some 4 MiB at most; entries left}: call it until none
 -- are left. Entries beyond 1 MiB are dropped.
 local MAX_ENTRY, MAX_ANSWER, STEPS, STEP = 1048576, 4194304, 16, 16
 

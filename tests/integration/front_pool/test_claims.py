@@ -33,7 +33,7 @@ def test_claim_gives_a_task_that_is_leased_already(
         assert str(row["lease_id"]) == task.lease
         assert (task.campaign, task.attempt) == (front.campaign, 1)
         assert msgspec.json.decode(msgspec.json.encode(task.payload)) == {"n": 0}
-        assert desk.pool.tally.hits == 1
+        assert desk.pool.counters.hits == 1
 
     play(scene)
 
@@ -46,9 +46,9 @@ def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(front: Front, pla
         await desk.stocked()
         left_out, changed = ((front.campaign, 2),), ((front.campaign, 3),)
         without = replace(ALL, without=left_out)
-        assert not desk.pool.stocked(without)
+        assert not desk.pool.has_entries(without)
         assert not desk.pool.submit(1, "lease", 1, without, lambda _: None)
-        assert desk.pool.stocked(replace(ALL, without=changed))
+        assert desk.pool.has_entries(replace(ALL, without=changed))
 
     play(scene)
 
@@ -81,9 +81,9 @@ def test_claims_get_no_more_than_they_want_and_than_there_is(front: Front, play:
         await desk.stocked()
         told = await asyncio.gather(*(desk.ask(session, want=3) for session in range(4)))
         assert [len(one) for one in told] == [3, 3, 2, 0]
-        assert not desk.pool.stocked(ALL)
+        assert not desk.pool.has_entries(ALL)
         assert await desk.claim() == []
-        assert (desk.pool.tally.hits, desk.pool.tally.misses) == (3, 2)
+        assert (desk.pool.counters.hits, desk.pool.counters.misses) == (3, 2)
 
     play(scene)
 
@@ -100,7 +100,7 @@ def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
         tasks: list[int] = []
 
         def is_popped_ahead() -> bool:
-            return desk.pool.tally.popped > len(tasks)
+            return desk.pool.counters.popped > len(tasks)
 
         while not (is_popped_ahead() and at_once):
             told = desk.ask(claims)
@@ -165,11 +165,11 @@ def test_list_that_is_filled_is_noticed(front: Front, play: Play) -> None:
     """A campaign that is asked for in vain is made known to the refiller, and looked at again."""
 
     async def scene(desk: Desk) -> None:
-        assert not desk.pool.stocked(ALL)
+        assert not desk.pool.has_entries(ALL)
         wanted = str(front.campaign).encode()
 
         def is_wanted() -> bool:
-            assert not desk.pool.stocked(ALL)
+            assert not desk.pool.has_entries(ALL)
             return bool(front.server.admin.smembers(front.keys.wanted) == {wanted})
 
         await until(is_wanted)
@@ -195,9 +195,9 @@ def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
     async def scene(desk: Desk) -> None:
         serving = Scope("/other")
         await desk.stocked(serving)
-        assert not desk.pool.stocked(Scope("/c"))
+        assert not desk.pool.has_entries(Scope("/c"))
         assert await desk.ask(serving=serving) == []
-        assert desk.pool.tally.forged == 1
+        assert desk.pool.counters.forged == 1
 
     play(scene)
 
@@ -216,7 +216,7 @@ def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
         age = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.task"
         await until(lambda: value(postgres, age) > STALL_S + 0.1)
         assert await desk.claim(want=2) == []
-        assert desk.pool.tally.stale == 2
+        assert desk.pool.counters.stale == 2
         assert desk.pool.breaker.closed, "they are genuine: nobody has done wrong"
         await until(lambda: in_pool(postgres) == 1)
 
@@ -240,7 +240,7 @@ def test_garbage_in_the_lists_is_dropped_and_leaves_claims_to_postgresql(
 
     async def scene(desk: Desk) -> None:
         await claim_in_vain(desk)
-        assert desk.pool.tally.forged >= MOST_FORGED
+        assert desk.pool.counters.forged >= MOST_FORGED
         left = front.left()
         assert await desk.claim() == []
         assert front.left() == left > 0, "it is left alone for a while"

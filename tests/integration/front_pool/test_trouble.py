@@ -17,8 +17,8 @@ from psycopg.rows import dict_row
 
 from taskq import Campaign
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Batcher, settle
-from taskq.dispatch.exchange import Asked
+from taskq.dispatch.batching import Batcher, resolve
+from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
@@ -82,11 +82,11 @@ def test_claims_go_on_without_the_front_and_return_to_it(
         took_s = time.monotonic() - began
         assert not any(told)
         assert took_s < ANSWER_S + STALL_S
-        assert not desk.pool.stocked(ALL)
+        assert not desk.pool.has_entries(ALL)
         at_once = desk.ask()
         assert at_once.done(), "nobody waits for what is known to be gone"
         assert await at_once == []
-        await until(lambda: desk.pool.tally.errors >= 2 or desk.pool.stocked(ALL))
+        await until(lambda: desk.pool.counters.errors >= 2 or desk.pool.has_entries(ALL))
         assert await desk.claim() == []
         end_trouble()
         await desk.stocked()
@@ -112,7 +112,7 @@ def test_front_that_begins_after_the_gateway_is_found_soon(
     )
 
     async def scene(desk: Desk) -> None:
-        assert not desk.pool.stocked(ALL)
+        assert not desk.pool.has_entries(ALL)
         await until(lambda: value(postgres, asked))  # and has asked for the front before
         begun_at = time.monotonic()
         Front(database, redis_server, campaign).stock(1)
@@ -131,7 +131,7 @@ def test_flushed_front_is_used_again_once_it_has_begun_anew(front: Front, play: 
         await desk.stocked()
         front.server.admin.flushall()
         assert await desk.claim() == []
-        assert not desk.pool.stocked(ALL)
+        assert not desk.pool.has_entries(ALL)
         assert desk.pool.breaker.closed, "the server is well"
         old = front.double.entries(1)[0].encode()
         front.double.begin()
@@ -141,8 +141,8 @@ def test_flushed_front_is_used_again_once_it_has_begun_anew(front: Front, play: 
         await desk.stocked()
         (task,) = await desk.claim(want=2)
         assert task.task == front.double.read(new).task
-        assert desk.pool.tally.forged == 1, "an entry of the old epoch is none"
-        assert desk.pool.tally.refused > 0
+        assert desk.pool.counters.forged == 1, "an entry of the old epoch is none"
+        assert desk.pool.counters.refused > 0
 
     play(scene)
 
@@ -181,7 +181,7 @@ def test_claims_go_on_from_the_front_while_postgresql_is_away(
         with cut_off():
             gone_at = time.monotonic()
             while time.monotonic() < gone_at + 2.5:
-                assert desk.pool.stocked(ALL)
+                assert desk.pool.has_entries(ALL)
                 await asyncio.sleep(0.05)
             assert len(await desk.claim()) == 1
 
@@ -197,7 +197,7 @@ def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
     async def scene(desk: Desk) -> None:
         await desk.stocked()
         claims = 0
-        while desk.pool.tally.popped == claims:
+        while desk.pool.counters.popped == claims:
             claims += len(await desk.claim(claims))
         with cut_off():
             await asyncio.sleep(6 * KEEP_S)
@@ -253,7 +253,7 @@ def test_queue_without_a_front_makes_no_claim_wait(
 
     async def scene(desk: Desk) -> None:
         for serving in (ALL, Scope("/no/such"), Scope("/c", ("gpu",), 60.0)):
-            assert not desk.pool.stocked(serving)
+            assert not desk.pool.has_entries(serving)
             assert await desk.ask(serving=serving) == []
         assert database.value("front") is not None
 
@@ -270,14 +270,16 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
 
     async def scene() -> None:
         gatherer, lines = Batcher(database), StatementPool(database, 1)
-        pool = Pool(database, FrontAddress.parsed(front.server.url), gatherer.described)
+        pool = Pool(database, FrontAddress.parsed(front.server.url), gatherer.campaign_cache)
         fronted = Fronted(gatherer, pool, lines)
         await fronted.start()
         try:
-            await until(lambda: pool.stocked(ALL))
+            await until(lambda: pool.has_entries(ALL))
             told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             with cut_off():
-                fronted.submit(Asked(1, 1, next(leases), ALL, (), ()), partial(settle, told))
+                fronted.submit(
+                    ExchangeRequest(1, 1, next(leases), ALL, (), ()), partial(resolve, told)
+                )
                 (task,) = (await told).tasks
             assert task.campaign == front.campaign
         finally:

@@ -1,0 +1,76 @@
+"""An exchange as the dispatcher takes it: one agent's claim and reports, checked and encoded."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from taskq.db.queries import array
+from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.reports import encoded
+from taskq_agent import protocol
+from taskq_agent.errors import Refused
+from taskq_agent.protocol import Request
+
+_LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+_encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
+
+
+class Fence(NamedTuple):
+    """The identity of an attempt: a report or heartbeat counts only if all three agree."""
+
+    campaign: int
+    task: int
+    lease: str
+
+
+def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
+    """Return fences as three array parameters of the server-side functions."""
+    return {
+        "campaigns": array(one.campaign for one in fences),
+        "tasks": array(one.task for one in fences),
+        "leases": array(one.lease for one in fences),
+    }
+
+
+class ExchangeRequest(NamedTuple):
+    """One exchange: a session's claim for up to `want` tasks of a scope, and its reports.
+
+    lease: the lease id to claim under. reports: JSON texts as the function `settle` takes them, in
+    the order of `fences`.
+    """
+
+    session: int
+    want: int
+    lease: str
+    scope: Scope
+    fences: Sequence[Fence]
+    reports: Sequence[str]
+
+
+def exchange_request(request: Request, scope: Scope, *, fenced: bool = False) -> ExchangeRequest:
+    """Check and encode a request; raise `Refused` if no queue could answer it.
+
+    fenced: whether the session may report only on its own attempts and on those of sessions that
+    were opened with the same token; the verdict on any other is then `unknown`.
+    """
+    if not 0 <= request.want <= protocol.MAX_CLAIM:
+        raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
+    if request.want and not _LEASE.fullmatch(request.lease):
+        raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
+    if len(scope.without) > protocol.MAX_WITHOUT:
+        raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
+    if scope.lifetime_s is not None and not math.isfinite(scope.lifetime_s):
+        raise Refused(f"an agent cannot live for {scope.lifetime_s} s; leave the lifetime out")
+    try:
+        reports = tuple(
+            _encode(encoded(report, request.session, fenced=fenced)) for report in request.reports
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"a report cannot be written as JSON: {error}") from error
+    fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
+    return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)
