@@ -41,6 +41,8 @@ _USABLE_S: Final = 5.0
 _NEVER: Final = float("-inf")
 #: Who claims under a lease id that its task has had before is told to claim under another.
 _SPENT: Final = Orders(claim_after_s=1.0)
+#: Who gets nothing since what waits has failed on its host is told to leave it to others a while.
+_AVOIDED: Final = Orders(claim_after_s=2.0)
 
 _encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
@@ -153,7 +155,8 @@ class _Pending:
     """An exchange on its way: what it has got so far.
 
     lost: its session has ended. spent: its lease id was used up before. In both cases there is no
-    point in trying elsewhere, and nothing is learned of what waits.
+    point in trying elsewhere, and nothing is learned of what waits. avoided: campaigns in which
+    tasks wait that its host must not have; they are tried no more for it, and stay open to others.
     """
 
     asked: Asked
@@ -162,6 +165,7 @@ class _Pending:
     aimed: bool = False
     lost: bool = False
     spent: bool = False
+    avoided: Without = ()
 
     @property
     def is_over(self) -> bool:
@@ -280,7 +284,7 @@ class Exchanges:
             if not one.aimed and lease == one.asked.lease:
                 aim(one, campaign)  # its answer was lost; it may hold tasks there
             else:
-                key = id(one.choice), one.asked.serving.without
+                key = id(one.choice), one.asked.serving.without + one.avoided
                 groups.setdefault(key, []).append(one)
             one.aimed = True
         for (_, without), group in groups.items():
@@ -308,10 +312,15 @@ class Exchanges:
                 )
             )
         refused, spent = set(row["refused"] or ()), set(row["spent"] or ())
+        avoided = set(row["avoided"] or ())
         for one in call.claims:
             one.lost = one.asked.session in refused
             one.spent = one.asked.session in spent
-            if one.choice is not None and not one.is_over:
+            if one.choice is None or one.is_over:
+                continue
+            if one.asked.session in avoided:
+                one.avoided += ((call.campaign, row["revision"]),)
+            else:
                 one.choice.strike(call.campaign)
 
     def _answer(
@@ -324,6 +333,8 @@ class Exchanges:
             campaigns = yield from self._described(one.tasks[0])
         elif one.spent:
             orders = _SPENT
+        elif one.avoided:
+            orders = _AVOIDED
         elif one.choice is not None:
             left = yield from self._left_over(one.asked.serving, began)
         places = enumerate(one.asked.fences)

@@ -38,6 +38,8 @@ _MOST_SERVINGS: Final = 1_000
 #: So many are woken at a time, so long apart, since each of them then asks: 10,000 a second.
 _SLICE: Final = 250
 _SLICE_S: Final = 0.025
+#: So many pass on between two turns what they were woken for in vain.
+_MOST_PASSED: Final = 64
 #: A statement that takes longer hangs.
 _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
@@ -71,6 +73,7 @@ class LongPoll(Closing):
         self._timer: asyncio.TimerHandle | None = None
         self._asked_at = float("-inf")
         self._failures = 0
+        self._passed = 0
         self._draining = False
 
     @property
@@ -106,6 +109,16 @@ class LongPoll(Closing):
             self._parked.leave(place)
             if not self._parked:
                 self._due.set()  # there is nobody left to watch for
+
+    def pass_on(self, serving: Scope) -> None:
+        """Wake the next one in place of one who could not have what it was woken for.
+
+        Or hosts that must avoid what waits would keep those waiting who came after them.
+        """
+        if self._passed < _MOST_PASSED:
+            for one in self._parked.first(self._parked.serving(serving)):
+                self._passed += 1
+                _settle(one, True)
 
     def poke(self) -> None:
         """Look soon: tasks have become claimable through this gateway."""
@@ -190,6 +203,7 @@ class LongPoll(Closing):
         pots, unfinished = row["claimable"], row["unfinished"]
         for number in {number for numbers, _ in pots for number in numbers}:
             self._found(servings[number])
+        self._passed = 0
         self._woken += self._parked.take(servings, pots, unfinished)
 
 

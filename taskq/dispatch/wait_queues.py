@@ -124,6 +124,11 @@ class WaitQueues:
     def _crowd(self, serving: Scope) -> int:
         return len(self._queues[serving].waiting)
 
+    def first(self, serving: Scope) -> list[asyncio.Future[bool]]:
+        """Take out of one queue who came first; empty if nobody waits there."""
+        queue = self._queues.get(serving)
+        return [] if queue is None else list(itertools.islice(_first([queue]), 1))
+
     def take(
         self, servings: Sequence[Scope], pots: Iterable[Pot], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:

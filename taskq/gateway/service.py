@@ -320,6 +320,8 @@ class Service:
             if left_s <= 0 or not await self._waker.wait(serving, left_s, unfinished):
                 break
             answer = await self.exchange(agent, message)
+            if answer.orders.claim_after_s is not None and not answer.tasks:
+                self._waker.pass_on(serving)
         return answer
 
     def ordered(self, message: messages.Exchange, answer: Answer) -> Answer:

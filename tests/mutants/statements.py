@@ -248,6 +248,14 @@ STATEMENTS: Final = (
         _ELSEWHERE,
     ),
     Mutant(
+        "failed-tasks-are-not-looked-for-where-others-are-too-few",
+        "sql/functions/pick.sql",
+        "    again := again or cardinality(tasks) < p_most;\n",
+        "",
+        "Claims find nothing, though tasks wait that have failed elsewhere.",
+        ("tests/integration/test_claims_that_avoid.py",),
+    ),
+    Mutant(
         "limit-off-by-one",
         "sql/functions/room.sql",
         "p_limit - (v_working - p_freed)",
