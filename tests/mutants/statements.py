@@ -240,6 +240,14 @@ STATEMENTS: Final = (
         _ELSEWHERE,
     ),
     Mutant(
+        "host-that-refuses-is-waited-for",
+        "sql/functions/hosts_serving.sql",
+        "                       and r.session_id = s.session_id) is not true\n",
+        "                       and r.session_id = s.session_id) is null or true\n",
+        "What has failed on the only host that can run it waits for one that cannot.",
+        _ELSEWHERE,
+    ),
+    Mutant(
         "what-nobody-got-is-passed-over",
         "sql/functions/pick_again.sql",
         "    if v_fresh < cardinality(p_tasks) then\n",
