@@ -242,8 +242,8 @@ STATEMENTS: Final = (
     Mutant(
         "host-that-refuses-is-waited-for",
         "sql/functions/hosts_serving.sql",
-        "                       and r.session_id = s.session_id) is not true\n",
-        "                       and r.session_id = s.session_id) is null or true\n",
+        "interval '7.5 s'",
+        "interval '0 s'",
         "What has failed on the only host that can run it waits for one that cannot.",
         _ELSEWHERE,
     ),
