@@ -22,7 +22,8 @@ create or replace function taskq.exchange(
     out tasks json,
     out refused bigint[],
     out revision integer,
-    out spent bigint[]
+    out spent bigint[],
+    out avoided bigint[]
 )
 language plpgsql
 security definer
@@ -107,6 +108,7 @@ begin
             revision := v_taken.revision;
             refused := v_taken.refused;
             spent := v_taken.spent;
+            avoided := v_taken.avoided;
             v_claimed := v_taken.taken;
         end if;
     end if;

@@ -4,10 +4,12 @@
 -- An agent serves it that was opened for it or for one above it, offers what it requires, was heard within
 -- its lease, has not been told to leave, and is not slowed: neither by itself nor as a suspicious one. Time
 -- in which the server could not hear anybody does not count. Agents that do not name their host are not
--- known to be anywhere else.
+-- known to be anywhere else. One that has refused the campaign does not serve it as long as it surely leaves
+-- it out: ten seconds, twice as long after each further time, ten minutes at the most, a quarter less by
+-- chance; see note_refusals(). Afterwards it tries again, and may well succeed.
 --
 -- Goes from each host to the next: what it costs grows with `most` and the depth of the campaign, and with
--- the agents that are open and do not serve it. Index: session_host.
+-- the agents that are open and do not serve it. Index: session_host, refusal_pkey.
 create or replace function taskq.hosts_serving(p_campaign bigint, p_most integer)
 returns integer[]
 language plpgsql stable
@@ -38,6 +40,12 @@ begin
                and s.trouble is null
                and s.suspect is null
                and (v_requires = '{}' or taskq.offered(v_requires, s.offers))
+               and (select r.last_at
+                           + interval '7.5 s' * least(60, 2.0 ^ (greatest(1, least(r.times, 9)) - 1))
+                           > v_now
+                      from taskq.refusal r
+                     where r.campaign_id = p_campaign
+                       and r.session_id = s.session_id) is not true
              order by s.campaign_id, s.host
              limit 1;
             exit when not found;

@@ -5,7 +5,8 @@
 --     priority, without the hint.
 -- ahead: leave out what was leased ahead before and got lost, see expire_ahead().
 -- tasks: their ids, in order; null: none. ranks: their -priority. again: whether it is time to look for
---     tasks that have failed before as well, which wait apart: see pick_again().
+--     tasks that have failed before as well, which wait apart: see pick_again(); it is, too, where there
+--     are too few others.
 --
 -- Locks: the rows of the tasks, none that somebody else has locked. Index: task_waiting.
 --
@@ -81,6 +82,7 @@ begin
         v_hinted := false;
         again := true;
     end loop;
+    again := again or cardinality(tasks) < p_most;
     if tasks is not null then
         v_hint := array[ranks[cardinality(ranks)], tasks[cardinality(tasks)], v_hint[3]];
         v_setting := set_config(v_setting, v_hint::text, false);

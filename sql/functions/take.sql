@@ -13,6 +13,8 @@
 -- revision: the campaign's.
 -- spent: the sessions that were to get a task which had had their lease before, see below; or null.
 --     That they got none does not mean that nothing waits.
+-- avoided: the sessions for which tasks wait that they must not have yet, see avoided(), where somebody
+--     got less than it wanted; or null. Nor does it mean that for those of them which got none.
 -- Error TQ400: a claim wants too much.
 --
 -- Nothing taken means that nothing was waiting but what others held locked at this moment, that as
@@ -46,7 +48,8 @@ create or replace function taskq.take(
     out taken integer,
     out refused bigint[],
     out revision integer,
-    out spent bigint[]
+    out spent bigint[],
+    out avoided bigint[]
 )
 language plpgsql
 as $$
@@ -54,6 +57,7 @@ declare
     v_now timestamptz;
     v_picked record;
     v_both record;
+    v_wanted integer;
     v_open boolean;
     v_requires text[];
     v_limit integer;
@@ -120,21 +124,24 @@ begin
         v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
     end if;
 
-    v_picked := taskq.pick(p_campaign, cardinality(v_leases));
+    v_wanted := cardinality(v_leases);
+    v_picked := taskq.pick(p_campaign, v_wanted);
     v_tasks := v_picked.tasks;
     if v_picked.again then
         if v_alone then
-            v_sessions := array_fill(p_sessions[1], array[cardinality(v_leases)]);
+            v_sessions := array_fill(p_sessions[1], array[v_wanted]);
         end if;
         v_both := taskq.pick_again(
-            p_campaign, v_sessions[1 : cardinality(v_leases)], cardinality(v_leases), v_tasks,
-            v_picked.ranks);
+            p_campaign, v_sessions[1 : v_wanted], v_wanted, v_tasks, v_picked.ranks);
         if v_both.tasks is not null then
             v_tasks := v_both.tasks;
             select array_agg(v_sessions[p.place] order by p.ord),
                    array_agg(v_leases[p.place] order by p.ord)
               into v_sessions, v_leases
               from unnest(v_both.places) with ordinality as p (place, ord);
+        end if;
+        if v_wanted > coalesce(cardinality(v_tasks), 0) then
+            avoided := taskq.avoided(p_campaign, p_sessions);
         end if;
     end if;
     if v_tasks is null then

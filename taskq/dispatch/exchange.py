@@ -37,6 +37,8 @@ _USABLE_S: Final = 5.0
 _NEVER: Final = float("-inf")
 #: The answer to a claim under a lease id that was used up before: claim under another one.
 _SPENT: Final = Orders(claim_after_s=1.0)
+#: Who gets nothing since what waits has failed on its host is told to leave it to others a while.
+_AVOIDED: Final = Orders(claim_after_s=2.0)
 
 
 class Query(NamedTuple):
@@ -90,7 +92,8 @@ class _Pending:
 
     aimed: it has been assigned to a campaign at least once. lost: its session has ended. spent: its
     lease id was used up before. If lost or spent, no other campaign is tried, and the campaign does
-    not count as empty.
+    not count as empty. avoided: campaigns in which tasks wait that its host must not have; they are
+    tried no more for it, and stay open to others.
     """
 
     exchange: ExchangeRequest
@@ -99,6 +102,7 @@ class _Pending:
     aimed: bool = False
     lost: bool = False
     spent: bool = False
+    avoided: Without = ()
 
     @property
     def is_over(self) -> bool:
@@ -224,7 +228,7 @@ class Exchanges:
             if not one.aimed and lease == one.exchange.lease:
                 aim(one, campaign)  # a repetition: the lost answer may have held tasks of it
             else:
-                key = id(one.order), one.exchange.scope.without
+                key = id(one.order), one.exchange.scope.without + one.avoided
                 groups.setdefault(key, []).append(one)
             one.aimed = True
         for (_, without), group in groups.items():
@@ -252,10 +256,15 @@ class Exchanges:
                 )
             )
         refused, spent = set(row["refused"] or ()), set(row["spent"] or ())
+        avoided = set(row["avoided"] or ())
         for one in call.claims:
             one.lost = one.exchange.session in refused
             one.spent = one.exchange.session in spent
-            if one.order is not None and not one.is_over:
+            if one.order is None or one.is_over:
+                continue
+            if one.exchange.session in avoided:
+                one.avoided += ((call.campaign, row["revision"]),)
+            else:
                 one.order.strike(call.campaign)
 
     def _answer(
@@ -268,6 +277,8 @@ class Exchanges:
             campaigns = yield from self._campaign_terms(one.tasks[0])
         elif one.spent:
             orders = _SPENT
+        elif one.avoided:
+            orders = _AVOIDED
         elif one.order is not None:
             left = yield from self._left_over(one.exchange.scope, began)
         places = enumerate(one.exchange.fences)

@@ -39,6 +39,8 @@ _MOST_SCOPES: Final = 1_000
 #: Agents woken at a time, and the seconds between: each claims at once, so 10,000 a second.
 _WAKE_AT_ONCE: Final = 250
 _WAKE_PAUSE_S: Final = 0.025
+#: Agents that may pass on, between two turns, what they were woken for in vain.
+_MOST_PASSED: Final = 64
 #: Seconds after which a statement is given up.
 _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
@@ -72,6 +74,7 @@ class LongPoll(Closing):
         self._timer: asyncio.TimerHandle | None = None
         self._asked_at = float("-inf")
         self._failures = 0
+        self._passed = 0
         self._draining = False
 
     @property
@@ -109,6 +112,16 @@ class LongPoll(Closing):
             self._queues.leave(place)
             if not self._queues:
                 self._due.set()  # nobody waits any more: polling ends
+
+    def pass_on(self, scope: Scope) -> None:
+        """Wake the next agent in place of one that could not have what it was woken for.
+
+        Otherwise hosts that must avoid what waits would hold up those that came after them.
+        """
+        if self._passed < _MOST_PASSED:
+            for one in self._queues.first(self._queues.queue_scope(scope)):
+                self._passed += 1
+                _resolve(one, True)
 
     def poll_soon(self) -> None:
         """Take a turn soon: tasks have become claimable through this gateway."""
@@ -194,6 +207,7 @@ class LongPoll(Closing):
         groups, unfinished = row["claimable"], row["unfinished"]
         for number in {number for numbers, _ in groups for number in numbers}:
             self._found(scopes[number])
+        self._passed = 0
         self._woken += self._queues.take(scopes, groups, unfinished)
 
 

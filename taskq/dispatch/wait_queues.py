@@ -127,6 +127,11 @@ class WaitQueues:
     def _length(self, scope: Scope) -> int:
         return len(self._queues[scope].waiting)
 
+    def first(self, scope: Scope) -> list[asyncio.Future[bool]]:
+        """Take out of one queue who came first; empty if nobody waits there."""
+        queue = self._queues.get(scope)
+        return [] if queue is None else list(itertools.islice(_first([queue]), 1))
+
     def take(
         self, scopes: Sequence[Scope], groups: Iterable[TaskGroup], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:

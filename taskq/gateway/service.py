@@ -302,6 +302,8 @@ class Service:
             if left_s <= 0 or not await self._long_poll.wait(scope, left_s, unfinished):
                 break
             answer = await self.exchange(agent, message)
+            if answer.orders.claim_after_s is not None and not answer.tasks:
+                self._long_poll.pass_on(scope)
         return answer
 
     def with_orders(self, message: messages.Exchange, answer: Answer) -> Answer:

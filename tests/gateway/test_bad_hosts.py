@@ -81,3 +81,23 @@ def test_agent_is_told_that_its_host_is_suspicious(realm: Realm) -> None:
     assert told(bad, 0, 9) == "9 of 9 first attempts failed here, 0 of 20 on other hosts"
     assert told(good, 20, 0) == ""
     assert bad.beat(tally=[{"campaign": 1, "done": -1, "failed": 0}]).status == 400
+
+
+def test_agents_that_must_avoid_a_task_pass_it_on_to_who_may_have_it(realm: Realm) -> None:
+    """However many of them wait before it; and they stay away for a while, with nothing in hand."""
+    retry = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
+    realm.campaign.change(replace(realm.campaign.spec(), retry=retry))
+    realm.seed()
+    bad = [realm.agent(host="bad") for _ in range(6)]
+    good = realm.agent(host="good")
+    (task,) = bad[0].claim()
+    for number, agent in enumerate([*bad[1:], good], 1):
+        agent.peer.send(agent.wanting(lease=agent.lease(), wait_s=30.0))
+        wait_until(lambda: realm.gateway.metric("waiting", realm.manager) == number)  # noqa: B023
+    assert bad[0].report(task, outcome="failed") == ["accepted"]
+    (again,) = good.peer.reply().json["tasks"]
+    assert (again["task"], again["attempt"]) == (task["task"], 2)
+    for agent in bad[1:]:
+        reply = agent.peer.reply().json
+        assert reply["tasks"] == []
+        assert reply["orders"]["claim_after_s"] > 0

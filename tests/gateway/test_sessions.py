@@ -6,7 +6,7 @@ import re
 
 from taskq.tokens import hashed, session_token
 from tests.fixtures.gateways import Realm
-from tests.gateway.peers import Agent, Reply, hello
+from tests.gateway.peers import Agent, Reply, hello, request_bytes
 
 
 def open_session(realm: Realm, body: object, token: str = "") -> Reply:
@@ -96,6 +96,17 @@ def test_closed_session_gives_back_what_it_held(realm: Realm, agent: Agent) -> N
     assert realm.campaign.status().waiting == 2
     assert agent.exchange(want=1, lease=agent.lease()).code == "session_lost"
     assert agent.beat().code == "session_lost"
+
+
+def test_many_that_leave_at_once_are_all_heard(realm: Realm) -> None:
+    """Nobody is told to come again; what they held waits again."""
+    realm.seed(300)
+    agents = [realm.agent() for _ in range(300)]
+    assert sum(len(agent.claim()) for agent in agents) == 300
+    for agent in agents:
+        agent.peer.send(request_bytes("DELETE", "/v1/session", token=agent.token))
+    assert {agent.peer.reply().status for agent in agents} == {204}
+    assert realm.campaign.status().waiting == 300
 
 
 def test_session_may_be_closed_again(agent: Agent) -> None:

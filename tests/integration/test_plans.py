@@ -268,11 +268,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Verb:
-    """What is done; how it may reach the hot tables; rows one access meets and pages all touch."""
+    """What is done; how it may reach the hot tables; rows one access meets and pages all touch.
+
+    A claim meets all attempts of its task; on a slow machine one task is claimed again and again.
+    """
 
     act: Callable[[Load], None]
     ways: set[str]
-    rows: int = 4
+    rows: int = 16
     pages: int = 120
 
 

@@ -172,7 +172,7 @@ def test_tasks_that_fail_whenever_they_are_tried_do_not_stop_those_that_nobody_h
     postgres.execute("update taskq.pulse set since = since - interval '6 min'")
     postgres.execute("update taskq.delta set since = since - interval '1 min'")
     postgres.execute("select taskq.fold()")
-    work(agent, done=19, failed=1)
+    work(agent, done=9, failed=1)
     for _ in range(6):
         assert promote(postgres) == 21
         agent.forget_position()
@@ -180,7 +180,7 @@ def test_tasks_that_fail_whenever_they_are_tried_do_not_stop_those_that_nobody_h
         assert min(task.attempt for task in tasks) > 1
         agent.exchange([report_of(task, "failed", error_class="Boom") for task in tasks])
         assert keep(postgres) == []
-    assert (campaign.status().state, campaign.status().waiting) == ("open", 580)
+    assert (campaign.status().state, campaign.status().waiting) == ("open", 590)
     work(agent, failed=200)
     assert keep(postgres) == ["/c"]
     assert_counts_are_true(postgres)

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
+from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
+from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
 
@@ -177,3 +179,24 @@ def test_stopped_or_unbegun_attempts_refuse_nothing(
     agent.exchange([report_of(third, "released", started=False, refused=True)])
     assert queue.refusals() == []
     assert list(campaign.failure_classes()) == []
+
+
+def test_refused_attempts_are_told_among_the_failures_and_found_by_key(
+    campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Without a look at those that went well, or were handed back for other reasons."""
+    agent = hire(host="n1")
+    for task in agent.claim(8):
+        assert agent.done(task) == "accepted"
+    refuse(agent, 3)
+    agent.release(agent.claim(1)[0], started=True)
+    one = {"campaign": campaign.campaign_id, "limit": 9}
+    with watched(postgres) as seen:
+        classes = postgres.execute(statement("failure_classes"), one).fetchall()
+        causes = postgres.execute(statement("failure_causes"), one).fetchall()
+    assert [(row["error_class"], row["attempts"]) for row in classes] == [("prepare-failed", 3)]
+    assert [(row["cause"], row["tasks"], row["hosts"]) for row in causes] == [("no receptor", 3, 1)]
+    hot = seen.to("attempt")
+    assert hot.ways == {"attempt by attempt_unsuccessful", "attempt by attempt_pkey"}
+    assert hot.widest is not None
+    assert hot.widest.rows <= 4

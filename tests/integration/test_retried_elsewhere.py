@@ -238,3 +238,31 @@ def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
     }
     assert hot.widest is not None
     assert hot.widest.rows <= 4
+
+
+@pytest.mark.usefixtures("campaign")
+def test_host_that_has_refused_the_campaign_is_not_waited_for(
+    hire: Hire, postgres: Postgres
+) -> None:
+    """As long as its agent leaves the campaign out; then it is one that serves it again."""
+    only, lacking = hire(host="only"), hire(host="lacking")
+    for _ in range(2):
+        (task,) = work(only, good=False)
+        promote(postgres)
+        only.forget_position()
+        assert only.claim(1)[0].task > task.task, "while nothing is known of the other"
+        lacking.forget_position()
+        (refused,) = lacking.claim(1)
+        assert refused.task == task.task
+        released = lacking.report(refused, "released", refused=True, error_class="not-found")
+        assert released == "accepted"
+        only.forget_position()
+        (again,) = only.claim(1)
+        assert again.task == task.task
+        postgres.execute("update taskq.refusal set last_at = last_at - interval '2 h'")
+        assert only.fail(again) == "accepted"
+        promote(postgres)
+        only.forget_position()
+        assert only.claim(1)[0].task > task.task
+        lacking.forget_position()
+        assert lacking.done(lacking.claim(1)[0]) == "accepted"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg.rows import DictRow, dict_row
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db.connections import Database
 from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
@@ -97,6 +98,54 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
     assert settle(connection, campaigns, reports) == again
     assert (campaign.status().done, other.status().done, other.status().waiting) == (1, 1, 2)
     assert_counts_are_true(postgres)
+
+
+def test_failures_and_refusals_of_several_campaigns_count_as_those_of_one(
+    queue: Client, campaign: Campaign, postgres: Postgres, hire: Hire
+) -> None:
+    """First failures, hosts to be avoided and refusals are noted as by an exchange."""
+    campaigns = [campaign, *(queue.create_campaign(f"/c{number}") for number in (1, 2))]
+    told, alone = [], []
+    for one in campaigns:
+        one.change(replace(one.spec(), retry=RetryPolicy(max_attempts=2, backoff_s=0)))
+        one.seed({"n": n} for n in range(4))
+        agent = hire(one.path, host="bad")
+        outcomes = ("failed", "failed", "released", "done")
+        reports = [
+            report_of(task, outcome, error_class="Boom")
+            | ({"refused": True} if outcome == "released" else {})
+            for task, outcome in zip(agent.claim(4), outcomes, strict=True)
+        ]
+        if one is campaigns[0]:
+            assert agent.exchange(reports)["acks"] == ["accepted"] * 4
+            alone = noted(postgres, one)
+        else:
+            told += [(one.campaign_id, report) for report in reports]
+    acks = settle(postgres, [number for number, _ in told], [report for _, report in told])
+    assert acks == ["accepted"] * 8
+    for one in campaigns[1:]:
+        assert noted(postgres, one) == alone
+    assert [row["first_failures"] for row in alone[:1]] == [2]
+    assert [row.get("avoided") for row in alone[1:]] == [1, 1, None, None]
+    assert_counts_are_true(postgres)
+
+
+def noted(postgres: Postgres, campaign: Campaign) -> list[dict[str, Any]]:
+    """Return what the queue has noted of a campaign's failures, refusals and tasks."""
+    counts = postgres.execute(
+        "select sum(n.first_failures) as first_failures, sum(n.failures) as failures,"
+        " (select array_agg(r.times) from taskq.refusal r where r.campaign_id = %(campaign)s)"
+        " as refused from (select first_failures, failures from taskq.counter"
+        " where campaign_id = %(campaign)s union all select first_failures, failures"
+        " from taskq.delta where campaign_id = %(campaign)s) n",
+        {"campaign": campaign.campaign_id},
+    )
+    tasks = postgres.execute(
+        "select t.status, t.attempt, cardinality(t.avoids) as avoided, t.failures"
+        " from taskq.task t where t.campaign_id = %s order by t.task_id",
+        [campaign.campaign_id],
+    )
+    return [*counts.fetchall(), *tasks.fetchall()]
 
 
 @pytest.mark.parametrize("campaigns", [[1], [1, None], [1, 2, 3]])

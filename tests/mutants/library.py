@@ -44,10 +44,18 @@ LIBRARY: Final = (
     Mutant(
         "spent-lease-strikes-off",
         "taskq/dispatch/exchange.py",
-        "            if one.order is not None and not one.is_over:\n",
-        "            if one.order is not None and not one.tasks:\n",
+        "            if one.order is None or one.is_over:\n",
+        "            if one.order is None or one.tasks:\n",
         "A claim under a lease id that its task has had makes the campaign look empty.",
         ("tests/integration/test_hostile_members.py",),
+    ),
+    Mutant(
+        "avoided-task-strikes-off",
+        "taskq/dispatch/exchange.py",
+        "            if one.asked.session in avoided:\n",
+        "            if False:\n",
+        "A host that may not have what waits makes the campaign look empty to others.",
+        ("tests/integration/test_claims_that_avoid.py",),
     ),
     Mutant(
         "one-bad-exchange-fails-all",

@@ -240,12 +240,28 @@ STATEMENTS: Final = (
         _ELSEWHERE,
     ),
     Mutant(
+        "host-that-refuses-is-waited-for",
+        "sql/functions/hosts_serving.sql",
+        "interval '7.5 s'",
+        "interval '0 s'",
+        "What has failed on the only host that can run it waits for one that cannot.",
+        _ELSEWHERE,
+    ),
+    Mutant(
         "what-nobody-got-is-passed-over",
         "sql/functions/pick_again.sql",
         "    if v_fresh < cardinality(p_tasks) then\n",
         "    if false then\n",
         "Tasks that were looked at beside failed ones are left behind the position.",
         _ELSEWHERE,
+    ),
+    Mutant(
+        "failed-tasks-are-not-looked-for-where-others-are-too-few",
+        "sql/functions/pick.sql",
+        "    again := again or cardinality(tasks) < p_most;\n",
+        "",
+        "Claims find nothing, though tasks wait that have failed elsewhere.",
+        ("tests/integration/test_claims_that_avoid.py",),
     ),
     Mutant(
         "limit-off-by-one",

@@ -53,8 +53,8 @@ class Queue:
         for session, lease in list(claims)[: self.waiting.get(campaign, 0)]:
             self.waiting[campaign] -= 1
             tasks.append([lease, len(self.exchange), 1, "k", {}, int(session)])
-        row = {"acks": None, "tasks": tasks, "refused": None, "revision": 1, "spent": None}
-        return [row]
+        row = {"tasks": tasks, "revision": 1}
+        return [dict.fromkeys(("acks", "refused", "spent", "avoided")) | row]
 
     def named(self, name: str) -> list[Query]:
         """Return the statements of a name."""

@@ -1,0 +1,49 @@
+-- avoided(campaign, sessions): of some sessions those for which tasks are waiting that have failed on their
+-- hosts, and that they must not have yet: see pick_again(). A part of take(), which pins the settings; not
+-- for clients.
+--
+-- Looks at 1,000 such tasks at the most, once for all sessions. Null: none of them.
+-- Index: task_waiting_again, session_pkey, session_host.
+create or replace function taskq.avoided(p_campaign bigint, p_sessions bigint[])
+returns bigint[]
+language plpgsql stable
+as $$
+declare
+    v_walk constant integer := 1000;
+    v_now constant timestamptz := clock_timestamp();
+    v_attempts integer;
+    v_serving integer[];
+    v_hosts integer[];
+begin
+    if not exists (
+        select from taskq.task t
+         where t.campaign_id = p_campaign
+           and t.status = 'waiting'
+           and t.avoids is not null
+    ) then
+        return null;
+    end if;
+    select c.max_attempts into v_attempts
+      from taskq.campaign c
+     where c.campaign_id = p_campaign;
+    v_serving := taskq.hosts_serving(p_campaign, least(v_attempts, 17));
+    v_hosts := array(
+        select distinct unnest(w.avoids)
+          from (
+              select t.avoids, t.due_at, t.failures
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.status = 'waiting'
+                 and t.avoids is not null
+               order by t.campaign_id, (-t.priority), t.task_id
+               limit v_walk
+          ) w
+         where taskq.is_bound(w.avoids, w.due_at, w.failures, v_attempts, v_serving, v_now));
+    return (
+        select array_agg(e.session_id)
+          from unnest(p_sessions) as e (session_id)
+         where (select hashtext(s.host)
+                  from taskq.session s
+                 where s.session_id = e.session_id) = any (v_hosts));
+end
+$$;
