@@ -101,7 +101,7 @@ class DirectTransport:
                 self._known_on[line] = line.timeline
             yield statements
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         with self._in_session(self._beat_line, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
@@ -174,7 +174,7 @@ class DirectTransport:
             task.revision = campaign.revision
         return Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
 
-    def break_off(self, request: Request) -> None:
+    def cancel_exchange(self, request: Request) -> None:
         """Do nothing: the database keeps no claim waiting."""
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:

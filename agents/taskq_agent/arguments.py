@@ -56,8 +56,8 @@ def _toml(data: bytes) -> Dict[str, Any]:
         version = "{}.{}".format(*sys.version_info[:2])
         hint = "give what `taskq campaign show PATH -o json` writes"
         raise ValueError(f"Python {version} reads no TOML; {hint}") from None
-    described: Dict[str, Any] = loads(data.decode("utf-8-sig"))
-    return described
+    content: Dict[str, Any] = loads(data.decode("utf-8-sig"))
+    return content
 
 
 def named_file(word: str) -> Tuple[str, Path]:

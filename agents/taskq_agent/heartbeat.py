@@ -9,11 +9,17 @@ import threading
 import time
 from typing import Callable, Optional
 
-from taskq_agent.core.events import Broken, Event, Heard, HeartbeatFailed, StopOrdered
+from taskq_agent.core.events import (
+    AgentFailed,
+    Event,
+    HeartbeatAnswered,
+    HeartbeatFailed,
+    StopOrdered,
+)
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
 from taskq_agent.protocol import Heartbeat, Welcome
 from taskq_agent.transport import Transport
-from taskq_agent.watchdog import LOOK_S, Watchdog
+from taskq_agent.watchdog import CHECK_S, Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +40,7 @@ class HeartbeatThread:
         transport: Transport,
         snapshot: Callable[[], Optional[Heartbeat]],
         post: Callable[[Event], None],
-        look: Callable[[], None],
+        check_loop: Callable[[], None],
         *,
         watchdog: Watchdog,
         uniform: Callable[[], float] = random.random,
@@ -42,7 +48,7 @@ class HeartbeatThread:
         self._transport = transport
         self._snapshot = snapshot
         self._post = post
-        self._look = look
+        self._check_loop = check_loop
         self._watchdog = watchdog
         self._uniform = uniform
         self._changed = threading.Condition()
@@ -74,33 +80,33 @@ class HeartbeatThread:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._watchdog.came_round()
-                self._look()
+                self._watchdog.reset()
+                self._check_loop()
                 if time.monotonic() >= self._due:
-                    self._beat()
+                    self._send_heartbeat()
         except Exception:
             log.exception("the thread of the beats has failed")
-            self._post(Broken("its beats have failed"))
+            self._post(AgentFailed("its beats have failed"))
 
     def _wait(self) -> bool:
         with self._changed:
-            wait_s = min(self._due - time.monotonic(), LOOK_S)
+            wait_s = min(self._due - time.monotonic(), CHECK_S)
             if not self._stopped and wait_s > 0:
                 self._changed.wait(wait_s)
             return not self._stopped
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         with self._changed:
             heartbeat_s, self._due = self._heartbeat_s, math.inf
         begun = time.monotonic()
-        beat = self._snapshot()
-        if beat is None:
-            self._plan(begun + heartbeat_s)
+        heartbeat = self._snapshot()
+        if heartbeat is None:
+            self._schedule(begun + heartbeat_s)
             return
         try:
-            answer = self._transport.beat(beat)
+            answer = self._transport.heartbeat(heartbeat)
         except (SessionLost, Refused) as error:
-            self._post(HeartbeatFailed(beat.session, error))
+            self._post(HeartbeatFailed(heartbeat.session, error))
             return
         except TransportError as error:
             log.log(logging.DEBUG if self._failing else logging.WARNING, "a beat failed: %s", error)
@@ -108,14 +114,16 @@ class HeartbeatThread:
             retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * (0.5 + 0.5 * self._uniform())
             if isinstance(error, TransportFailed) and error.retry_after_s is not None:
                 retry_s += min(error.retry_after_s, heartbeat_s)  # the session must not expire
-            self._plan(time.monotonic() + retry_s)
+            self._schedule(time.monotonic() + retry_s)
             return
         self._failing = False
-        self._post(Heard(beat.session, answer.orders, answer.timeline, answer.suspect))
+        self._post(
+            HeartbeatAnswered(heartbeat.session, answer.orders, answer.timeline, answer.suspect)
+        )
         for held in answer.stop:
             self._post(StopOrdered(held))
-        self._plan(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))
+        self._schedule(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))
 
-    def _plan(self, due: float) -> None:
+    def _schedule(self, due: float) -> None:
         with self._changed:
             self._due = min(self._due, due)  # `keep` may have come in between

@@ -31,7 +31,7 @@ CACHE_BYTES = 20_000_000_000
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{64}(\.part)?")
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _CHUNK = 1 << 20
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPLETE = os.O_RDONLY | _SAFELY
@@ -70,11 +70,11 @@ class InputCache:
         self._prepare()
         path = self._folder / wanted.digest
         while True:
-            complete = _held(path, wanted.size)
+            complete = _open_complete(path, wanted.size)
             if complete is not None:
                 return path, complete
             unfinished = Path(f"{path}.part")
-            partial = _owned(unfinished)
+            partial = _open_partial(unfinished)
             if partial is not None:
                 try:
                     if path.exists():  # finished just now; or of no use, but in use
@@ -87,7 +87,7 @@ class InputCache:
                         continue
                 finally:
                     os.close(partial)
-            pause(_LOOK_S)
+            pause(_POLL_S)
 
     def _prepare(self) -> None:
         self._folder.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class InputCache:
                 total -= size
 
 
-def _held(path: Path, size: int) -> Optional[int]:
+def _open_complete(path: Path, size: int) -> Optional[int]:
     """Lock a complete file for use; None if there is none, or only one that is of no use."""
     try:
         file = os.open(path, _COMPLETE)
@@ -156,8 +156,8 @@ def _held(path: Path, size: int) -> Optional[int]:
             return None
         if os.fstat(file).st_size == size:
             os.utime(file)
-            held, file = file, -1
-            return held
+            opened, file = file, -1
+            return opened
     finally:
         if file != -1:
             os.close(file)
@@ -165,7 +165,7 @@ def _held(path: Path, size: int) -> Optional[int]:
     return None
 
 
-def _owned(path: Path) -> Optional[int]:
+def _open_partial(path: Path) -> Optional[int]:
     """Lock a partial file, made if there is none, to go on with it; None if somebody else does."""
     try:
         file = os.open(path, _PARTIAL, 0o600)
@@ -177,8 +177,8 @@ def _owned(path: Path) -> Optional[int]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_ours(file, path):
-            owned, file = file, -1
-            return owned
+            opened, file = file, -1
+            return opened
         return None
     except BlockingIOError:
         return None

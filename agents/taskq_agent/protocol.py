@@ -251,7 +251,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class CampaignOutcomes:
     """How the last first attempts of a session ended in one campaign: done, or failed.
 
     Failures are those that may pass: what the handler has found bad says nothing about the host.
@@ -284,7 +284,7 @@ class Heartbeat:
     drawn: str = ""
     timeline: int = 0
     trouble: Optional[Trouble] = None
-    tally: Tuple[Outcomes, ...] = ()
+    tally: Tuple[CampaignOutcomes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class HeartbeatAnswer:
 
 
 @dataclass(frozen=True)
-class Farewell:
+class SessionEnd:
     """An agent goes: why, and with which exit code of its process. For people."""
 
     reason: str = ""

@@ -53,7 +53,7 @@ class Reaper:
         """Entrust a `group` or a `folder`."""
         with self._lock:
             self._entries.add((kind, thing))
-            self._tell("+", kind, thing)
+            self._write("+", kind, thing)
 
     def drop(self, kind: str, thing: Union[int, str]) -> None:
         """Take it back.
@@ -63,7 +63,7 @@ class Reaper:
         """
         with self._lock:
             self._entries.discard((kind, thing))
-            self._tell("-", kind, thing)
+            self._write("-", kind, thing)
 
     def close(self) -> None:
         """Let the process clear away what is still entrusted, and wait until it has."""
@@ -72,7 +72,7 @@ class Reaper:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_EXIT_S)
 
-    def _tell(self, sign: str, kind: str, thing: Union[int, str]) -> None:
+    def _write(self, sign: str, kind: str, thing: Union[int, str]) -> None:
         try:
             self._pipe.write(_line(sign, kind, thing))
         except BrokenPipeError:  # somebody has killed the process

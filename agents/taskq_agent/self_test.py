@@ -21,8 +21,8 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from taskq_agent.core.core import EXIT_NODE_BROKEN
 from taskq_agent.handlers import environment
 from taskq_agent.handlers.output import Tail
-from taskq_agent.handlers.starting import hindrance
-from taskq_agent.http.connections import Connections, Question, read_all
+from taskq_agent.handlers.starting import why_not_executable
+from taskq_agent.http.connections import Connections, HttpRequest, read_all
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.mismatch import wrong_scheme
@@ -97,9 +97,9 @@ def _gateways(node: Node) -> None:
     addresses = node.gateways.all()
     try:
         for address in addresses:
-            question = Question("GET", "/healthz")
+            http_request = HttpRequest("GET", "/healthz")
             try:
-                with connections.answered(address, question, timeout_s=_ANSWER_S) as response:
+                with connections.answered(address, http_request, timeout_s=_ANSWER_S) as response:
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
@@ -128,7 +128,7 @@ def _compare_clocks(date: Optional[str]) -> None:
         log.warning("the clock of this node is off by %.0f s, says the gateway", off_s)
 
 
-def _own_command(node: Node) -> None:
+def _site_command(node: Node) -> None:
     if node.command:
         _run(node.command, _COMMAND_S)
 
@@ -147,19 +147,19 @@ def _run(argv: Sequence[str], within_s: float) -> None:
     except subprocess.TimeoutExpired:
         raise Unfit(f"{argv[0]} has not ended after {within_s:.0f} s") from None
     except OSError as error:
-        why = hindrance(shutil.which(argv[0]), error)
-        told = f"cannot be started: {error}" if why is None else f"is there, but {why}"
-        raise Unfit(f"{argv[0]} {told}") from error
+        why = why_not_executable(shutil.which(argv[0]), error)
+        text = f"cannot be started: {error}" if why is None else f"is there, but {why}"
+        raise Unfit(f"{argv[0]} {text}") from error
     if ended.returncode != 0:
         tail = Tail(MAX_TAIL_BYTES)
         tail.add(ended.stdout)
-        said = " ".join((tail.text() or "").split())
-        raise Unfit(f"{argv[0]} exited with {ended.returncode}: {said}".rstrip(": "))
+        output = " ".join((tail.text() or "").split())
+        raise Unfit(f"{argv[0]} exited with {ended.returncode}: {output}".rstrip(": "))
 
 
 CHECKS: Tuple[Tuple[str, Callable[[Node], None]], ...] = (
     ("scratch folder", _scratch),
     ("starting processes", _children),
     ("gateways and clock", _gateways),
-    ("the site's own test", _own_command),
+    ("the site's own test", _site_command),
 )

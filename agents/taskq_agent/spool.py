@@ -73,7 +73,7 @@ class Spool:
                 for path, _ in abandoned:
                     path.unlink(missing_ok=True)
         except OSError as error:
-            self._fall_behind(error)
+            self._write_failed(error)
         if reports:
             log.info("%d reports of earlier agents are to be sent", len(reports))
         return list(reports.values())
@@ -83,11 +83,11 @@ class Spool:
         self._keep(held, line)
         try:
             if self._file is None or self._retry_at is not None:
-                self._catch_up()
+                self._retry()
             else:
                 self._append(self._file, line)
         except OSError as error:
-            self._fall_behind(error)
+            self._write_failed(error)
 
     def forget(self, reports: Iterable[Held]) -> None:
         """Drop reports that have their verdicts; ones that are not kept are passed over."""
@@ -99,11 +99,11 @@ class Spool:
             if not self._lines:
                 os.ftruncate(self._file, 0)
                 self._file_bytes = 0
-                self._recover()
+                self._recovered()
             elif self._file_bytes > _COMPACT_BYTES + 2 * self._kept_bytes:
                 self._rewrite()
         except OSError as error:
-            self._fall_behind(error)
+            self._write_failed(error)
 
     def close(self) -> None:
         """Leave the reports that are still kept to a later agent."""
@@ -146,17 +146,17 @@ class Spool:
             os.close(self._file)
         self._file, self._file_bytes = file, self._kept_bytes
 
-    def _catch_up(self) -> None:
+    def _retry(self) -> None:
         if self._retry_at is None or self._clock() >= self._retry_at:
             self._rewrite()
-            self._recover()
+            self._recovered()
 
-    def _recover(self) -> None:
+    def _recovered(self) -> None:
         if self._retry_at is not None:
             self._retry_at = None
             log.info("%s holds all reports again", self.path)
 
-    def _fall_behind(self, error: OSError) -> None:
+    def _write_failed(self, error: OSError) -> None:
         if self._retry_at is None:
             log.warning("%s: %s; reports are in memory only", self.path, error)
         self._retry_at = self._clock() + _RETRY_S

@@ -31,8 +31,8 @@ class OutputLost(Exception):
 def take_over() -> None:
     """Make the standard streams so; what stands in for them, as in a test, stays."""
     for number in range(3):
-        _fill(number)
-    for name, kind in (("stdout", _Told), ("stderr", _Deaf)):
+        _ensure_open(number)
+    for name, kind in (("stdout", _ReportingStdout), ("stderr", _LossyStderr)):
         now: Optional[TextIO] = getattr(sys, name)
         if now is None:
             # Its number was free when Python started, and may be another's by now.
@@ -54,7 +54,7 @@ def flushed() -> Optional[OutputLost]:
     return None
 
 
-def _fill(number: int) -> None:
+def _ensure_open(number: int) -> None:
     try:
         os.fstat(number)
     except OSError:
@@ -65,11 +65,11 @@ def _fill(number: int) -> None:
 def _text(raw: io.FileIO) -> TextIO:
     buffered = io.BufferedWriter(cast("io.RawIOBase", raw))
     # Elsewhere at the end, also with PYTHONUNBUFFERED: what fails then, fails when all is done.
-    lines = isinstance(raw, _Deaf) or raw.isatty()
+    lines = isinstance(raw, _LossyStderr) or raw.isatty()
     return io.TextIOWrapper(buffered, _ENCODING, _ERRORS, line_buffering=lines)
 
 
-class _Deaf(io.FileIO):
+class _LossyStderr(io.FileIO):
     """Takes everything, whatever becomes of it."""
 
     def write(self, data: Any) -> Any:
@@ -80,7 +80,7 @@ class _Deaf(io.FileIO):
             return len(data)
 
 
-class _Told(io.FileIO):
+class _ReportingStdout(io.FileIO):
     """Raises `OutputLost` once."""
 
     _lost = False

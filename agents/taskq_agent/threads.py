@@ -8,8 +8,8 @@ from queue import SimpleQueue
 from typing import Callable, Optional, Tuple
 
 from taskq_agent.core.events import (
+    AgentFailed,
     AnswerArrived,
-    Broken,
     Call,
     CallFailed,
     Closed,
@@ -46,13 +46,13 @@ class Caller:
 
     def call(self, call: Call) -> None:
         """Make a call soon."""
-        self._watchdog.came_round()
+        self._watchdog.reset()
         self._busy = True
         self._calls.put(call)
 
-    def break_off(self, request: Request) -> None:
+    def cancel_exchange(self, request: Request) -> None:
         """Let the call that makes this request end soon, if it may be kept waiting."""
-        self._transport.break_off(request)
+        self._transport.cancel_exchange(request)
 
     def is_hung(self, now: float) -> bool:
         """Tell whether the call in the air has been there for too long; see `Watchdog`."""
@@ -71,7 +71,7 @@ class Caller:
                 self._post(event)
         except Exception:
             log.exception("the thread of the calls to the queue has failed")
-            self._post(Broken("its calls to the queue have failed"))
+            self._post(AgentFailed("its calls to the queue have failed"))
 
     def _outcome(self, call: Call) -> Event:
         try:
@@ -123,4 +123,4 @@ class Slot:
                 self._runner.close()
         except Exception:
             log.exception("slot %d has failed", self._slot)
-            self._post(Broken(f"slot {self._slot} has failed"))
+            self._post(AgentFailed(f"slot {self._slot} has failed"))

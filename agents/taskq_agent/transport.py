@@ -45,14 +45,14 @@ class Transport(Blobs, Protocol):
         """Report and claim in one round trip."""
         ...
 
-    def break_off(self, request: Request) -> None:
+    def cancel_exchange(self, request: Request) -> None:
         """Let the exchange of this claim fail soon, begun or not, if it may be kept waiting.
 
         Called from any thread.
         """
         ...
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         ...
 

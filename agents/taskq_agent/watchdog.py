@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 
 
 class Watchdog:
@@ -14,16 +14,16 @@ class Watchdog:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self._missed = 0
 
-    def came_round(self) -> None:
+    def reset(self) -> None:
         """Note a sign of life; called by the thread that is watched."""
         self._missed = 0
 
     def is_hung(self, now: float) -> bool:
         """Look; to be called at least every `LOOK_S`, by the thread that watches."""
-        if now - self._looked_at >= LOOK_S:
-            self._looked_at = now
+        if now - self._checked_at >= CHECK_S:
+            self._checked_at = now
             self._missed += 1
-        return self._missed * LOOK_S > self._patience_s
+        return self._missed * CHECK_S > self._patience_s

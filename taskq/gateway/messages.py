@@ -121,8 +121,8 @@ class TroubleMessage(Struct):
         return protocol.Trouble(self.failures, self.error_class, self.try_in_s)
 
 
-class Outcomes(Struct):
-    """How first attempts ended in a campaign; see `taskq_agent.protocol.Outcomes`."""
+class OutcomesMessage(Struct):
+    """How first attempts ended in a campaign; see `taskq_agent.protocol.CampaignOutcomes`."""
 
     campaign: Id
     done: Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -137,15 +137,17 @@ class HeartbeatMessage(Struct):
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: TroubleMessage | None = None
-    tally: Annotated[tuple[Outcomes, ...], Meta(max_length=_MAX_TALLY)] = ()
+    tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
 
-    def told_tally(self) -> tuple[protocol.Outcomes, ...]:
+    def told_tally(self) -> tuple[protocol.CampaignOutcomes, ...]:
         """Return the tally as beats tell it."""
-        return tuple(protocol.Outcomes(one.campaign, one.done, one.failed) for one in self.tally)
+        return tuple(
+            protocol.CampaignOutcomes(one.campaign, one.done, one.failed) for one in self.tally
+        )
 
 
-class Farewell(Struct):
-    """An agent goes; see `taskq_agent.protocol.Farewell`."""
+class SessionEndMessage(Struct):
+    """An agent goes; see `taskq_agent.protocol.SessionEnd`."""
 
     reason: Text = ""
     exit_code: Small | None = None
@@ -201,7 +203,7 @@ read_hello: Final = Reader(HelloMessage).read
 # A thousand reports would look deep, and be gone through in Python.
 read_exchange: Final = Reader(Exchange, flat=True).read
 read_beat: Final = Reader(HeartbeatMessage).read
-read_farewell: Final = Reader(Farewell).read
+read_farewell: Final = Reader(SessionEndMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
 

@@ -35,7 +35,7 @@ class Added(Struct):
     conflicts: int
 
 
-class Health(Struct):
+class HealthMessage(Struct):
     """How the gateway is."""
 
     status: str
@@ -58,7 +58,7 @@ _TYPES: Final = (
     messages.HelloMessage,
     messages.Exchange,
     messages.HeartbeatMessage,
-    messages.Farewell,
+    messages.SessionEndMessage,
     messages.StateChange,
     messages.NewTasks,
     protocol.Welcome,
@@ -67,7 +67,7 @@ _TYPES: Final = (
     CampaignList,
     Changed,
     Added,
-    Health,
+    HealthMessage,
     Failed,
 )
 
@@ -150,7 +150,7 @@ def document() -> dict[str, Any]:
                     operation(
                         "End the session, and perhaps say why.",
                         needs="session",
-                        takes=messages.Farewell,
+                        takes=messages.SessionEndMessage,
                     )
                 )
             },
@@ -211,8 +211,8 @@ def document() -> dict[str, Any]:
                     gives={"text/plain": {"schema": {"type": "string"}}},
                 )
             },
-            "/healthz": {"get": operation("Say that the process lives.", gives=Health)},
-            "/readyz": {"get": operation("Say whether it can serve.", gives=Health)},
+            "/healthz": {"get": operation("Say that the process lives.", gives=HealthMessage)},
+            "/readyz": {"get": operation("Say whether it can serve.", gives=HealthMessage)},
             "/taskq-agent.pyz": {
                 "get": operation(
                     "Fetch the agent.",

@@ -220,7 +220,7 @@ def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
         assert lost.beat().status == 401
         claim = Request(welcome.session, (), 1, new_lease())
         wait_until(lambda: is_lost(lambda: transport.exchange(claim)))
-        wait_until(lambda: is_lost(lambda: transport.beat(Heartbeat(welcome.session))))
+        wait_until(lambda: is_lost(lambda: transport.heartbeat(Heartbeat(welcome.session))))
         transport.close(welcome.session)
         assert all(len(one.claim(1)) == 1 for one in others)
         again = transport.open(protocol_hello(place.path, "again"))

@@ -118,9 +118,9 @@ class World:
         del self.running[slot]
         self.feed(ev.TaskEnded(slot, ended or Ended(DONE, result={})))
 
-    def beat(self) -> Heartbeat:
+    def heartbeat(self) -> Heartbeat:
         """Return what a beat says now."""
-        beat = self.core.beat()
+        beat = self.core.heartbeat()
         assert beat is not None, "there is no session"
         return beat
 
@@ -166,7 +166,7 @@ class World:
     def _perform(self, action: ev.Action) -> None:
         if isinstance(action, (ev.OpenSession, ev.SendExchange, ev.CloseSession)):
             self._send(action)
-        elif isinstance(action, ev.BreakOff):
+        elif isinstance(action, ev.CancelExchange):
             assert isinstance(self.air, ev.SendExchange), "only what is in the air is broken off"
             assert self.air.request == action.request
             self.broken_off.append(action.request)
@@ -181,14 +181,14 @@ class World:
         elif isinstance(action, ev.ForgetReports):
             for held in action.reports:
                 del self.spool[held]
-        elif isinstance(action, ev.Say) and action.level >= logging.INFO:
+        elif isinstance(action, ev.LogMessage) and action.level >= logging.INFO:
             self.said.append(action.text % action.args)
         elif isinstance(action, ev.Exit):
             self.exit = action
 
     def _send(self, call: ev.Call) -> None:
         assert self.air is None, "one call at most is in the air"
-        failed, self._failed, beat = self._failed, None, self.core.beat()
+        failed, self._failed, beat = self._failed, None, self.core.heartbeat()
         if isinstance(failed, ev.SendExchange) and beat is not None:
             claim = failed.request
             same = beat.session == claim.session and claim.want > 0 and claim.wait_s == 0

@@ -137,7 +137,7 @@ class HttpGateway:
             return _json(self._exchange(replace(wire.decoded(Request, body), session=session)))
         if handler.path == "/v1/beat":
             beat = replace(wire.decoded(Heartbeat, body), session=session)
-            return _json(replace(self.queue.beat(beat), orders=self.orders))
+            return _json(replace(self.queue.heartbeat(beat), orders=self.orders))
         if handler.path == "/v1/session":
             self.queue.close(session)
             return Reply(204)

@@ -92,10 +92,10 @@ class MemoryQueue:
         """Report and claim."""
         return self._amid_trouble("exchange", lambda: self._exchange(request))
 
-    def break_off(self, request: Request) -> None:
+    def cancel_exchange(self, request: Request) -> None:
         """Do nothing: claims do not wait here."""
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         return self._amid_trouble("beat", lambda: self._beat(beat))
 

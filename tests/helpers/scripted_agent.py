@@ -115,7 +115,7 @@ class AgentDouble:
         """Hand an attempt back; return the verdict."""
         return self.report(task, RELEASED, started=started)
 
-    def beat(
+    def heartbeat(
         self,
         held: Iterable[Claimed] | None = (),
         *,

@@ -127,16 +127,16 @@ class MemoryTransport:
     def __init__(self, queue: MemoryQueue) -> None:
         self.open = queue.open
         self.close = queue.close
-        self.break_off = queue.break_off
+        self.cancel_exchange = queue.cancel_exchange
         self._queue = queue
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim."""
         return self._queue.exchange(request)
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
-        return self._queue.beat(beat)
+        return self._queue.heartbeat(beat)
 
 
 def queue_of(count: int, **options: Any) -> MemoryQueue:

@@ -137,7 +137,7 @@ def test_flush_gives_back_what_is_in_the_lists_and_nothing_else(
         stocked.pool.read(raw.decode()) for raw in stocked.server.admin.lrange(stocked.list, 0, -1)
     )
     stocked.server.admin.lpop(stocked.list)
-    agent.beat([popped, repeated])
+    agent.heartbeat([popped, repeated])
     done = taskq.json("front", "flush", "--redis", stocked.server.url)
     assert done == {"epoch": 2, "withdrawn": 4, "returned": 3}
     assert stocked.length == 0

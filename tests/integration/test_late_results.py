@@ -131,7 +131,7 @@ def test_late_result_ends_the_attempt_that_works_on_the_task(
     again, beside = other.claim(2)
     assert hire().done(task, RESULT) == "accepted"
     assert attempts(campaign) == [(1, "done", "agent-lost"), (2, "cancelled", "salvaged")]
-    assert other.beat([again, beside]) == {again.task}
+    assert other.heartbeat([again, beside]) == {again.task}
     assert other.done(again) == "superseded"
     assert other.done(beside) == "accepted"
     assert results(campaign) == {"a": (1, RESULT), "b": (1, {})}
@@ -273,14 +273,14 @@ def test_attempt_that_may_be_salvaged_is_not_told_to_stop(
 ) -> None:
     """An agent that comes back in a new session goes on, until the task is decided."""
     (task,), agent, other = lose(), hire(), hire()
-    assert agent.beat([task]) == set()
+    assert agent.heartbeat([task]) == set()
     (again,) = other.claim(1)
-    assert agent.beat([task]) == set()
+    assert agent.heartbeat([task]) == set()
     other.done(again)
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
     campaign.change(CampaignSpec("/c"))
     (task,) = lose()
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
 
 
 def test_session_that_was_given_up_delivers_its_results(
@@ -290,7 +290,7 @@ def test_session_that_was_given_up_delivers_its_results(
     agent = hire()
     first, second = lose(2, agent)
     with pytest.raises(SessionEnded):
-        agent.beat([first])
+        agent.heartbeat([first])
     assert agent.done(first, RESULT) == "accepted"
     assert hire().done(second, RESULT) == "accepted"
     assert set(results(campaign)) == {"a", "b"}

@@ -248,7 +248,7 @@ def test_cancelling_a_running_task_voids_its_lease(agent: AgentDouble, campaign:
     task = claim_one(agent)
     assert campaign.cancel(["a"]) == 1
     assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
     assert agent.done(task) == "superseded"
     assert campaign.task("a").status == "cancelled"
     assert list(campaign.results()) == []
@@ -272,7 +272,7 @@ def test_task_that_comes_back_to_a_cancelled_campaign_is_cancelled(
     elif way == "left":
         agent.leave()
     else:
-        agent.beat()
+        agent.heartbeat()
     assert campaign.task("a").status == "cancelled"
 
 

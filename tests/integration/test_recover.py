@@ -65,7 +65,7 @@ def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
     assert (attempt.outcome, attempt.error_class) == ("released", None)
     assert agent.done(tasks[0]) == "superseded"
     with pytest.raises(SessionEnded):
-        agent.beat()
+        agent.heartbeat()
     assert [one.attempt for one in hire().claim(2)] == [2, 2]
     assert queue.recover() == NOTHING
     assert_counts_are_true(postgres)
@@ -84,7 +84,7 @@ def test_agents_that_are_heard_go_on(
     held = [(agent, agent.claim(1)) for agent in (patient, prompt)]
     assert queue.recover().sessions == 1
     for agent, tasks in held:
-        assert agent.beat(tasks) == set()
+        assert agent.heartbeat(tasks) == set()
         assert agent.done(tasks[0]) == "accepted"
 
 
@@ -98,7 +98,7 @@ def test_time_in_which_the_server_was_down_is_not_silence(
         "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
     )
     assert queue.recover() == NOTHING
-    assert agent.beat(tasks) == set()
+    assert agent.heartbeat(tasks) == set()
 
 
 def test_dry_run_tells_the_same_and_changes_nothing(
@@ -110,7 +110,7 @@ def test_dry_run_tells_the_same_and_changes_nothing(
     told = queue.recover(dry_run=True)
     after = value(postgres, "select array_agg(t::text order by task_id) from taskq.task t")
     assert after == before
-    assert agent.beat(tasks) == set()
+    assert agent.heartbeat(tasks) == set()
     silence(postgres, agent.session)
     assert queue.recover() == told
 

@@ -102,7 +102,7 @@ def test_beats_keep_a_session_alive(agent: AgentDouble, postgres: Postgres) -> N
     """A session whose beat arrived in time does not expire."""
     (task,) = agent.claim(1)
     silence(postgres, agent.session)
-    agent.beat([task])
+    agent.heartbeat([task])
     assert expire(postgres) == 0
     assert agent.done(task) == "accepted"
 
@@ -127,7 +127,7 @@ def test_expired_session_is_told_so(agent: AgentDouble, postgres: Postgres) -> N
     silence(postgres, agent.session)
     expire(postgres)
     with pytest.raises(SessionEnded, match="has ended"):
-        agent.beat()
+        agent.heartbeat()
     assert agent.exchange(want=1)["refused"] == [agent.session]
 
 
@@ -154,7 +154,7 @@ def test_only_silence_longer_than_its_own_lease_ends_a_session(
     patient.claim(1)
     silence(postgres, agent.session)
     expire(postgres)
-    assert patient.beat() == set()
+    assert patient.heartbeat() == set()
 
 
 def test_time_in_which_the_server_was_down_is_not_silence(
@@ -174,7 +174,7 @@ def test_time_in_which_the_server_was_down_is_not_silence(
     assert expire(postgres) == 0
     silence(postgres, doomed.session)
     assert expire(postgres) == 1
-    assert agent.beat([task]) == set()
+    assert agent.heartbeat([task]) == set()
 
 
 def test_claim_that_overtakes_the_expiry_of_its_session_is_handed_out_again(
@@ -239,7 +239,7 @@ def test_beat_that_names_everything_changes_nothing(agent: AgentDouble, postgres
     """The ordinary beat."""
     tasks = agent.claim(2)
     before = [task_row(postgres, task.task) for task in tasks]
-    assert agent.beat(tasks) == set()
+    assert agent.heartbeat(tasks) == set()
     assert [task_row(postgres, task.task) for task in tasks] == before
 
 
@@ -248,7 +248,7 @@ def test_beat_hands_on_what_the_agent_does_not_name(
 ) -> None:
     """Its claim's answer was lost and is not asked for again; the attempt never began."""
     kept, forgotten = agent.claim(2)
-    assert agent.beat([kept]) == set()
+    assert agent.heartbeat([kept]) == set()
     assert agent.done(forgotten) == "superseded"
     assert campaign.attempts("b") == []
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("b", 1)]
@@ -259,7 +259,7 @@ def test_beat_leaves_claims_alone_that_may_still_be_answered(agent: AgentDouble)
     """A claim that waits for its answer is named as pending."""
     lease = agent.draw_lease()
     tasks = agent.claim(2, lease=lease)
-    agent.beat([], pending=[lease])
+    agent.heartbeat([], pending=[lease])
     assert agent.claim(2, lease=lease) == tasks
 
 
@@ -267,14 +267,14 @@ def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: AgentDou
     """A claim may overtake a beat that was written before it."""
     old = agent.draw_lease()
     (task,) = agent.claim(1)
-    assert agent.beat([], drawn=old) == set()
+    assert agent.heartbeat([], drawn=old) == set()
     assert agent.done(task) == "accepted"
 
 
 def test_beat_without_a_word_about_tasks_only_lives_on(agent: AgentDouble) -> None:
     """A client that speaks SQL need not list what it holds."""
     (task,) = agent.claim(1)
-    assert agent.beat(None) == set()
+    assert agent.heartbeat(None) == set()
     assert agent.done(task) == "accepted"
 
 
@@ -283,8 +283,8 @@ def test_beat_names_the_attempts_to_stop(agent: AgentDouble, campaign: Campaign)
     cancelled, ended, fine, handed_on = agent.claim(4)
     campaign.cancel([cancelled.key])
     agent.done(ended)
-    agent.beat([cancelled, ended, fine])
-    stop = agent.beat([cancelled, ended, fine, handed_on])
+    agent.heartbeat([cancelled, ended, fine])
+    stop = agent.heartbeat([cancelled, ended, fine, handed_on])
     assert stop == {cancelled.task, ended.task, handed_on.task}
 
 
@@ -325,10 +325,12 @@ def test_transport_beside_the_database_keeps_these_promises(
     assert transport.exchange(request) == answer
     held = tuple(Held(task.campaign, task.task, task.lease) for task in answer.tasks)
     campaign.cancel(["a"])
-    assert transport.beat(Heartbeat(welcome.session, held, drawn=request.lease)).stop == held[:1]
+    assert (
+        transport.heartbeat(Heartbeat(welcome.session, held, drawn=request.lease)).stop == held[:1]
+    )
     postgres.execute("select taskq.end_session(%s)", [welcome.session])
     with pytest.raises(SessionLost):
-        transport.beat(Heartbeat(welcome.session, held))
+        transport.heartbeat(Heartbeat(welcome.session, held))
     with pytest.raises(SessionLost):
         transport.exchange(Request(welcome.session, want=1, lease=new_lease()))
     transport.close(welcome.session)
@@ -344,6 +346,6 @@ def test_late_beat_of_a_session_that_was_replaced_ends_no_other(
         for _ in range(2)
     ]
     replaced, newest = [transport.open(hello).session for hello in hellos]
-    transport.beat(Heartbeat(replaced))
-    transport.beat(Heartbeat(newest))
+    transport.heartbeat(Heartbeat(replaced))
+    transport.heartbeat(Heartbeat(newest))
     transport.close(newest)

@@ -130,7 +130,7 @@ def test_cancellation_that_meets_a_claim_cancels_the_attempt(
     (task,) = met.first
     assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
     assert campaign.attempts("b") == []
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
 
 
 def test_claim_passes_over_what_is_being_cancelled(

@@ -84,7 +84,7 @@ def test_late_result_that_meets_a_claim_ends_the_new_attempt(
     met = meet(dsn, claiming(other), reporting(lost[0]))
     assert (met.waited, met.second) == (True, ["accepted"])
     assert attempts(campaign) == [SALVAGED, ("cancelled", "salvaged")]
-    assert other.beat(met.first) == {lost[0].task}
+    assert other.heartbeat(met.first) == {lost[0].task}
 
 
 def test_claim_that_meets_a_late_result_gets_another_task(
@@ -174,9 +174,9 @@ def test_late_result_meets_a_beat_of_the_new_attempt(
     """The beat waits for nothing, and the next one tells."""
     other = hire()
     (again,) = other.claim(1)
-    met = meet(dsn, reporting(lost[0]), lambda _: other.beat([again]))
+    met = meet(dsn, reporting(lost[0]), lambda _: other.heartbeat([again]))
     assert (met.waited, met.second) == (False, set())
-    assert other.beat([again]) == {again.task}
+    assert other.heartbeat([again]) == {again.task}
 
 
 def test_batch_with_a_late_result_locks_in_the_order_of_tasks(

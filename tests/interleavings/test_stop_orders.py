@@ -55,7 +55,7 @@ def test_next_attempt_is_not_stopped_for_the_one_before(
     mine = anew if heir is agent else []
     assert beating(agent, *held, *mine)(postgres) == [task.lease for task in held]
     if heir is not agent:
-        assert heir.beat(anew) == set()
+        assert heir.heartbeat(anew) == set()
     assert [heir.done(task) for task in anew] == ["accepted"] * 2
 
 

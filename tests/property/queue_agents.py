@@ -146,7 +146,7 @@ class QueueAgents(QueueScene):
         stop = self.model.beat(agent.session, fences, waited_for, drawn)
         campaign = self.campaign.campaign_id
         held = [Claimed(campaign, number, lease, 0, "", {}) for number, lease in fences]
-        assert agent.beat(held, pending=waited_for, drawn=drawn) == stop
+        assert agent.heartbeat(held, pending=waited_for, drawn=drawn) == stop
 
     @precondition(lambda self: self.model.live)
     @rule(which=INDEX)

@@ -209,7 +209,7 @@ class FrontMachine(FrontScene):
             Claimed(self.model.tasks[task].campaign, task, lease, 0, "", {})
             for task, lease in fences
         ]
-        assert agent.beat(held, drawn=drawn) == {task for task, _ in stop}
+        assert agent.heartbeat(held, drawn=drawn) == {task for task, _ in stop}
         # What goes on began after the attempt before it had ended.
         self.postgres.execute(aged, [timedelta(0), self.ids])
 

@@ -46,7 +46,7 @@ def test_clients_are_not_taken_for_one_another(door: Database) -> None:
             for agent in agents:
                 assert await idle.rows("installation")
                 (task,) = agent.claim(1)
-                assert agent.beat([task]) == set()
+                assert agent.heartbeat([task]) == set()
                 assert campaign.status().working == 1
                 assert agent.done(task) == "accepted"
             assert len(list(campaign.tasks(status="done"))) == 2 * (done + 1)

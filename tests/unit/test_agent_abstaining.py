@@ -39,7 +39,7 @@ def test_refused_campaign_is_left_out_of_the_next_claim_and_the_agent_stays() ->
     assert not world.running
     assert sum("cannot be run here" in line for line in world.said) == 1
     assert world.exit is None
-    assert world.core.tally().failed == 0
+    assert world.core.totals().failed == 0
 
 
 def test_pause_doubles_and_one_task_is_tried_when_it_is_over() -> None:
@@ -64,14 +64,14 @@ def test_no_further_task_is_claimed_while_one_is_tried() -> None:
     world.deliver_all()
     wait_for_attempt(world)
     world.deliver_all()
-    released = world.core.tally().released
+    released = world.core.totals().released
     for _ in range(100):
         world.tick(1)
         if world.air is not None:
             assert world.request().without == LEFT_OUT
         world.deliver_all()
     assert len(world.running) == 1
-    assert world.core.tally().released == released
+    assert world.core.totals().released == released
 
 
 @pytest.mark.parametrize("ended", [None, Ended(FAILED, error_class="Boom", error="boom")])
@@ -143,9 +143,9 @@ def test_only_what_cannot_be_run_is_left() -> None:
 
 def test_claim_names_a_bounded_number_of_campaigns() -> None:
     """Those that are left out longest; the others' tasks go back when they come."""
-    abstaining = CampaignBackoff(10.0, lambda: 0.5)
+    backoff = CampaignBackoff(10.0, lambda: 0.5)
     for campaign in range(MAX_WITHOUT + 5):
-        abstaining.refused(campaign, 1, 0.0, float(campaign))
-    named = abstaining.without((), 9.0)
+        backoff.refused(campaign, 1, 0.0, float(campaign))
+    named = backoff.without((), 9.0)
     assert [campaign for campaign, _ in named] == list(range(5, MAX_WITHOUT + 5))
-    assert abstaining.leaves_out(0, 1, (), 9.0)
+    assert backoff.excludes(0, 1, (), 9.0)

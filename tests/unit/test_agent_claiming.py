@@ -15,7 +15,7 @@ def test_short_tasks_are_claimed_ahead() -> None:
     """At 10 ms a task, two slots hold about a second's work: no slot waits for the network."""
     world = world_of(10_000, slots=2, ahead_s=1.0)
     world.run_briskly(0.01, 50)
-    ahead = len(world.beat().held) - 2
+    ahead = len(world.heartbeat().held) - 2
     assert 50 <= ahead <= 200
 
 
@@ -23,14 +23,14 @@ def test_long_tasks_are_not_hoarded() -> None:
     """What takes longer than half a second is claimed when a slot is free for it."""
     world = world_of(10_000, slots=2, ahead_s=1.0)
     world.run_briskly(0.6, 20)
-    assert len(world.beat().held) == 2
+    assert len(world.heartbeat().held) == 2
 
 
 def test_quick_failures_do_not_lead_to_hoarding() -> None:
     """A node where everything fails at once does not pull the campaign towards it."""
     world = world_of(10_000, slots=2, ahead_s=1.0)
     world.run_briskly(0.001, FAILURES - 1, Ended(FAILED, error_class="Boom", error=""))
-    assert len(world.beat().held) == 2
+    assert len(world.heartbeat().held) == 2
 
 
 def test_tasks_stuck_behind_long_ones_are_handed_back() -> None:
@@ -38,10 +38,10 @@ def test_tasks_stuck_behind_long_ones_are_handed_back() -> None:
     world = world_of(10_000, slots=2, ahead_s=1.0)
     world.run_briskly(0.01, 50)
     world.tick(5)
-    assert len(world.beat().held) > 2
+    assert len(world.heartbeat().held) > 2
     world.tick(6)
     world.deliver_all()
-    assert len(world.beat().held) == 2
+    assert len(world.heartbeat().held) == 2
     assert {report.started for report in world.reported[-10:]} == {False}
 
 

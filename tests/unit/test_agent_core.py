@@ -109,7 +109,7 @@ def test_every_verdict_settles_a_report(verdict: str) -> None:
     world.air = None
     world.feed(ev.AnswerArrived(Answer((Ack(1, report.task, report.lease, verdict),))))
     assert not world.spool
-    assert world.core.tally().superseded == (verdict in ("superseded", "unknown"))
+    assert world.core.totals().superseded == (verdict in ("superseded", "unknown"))
 
 
 def test_one_exchange_carries_a_bounded_load() -> None:
@@ -128,7 +128,7 @@ def test_inherited_reports_go_first_and_are_not_held() -> None:
     world = World(queue_of(3), slots=1, inherited=[old])
     world.deliver()
     assert world.request().reports == (old,)
-    assert world.beat().held == ()
+    assert world.heartbeat().held == ()
     world.deliver()
     assert not world.spool
 
@@ -141,7 +141,7 @@ def test_task_that_was_leased_ahead_is_taken_under_its_own_lease() -> None:
     ahead = Task(1, 1, 7, "t7", 1, "another lease", {})
     world.air = None
     world.feed(ev.AnswerArrived(Answer((), (ahead,), (world.queue.campaign,))))
-    assert world.beat().held == (Held(1, 7, "another lease"),)
+    assert world.heartbeat().held == (Held(1, 7, "another lease"),)
 
 
 def test_attempt_that_is_in_hand_already_is_not_begun_again() -> None:
@@ -154,7 +154,7 @@ def test_attempt_that_is_in_hand_already_is_not_begun_again() -> None:
         world.feed(ev.AnswerArrived(Answer((), (ahead,), (world.queue.campaign,))))
         world.tick(1)
     assert len(world.running) == 1
-    assert world.beat().held == (Held(1, 7, "another lease"),)
+    assert world.heartbeat().held == (Held(1, 7, "another lease"),)
 
 
 def _given(world: World, task: int) -> None:
@@ -204,12 +204,16 @@ def test_beat_names_the_claim_in_the_air_and_then_its_tasks() -> None:
     world = World(queue_of(5), slots=2, ahead_s=0)
     world.deliver()
     lease = world.request().lease
-    assert (world.beat().pending, world.beat().held, world.beat().drawn) == ((lease,), (), lease)
+    assert (world.heartbeat().pending, world.heartbeat().held, world.heartbeat().drawn) == (
+        (lease,),
+        (),
+        lease,
+    )
     world.deliver(ANSWER_LOST)
-    assert world.beat().pending == (lease,), "it may have been granted"
+    assert world.heartbeat().pending == (lease,), "it may have been granted"
     world.tick(30)
     world.deliver()
-    assert (world.beat().pending, set(world.beat().held)) == ((), world.held())
+    assert (world.heartbeat().pending, set(world.heartbeat().held)) == ((), world.held())
 
 
 def test_ended_attempt_is_held_until_its_report_has_a_verdict() -> None:
@@ -217,18 +221,18 @@ def test_ended_attempt_is_held_until_its_report_has_a_verdict() -> None:
     world = world_of(1, slots=1)
     held = world.held()
     world.end(0)
-    assert set(world.beat().held) == held
+    assert set(world.heartbeat().held) == held
     world.deliver()
-    assert world.beat().held == ()
+    assert world.heartbeat().held == ()
 
 
 def test_beat_that_a_claim_overtook_gives_nothing_away() -> None:
     """A beat written down before a claim and arriving after it says nothing about its tasks."""
     world = world_of(10, slots=2, ahead_s=0)
-    late = world.beat()
+    late = world.heartbeat()
     world.end(0)
     world.deliver()
-    stop = world.queue.beat(late).stop
+    stop = world.queue.heartbeat(late).stop
     assert world.queue.given_away == []
     assert [held.task for held in stop] == [1]
     for held in stop:
@@ -241,7 +245,7 @@ def test_beat_gives_back_what_the_agent_does_not_know_of() -> None:
     world = world_of(10, slots=2, ahead_s=0)
     older = "00000000-0000-7000-8000-000000000000"
     forgotten = world.queue.exchange(Request(1, (), 3, older)).tasks
-    world.queue.beat(world.beat())
+    world.queue.heartbeat(world.heartbeat())
     assert world.queue.given_away == [fence(task) for task in forgotten]
 
 
@@ -261,10 +265,10 @@ def test_order_to_stop_drops_a_task_that_waits() -> None:
     """A cancelled task that was claimed ahead does not begin."""
     world = world_of(10_000, slots=1)
     world.run_briskly(0.01, 20)
-    waiting = [held for held in world.beat().held if held not in world.held()]
+    waiting = [held for held in world.heartbeat().held if held not in world.held()]
     for held in waiting:
         world.feed(ev.StopOrdered(held))
-    assert set(world.beat().held) == world.held()
+    assert set(world.heartbeat().held) == world.held()
 
 
 def test_order_to_stop_leaves_a_report_under_way_alone() -> None:
@@ -289,11 +293,11 @@ def test_lost_session_is_replaced_and_work_goes_on(found_by: str) -> None:
     else:
         world.end(0)
         world.deliver()
-    assert world.core.beat() is None
+    assert world.core.heartbeat() is None
     world.tick(30)
     world.deliver()
     assert [hello.key for hello in world.queue.hellos] == ["key 1", "key 2"]
-    assert set(world.beat().held) == running, "they are named in the new session, too"
+    assert set(world.heartbeat().held) == running, "they are named in the new session, too"
     if found_by == "beat":
         world.end(0)
     assert world.request().session == 2
@@ -316,7 +320,7 @@ def test_word_of_an_older_session_is_not_taken_for_this_one() -> None:
     """A late beat of a session that was replaced does not cost the new one."""
     world = world_of(5, slots=1)
     world.feed(ev.HeartbeatFailed(0, SessionLost("expired")))
-    assert world.core.beat() is not None
+    assert world.core.heartbeat() is not None
 
 
 def test_opening_is_repeated_with_the_same_key() -> None:
@@ -326,7 +330,7 @@ def test_opening_is_repeated_with_the_same_key() -> None:
     world.tick(30)
     world.deliver()
     assert {hello.key for hello in world.queue.hellos} == {"key 1"}
-    assert world.beat().session == 1
+    assert world.heartbeat().session == 1
 
 
 def test_beats_start_with_the_session() -> None:

@@ -26,7 +26,7 @@ def idle_world(**settings: Any) -> World:
 
 def order(world: World, orders: Orders) -> None:
     """Let an answered beat carry orders."""
-    world.feed(ev.Heard(world.beat().session, orders))
+    world.feed(ev.HeartbeatAnswered(world.heartbeat().session, orders))
 
 
 # Orders
@@ -36,12 +36,12 @@ def test_drained_agent_lets_its_task_end_and_leaves() -> None:
     """However long the task takes; and what has not begun goes back at once."""
     world = world_of(300, slots=2)
     world.run_briskly(0.01, 50)
-    assert len(world.beat().held) > 2, "it has claimed ahead"
+    assert len(world.heartbeat().held) > 2, "it has claimed ahead"
     order(world, DRAIN)
     world.deliver_all()
     world.tick(100_000)
     assert world.told_to_stop == []
-    assert len(world.beat().held) == 2
+    assert len(world.heartbeat().held) == 2
     for slot in (0, 1):
         world.end(slot)
     world.deliver_all()
@@ -60,7 +60,7 @@ def test_order_to_drain_in_an_answer_counts_too() -> None:
 
 def test_order_of_a_former_session_is_not_obeyed() -> None:
     world = world_of(1, slots=1)
-    world.feed(ev.Heard(world.beat().session + 1, DRAIN))
+    world.feed(ev.HeartbeatAnswered(world.heartbeat().session + 1, DRAIN))
     world.end(0)
     world.deliver_all()
     assert world.exit is None
@@ -219,9 +219,9 @@ def test_waiting_claim_stands_for_a_beat() -> None:
     """An idle agent needs no second connection."""
     world = idle_world()
     assert world.request().wait_s > 0
-    assert world.core.beat() is None
+    assert world.core.heartbeat() is None
     world.fail(TransportFailed("cut"))
-    assert world.core.beat() is not None
+    assert world.core.heartbeat() is not None
 
 
 # A queue that is not heard of
@@ -303,9 +303,9 @@ def test_unanswered_calls_do_not_keep_tasks_running() -> None:
 def test_what_has_not_begun_goes_back_unheard() -> None:
     world = unheard_world(slots=1)
     world.run_briskly(0.01, 2)
-    waiting = len(world.beat().held) - 1
+    waiting = len(world.heartbeat().held) - 1
     assert waiting >= 1, "it has claimed ahead"
-    world.feed(ev.HeartbeatFailed(world.beat().session, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(world.heartbeat().session, SessionLost("expired")))
     unbegun = [report for report in world.reported if not report.started]
     assert len(unbegun) == waiting
 
@@ -313,5 +313,5 @@ def test_what_has_not_begun_goes_back_unheard() -> None:
 def test_lost_session_stops_what_is_not_to_run_without() -> None:
     """The queue itself says that somebody else may have the task."""
     world = unheard_world(slots=1)
-    world.feed(ev.HeartbeatFailed(world.beat().session, SessionLost("expired")))
+    world.feed(ev.HeartbeatFailed(world.heartbeat().session, SessionLost("expired")))
     assert world.told_to_stop == [0]

@@ -104,15 +104,15 @@ class AnyOrder(RuleBasedStateMachine):
     def wait_is_broken_off(self, trouble: str) -> None:
         self.world.deliver(trouble)
 
-    @precondition(lambda self: self.world.core.beat() is not None)
+    @precondition(lambda self: self.world.core.heartbeat() is not None)
     @rule(orders=st.builds(Orders, claim_after_s=st.sampled_from([None, None, 0.0, 9.0])))
     def beat_is_answered(self, orders: Orders) -> None:
-        self.world.feed(ev.Heard(self.world.beat().session, orders))
+        self.world.feed(ev.HeartbeatAnswered(self.world.heartbeat().session, orders))
 
-    @precondition(lambda self: self.world.core.beat() is not None)
+    @precondition(lambda self: self.world.core.heartbeat() is not None)
     @rule()
     def order_to_drain_comes(self) -> None:
-        self.world.feed(ev.Heard(self.world.beat().session, Orders(drain=True)))
+        self.world.feed(ev.HeartbeatAnswered(self.world.heartbeat().session, Orders(drain=True)))
 
     @precondition(lambda self: self.world.running and self.world.exit is None)
     @rule(data=st.data(), ended=st.sampled_from(ENDS))
@@ -139,7 +139,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def beat_is_written_down(self) -> None:
-        beat = self.world.core.beat()
+        beat = self.world.core.heartbeat()
         if beat is not None:
             self.beats.append(beat)
 
@@ -152,10 +152,10 @@ class AnyOrder(RuleBasedStateMachine):
         beat = self.beats.pop(data.draw(st.integers(0, len(self.beats) - 1)))
         before = len(queue.given_away)
         try:
-            self.orders += queue.beat(beat).stop
+            self.orders += queue.heartbeat(beat).stop
         except SessionLost as error:
             self.world.feed(ev.HeartbeatFailed(beat.session, error))
-        current = self.world.core.beat()
+        current = self.world.core.heartbeat()
         if current is not None and current.session == beat.session:
             for held in queue.given_away[before:]:
                 assert held not in current.held, "what is in hand is not given away"
@@ -179,7 +179,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def part_of_the_agent_breaks(self) -> None:
-        self.world.feed(ev.Broken("something has failed"))
+        self.world.feed(ev.AgentFailed("something has failed"))
 
     @invariant()
     def every_end_is_reported(self) -> None:
@@ -193,7 +193,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def every_attempt_in_hand_is_named_in_beats(self) -> None:
-        beat = self.world.core.beat()
+        beat = self.world.core.heartbeat()
         if beat is not None and self.world.exit is None:
             assert self.world.held() - self.void <= set(beat.held)
             assert set(self.world.spool) <= set(beat.held)

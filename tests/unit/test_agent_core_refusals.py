@@ -169,7 +169,7 @@ def test_inherited_report_that_is_refused_does_not_stop_the_agent() -> None:
     world.deliver_all()
     assert not world.spool
     assert world.running
-    assert world.core.tally().failed == 0, "it was not this agent's attempt"
+    assert world.core.totals().failed == 0, "it was not this agent's attempt"
 
 
 def test_report_is_kept_as_it_is_until_its_substitute_is_accepted() -> None:
@@ -249,7 +249,7 @@ def test_attempt_is_held_while_its_report_is_in_doubt() -> None:
     """Nobody else gets a task while it is not settled how it has ended."""
     world = reporting_world(disliked_tasks(2))
     while world.air is not None:
-        assert set(world.spool) <= set(world.beat().held)
+        assert set(world.spool) <= set(world.heartbeat().held)
         world.deliver()
 
 
@@ -257,12 +257,12 @@ def test_tally_counts_what_the_queue_has_heard() -> None:
     """A result that was refused is a failure; what is dropped does not count."""
     world = reporting_world(disliked_tasks(2))
     world.deliver_all()
-    tally = world.core.tally()
+    tally = world.core.totals()
     assert (tally.done, tally.failed, tally.released, tally.superseded) == (3, 1, 0, 0)
 
     world = reporting_world(hopeless_tasks(2))
     world.deliver_all()
-    tally = world.core.tally()
+    tally = world.core.totals()
     assert (tally.done, tally.failed, tally.released, tally.superseded) == (4, 0, 0, 1)
 
 
@@ -311,4 +311,4 @@ def test_failures_and_tasks_handed_back_are_replaced_alike(ended: Ended) -> None
     world.deliver_all()
     assert queue.outcomes(1) == [FAILED]
     assert {fence(report) for report in world.reported} == held
-    assert (world.core.tally().failed, world.core.tally().released) == (1, 0)
+    assert (world.core.totals().failed, world.core.totals().released) == (1, 0)

@@ -140,8 +140,8 @@ def test_flood_while_waiting_for_the_end_takes_no_memory(tmp_path: Path) -> None
     script = "while True: print('x' * 65_536, end='')"
     channel = Channel([sys.executable, "-c", script], cwd=str(tmp_path), env={}, watch=watch)
     received = channel._received  # noqa: SLF001 - memory is the point
-    wait_until(lambda: channel.group.catch_up() or len(received) > MAX_LINE_BYTES)
-    channel.group.linger(0.2)
+    wait_until(lambda: channel.group.read_available() or len(received) > MAX_LINE_BYTES)
+    channel.group.wait_for_exit(0.2)
     assert len(received) <= MAX_LINE_BYTES + 65_536
     channel.group.end()
     watch.close()

@@ -13,7 +13,7 @@ def test_terminated_agent_hands_back_what_has_not_begun_at_once() -> None:
     """Others can go on with the tasks claimed ahead while the running ones end."""
     world = world_of(10_000, slots=2)
     world.run_briskly(0.01, 20)
-    in_hand = len(world.beat().held)
+    in_hand = len(world.heartbeat().held)
     world.reported.clear()
     world.feed(ev.TermSignal())
     assert len(world.reported) == in_hand - 2
@@ -138,7 +138,7 @@ def test_broken_node_hands_its_task_back_uncounted_and_leaves() -> None:
 def test_broken_agent_leaves_with_an_error() -> None:
     """An agent that has lost one of its threads does not go on looking alive."""
     world = world_of(2, slots=1)
-    world.feed(ev.Broken("its beats have failed"))
+    world.feed(ev.AgentFailed("its beats have failed"))
     assert world.told_to_stop == [0]
     world.end(0, Ended(RELEASED))
     world.deliver_all()

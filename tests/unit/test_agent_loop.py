@@ -119,9 +119,9 @@ def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
     all_done = threading.Event()
 
     class Slow(MemoryTransport):
-        def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+        def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
             assert all_done.wait(20)
-            return super().beat(beat)
+            return super().heartbeat(beat)
 
     with Shop(queue, transport=Slow(queue), slots=2).open() as shop:
         wait_until(lambda: queue.counts() == {DONE: 20})
@@ -248,7 +248,7 @@ def test_dead_beat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> No
     queue = queue_of(1)
 
     class Faulty(MemoryTransport):
-        def beat(self, _: Heartbeat) -> HeartbeatAnswer:
+        def heartbeat(self, _: Heartbeat) -> HeartbeatAnswer:
             raise RuntimeError("a fault of the transport")
 
     summary = Shop(queue, until_stopped, transport=Faulty(queue), slots=1).work()
@@ -300,9 +300,9 @@ def test_loop_that_hangs_is_abandoned(capfd: pytest.CaptureFixture[str]) -> None
 
 def test_stopped_process_is_not_taken_for_a_hung_one() -> None:
     """After SIGCONT an agent goes on: by the clock all its parts are late, and none is hung."""
-    dog = Watchdog(patience_s=300.0)
-    assert not dog.is_hung(1_000.0)
-    assert not dog.is_hung(90_000.0)
-    assert any(dog.is_hung(90_000.0 + second) for second in range(1, 302))
-    dog.came_round()
-    assert not dog.is_hung(100_000.0)
+    watchdog = Watchdog(patience_s=300.0)
+    assert not watchdog.is_hung(1_000.0)
+    assert not watchdog.is_hung(90_000.0)
+    assert any(watchdog.is_hung(90_000.0 + second) for second in range(1, 302))
+    watchdog.reset()
+    assert not watchdog.is_hung(100_000.0)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.throttle import FAILURES, FAST_S, TOLD
+from taskq_agent.core.throttle import COMPARED_ATTEMPTS, FAILURES, FAST_S
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Outcomes, Trouble
+from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
 from tests.helpers.core_harness import World, queue_of, world_of
 
 BROKEN = Ended(FAILED, error_class="no-scratch", error="")
@@ -36,7 +36,7 @@ def test_agent_is_slowed_after_some_fast_failures_in_a_row() -> None:
     """It claims nothing for a while, and tells why."""
     world = slowed_world(slots=1)
     assert not world.running
-    assert world.beat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
+    assert world.heartbeat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
     assert any("slowing down" in line for line in world.said)
     world.tick(4.9)
     assert world.air is None
@@ -52,7 +52,7 @@ def test_pause_doubles_with_each_further_fast_failure() -> None:
         world.end(0, BROKEN)
         world.deliver_all()
     assert pauses == pytest.approx([5, 10, 20, 40, 80, 160, 320, 600, 600], abs=0.5)
-    trouble = world.beat().trouble
+    trouble = world.heartbeat().trouble
     assert trouble is not None
     assert trouble.failures == FAILURES + 9
 
@@ -92,19 +92,19 @@ def test_slowed_agent_makes_one_attempt_at_a_time() -> None:
     assert wait_for_attempt(world) == pytest.approx(5, abs=0.5)
     world.tick(1)
     world.deliver_all()
-    assert len(world.running) == len(world.beat().held) == 1
+    assert len(world.running) == len(world.heartbeat().held) == 1
 
 
 def test_tasks_claimed_ahead_are_handed_back_by_a_slowed_agent() -> None:
     """Others may have more luck with them."""
     world = world_of(10_000, slots=1, ahead_s=1.0)
     world.run_briskly(0.01, 50)
-    assert len(world.beat().held) > 20
+    assert len(world.heartbeat().held) > 20
     # What is claimed ahead would fail as well, one by one.
     for _ in range(FAILURES):
         world.end(0, BROKEN)
     world.deliver_all()
-    assert world.beat().held == ()
+    assert world.heartbeat().held == ()
     assert world.reported[-1].outcome == RELEASED
     assert not world.reported[-1].started
 
@@ -118,7 +118,7 @@ def test_answer_to_a_claim_made_before_is_handed_back() -> None:
     world.end(2, BROKEN)
     assert not world.running
     world.deliver_all()
-    assert world.beat().held == ()
+    assert world.heartbeat().held == ()
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_attempt_that_goes_well_or_takes_long_readmits_the_agent(
     wait_for_attempt(world)
     world.run_briskly(seconds, 1, ended)
     assert len(world.running) == 2
-    assert world.beat().trouble is None
+    assert world.heartbeat().trouble is None
     assert any("claiming as usual" in line for line in world.said)
     # Counted from zero again, and with the first pause.
     world.run_briskly(0.01, FAILURES - 1, BROKEN)
-    assert world.beat().trouble is None
+    assert world.heartbeat().trouble is None
     world.run_briskly(0.01, 1, BROKEN)
-    assert world.beat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
+    assert world.heartbeat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -152,21 +152,21 @@ def test_what_says_nothing_about_the_node_does_not_slow_it(ended: Ended) -> None
     """A handler that finds a task bad has looked at it."""
     world = world_of(10_000, slots=1)
     world.run_briskly(0.01, 5 * FAILURES, ended)
-    assert world.beat().trouble is None
+    assert world.heartbeat().trouble is None
     assert world.running
     # Nor does it speak for the node.
     world.run_briskly(0.01, FAILURES - 1, BROKEN)
     world.run_briskly(0.01, 1, ended)
     world.run_briskly(0.01, 1, BROKEN)
-    assert world.beat().trouble is not None
+    assert world.heartbeat().trouble is not None
 
 
 def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
     """A claim that is parked stands for beats, and says nothing."""
     world = world_of(FAILURES + 1, slots=1, longest_wait_s=50)
     world.run_briskly(0.01, FAILURES, BROKEN)
-    session = world.beat().session
-    world.feed(ev.Heard(session, Orders()))
+    session = world.heartbeat().session
+    world.feed(ev.HeartbeatAnswered(session, Orders()))
     while world.air is None:
         world.tick(0.25)
     assert world.request().wait_s == 0
@@ -178,8 +178,8 @@ def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
             world.deliver()
     assert world.request().wait_s == 0
     world.deliver()
-    assert world.beat().trouble is None
-    world.feed(ev.Heard(session, Orders()))
+    assert world.heartbeat().trouble is None
+    world.feed(ev.HeartbeatAnswered(session, Orders()))
     while world.air is None:
         world.tick(0.25)
     assert world.request().wait_s > 0
@@ -187,7 +187,7 @@ def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
 
 def suspect(world: World, why: str) -> None:
     """Tell an agent what the queue says of its host."""
-    world.feed(ev.Heard(world.beat().session, Orders(), suspect=why))
+    world.feed(ev.HeartbeatAnswered(world.heartbeat().session, Orders(), suspect=why))
 
 
 def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> None:
@@ -197,7 +197,7 @@ def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> 
     assert len(world.running) == 4
     suspect(world, "9 of 9 failed here")
     assert any("9 of 9 failed here: slowing down" in line for line in world.said)
-    assert world.held() == {running.held for running in world.core._hand.running.values()}  # noqa: SLF001
+    assert world.held() == {running.held for running in world.core._held_tasks.running.values()}  # noqa: SLF001
     pauses = []
     for _ in range(4):
         world.tick(FAST_S + 1)
@@ -215,7 +215,7 @@ def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> 
     suspect(world, "")
     world.deliver_all()
     assert any("claiming as usual" in line for line in world.said)
-    assert world.beat().trouble is None
+    assert world.heartbeat().trouble is None
     world.tick(1)
     world.deliver_all()
     assert len(world.running) == 4
@@ -224,14 +224,14 @@ def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> 
 def test_beats_tell_how_the_last_first_attempts_have_ended() -> None:
     """Not those of tasks that were tried before, nor what the handler has found bad."""
     world = world_of(1_000, slots=1)
-    assert world.beat().tally == ()
+    assert world.heartbeat().tally == ()
     world.run_briskly(1, 3)
     world.run_briskly(1, 2, BROKEN)
     world.run_briskly(1, 1, Ended(FAILED, error_class="bad-input", error="", retry=False))
-    (campaign,) = {entry.campaign for entry in world.beat().tally}
-    assert world.beat().tally == (Outcomes(campaign, 3, 2),)
-    world.run_briskly(1, TOLD - 1)
-    assert world.beat().tally == (Outcomes(campaign, TOLD - 1, 1),)
+    (campaign,) = {entry.campaign for entry in world.heartbeat().tally}
+    assert world.heartbeat().tally == (CampaignOutcomes(campaign, 3, 2),)
+    world.run_briskly(1, COMPARED_ATTEMPTS - 1)
+    assert world.heartbeat().tally == (CampaignOutcomes(campaign, COMPARED_ATTEMPTS - 1, 1),)
 
 
 def test_attempts_at_what_has_failed_before_are_not_told() -> None:
@@ -243,4 +243,4 @@ def test_attempts_at_what_has_failed_before_are_not_told() -> None:
     world.deliver()
     world.deliver()
     world.run_briskly(1, 3, BROKEN)
-    assert world.beat().tally == ()
+    assert world.heartbeat().tally == ()

@@ -24,9 +24,9 @@ def reported() -> World:
 
 def hear(world: World) -> None:
     """Let a beat be answered."""
-    beat = world.beat()
-    answer = world.queue.beat(beat)
-    world.feed(ev.Heard(beat.session, NO_ORDERS, answer.timeline))
+    beat = world.heartbeat()
+    answer = world.queue.heartbeat(beat)
+    world.feed(ev.HeartbeatAnswered(beat.session, NO_ORDERS, answer.timeline))
 
 
 def test_lost_report_is_sent_again_when_another_server_answers() -> None:
@@ -63,7 +63,7 @@ def test_beat_finds_the_other_server_and_gives_nothing_away() -> None:
     world.queue.lose(1)
     hear(world)
     assert not world.queue.given_away
-    assert {held.task for held in world.beat().held} == {1, 2, 3}
+    assert {held.task for held in world.heartbeat().held} == {1, 2, 3}
     hear(world)
     world.deliver_all()
     assert not world.queue.given_away
@@ -133,10 +133,10 @@ def report(task: int) -> Report:
 @pytest.mark.parametrize("size", [1, MOST_BYTES // 10])
 def test_what_is_kept_is_bounded(size: int) -> None:
     """In number and in bytes; the newest are kept."""
-    recent = FailoverReplay()
+    replay = FailoverReplay()
     for task in range(2 * MOST_REPORTS):
-        recent.keep(report(task), size, 1, 0.0)
-    again = recent.heard(2, 0.0)
+        replay.keep(report(task), size, 1, 0.0)
+    again = replay.saw_timeline(2, 0.0)
     assert len(again) == min(MOST_REPORTS, MOST_BYTES // size)
     assert [fence(one).task for one, _ in again][-1] == 2 * MOST_REPORTS - 1
-    assert recent.heard(3, 0.0) == []
+    assert replay.saw_timeline(3, 0.0) == []

@@ -50,11 +50,11 @@ class RunTimes:
         else:
             self._run_s += _WEIGHT_OF_NEWEST * (run_s - self._run_s)
 
-    def ahead(self, brisk_slots: int) -> int:
+    def ahead(self, quick_slots: int) -> int:
         """Return how many tasks to hold beside those that run.
 
         brisk_slots: the slots that do not sit on a long task at this moment.
         """
         if self._run_s is None or self._run_s >= self._ahead_s / 2:
             return 0
-        return min(MAX_CLAIM, int(brisk_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))
+        return min(MAX_CLAIM, int(quick_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))

@@ -26,7 +26,7 @@ class CallState:
     def __init__(self, uniform: Callable[[], float]) -> None:
         self.session: Optional[int] = None
         self.call: Optional[Call] = None
-        self.in_air = False
+        self.in_flight = False
         self.failing_since: Optional[float] = None
         self.expires_at = math.inf
         self._lease_s = math.inf
@@ -37,11 +37,11 @@ class CallState:
 
     def is_ready(self, now: float) -> bool:
         """Tell whether a call may be sent: the one that failed, or a new one."""
-        return not self.in_air and now >= self._not_before
+        return not self.in_flight and now >= self._not_before
 
     def ready_at(self) -> Optional[float]:
         """Return when a call may be sent; None while one is in the air."""
-        return None if self.in_air else self._not_before
+        return None if self.in_flight else self._not_before
 
     def claim(self) -> Optional[Request]:
         """Return the claim whose outcome is not known yet, if there is one."""
@@ -49,24 +49,24 @@ class CallState:
             return self.call.request
         return None
 
-    def parkable(self) -> Optional[Request]:
+    def long_poll(self) -> Optional[Request]:
         """Return the current claim if the queue may park it: keep it until it has tasks."""
         claim = self.claim()
         return claim if claim is not None and claim.wait_s > 0 else None
 
-    def is_parked(self) -> bool:
+    def is_long_polling(self) -> bool:
         """Tell whether the queue may have parked a claim in the air; it takes that for a beat."""
-        return self.in_air and self.parkable() is not None
+        return self.in_flight and self.long_poll() is not None
 
-    def was_parked(self, now: float) -> bool:
+    def has_long_polled(self, now: float) -> bool:
         """Tell whether the queue has parked the claim for most of the time it may."""
-        claim = self.parkable()
+        claim = self.long_poll()
         return claim is not None and now - self._sent_at >= claim.wait_s / 2
 
-    def unpark(self) -> Optional[Request]:
+    def drop_long_poll(self) -> Optional[Request]:
         """Drop a claim that the queue may park; return it if it is in the air instead."""
-        claim = self.parkable()
-        if claim is not None and not self.in_air:
+        claim = self.long_poll()
+        if claim is not None and not self.in_flight:
             self.dropped()
             return None
         return claim
@@ -84,7 +84,7 @@ class CallState:
     def sent(self, call: Call, now: float) -> None:
         """Note that the call is in the air."""
         self.call = call
-        self.in_air = True
+        self.in_flight = True
         self._sent_at = now
 
     def answered(self, now: float) -> Optional[float]:
@@ -92,7 +92,7 @@ class CallState:
         failing_since = self.failing_since
         if isinstance(self.call, SendExchange):
             self._repeats.reset()
-        if self.is_parked():
+        if self.is_long_polling():
             self.renewed(self._sent_at)
         self.dropped()
         self.failing_since = None
@@ -104,7 +104,7 @@ class CallState:
         If the queue itself has said after which while, it knows better than we do.
         """
         retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
-        self.in_air = False
+        self.in_flight = False
         if self.failing_since is None:
             self.failing_since = now
         if retry_after_s is None:
@@ -120,7 +120,7 @@ class CallState:
     def dropped(self) -> None:
         """Note that the call is not to be made again."""
         self.call = None
-        self.in_air = False
+        self.in_flight = False
 
     def lost_session(self, now: float) -> None:
         """Note that the session is void.
@@ -129,6 +129,6 @@ class CallState:
         the air is left to its end.
         """
         self.session = None
-        if not self.in_air:
+        if not self.in_flight:
             self.call = None
         self._not_before = now + self._repeats.draw()

@@ -64,28 +64,28 @@ class CampaignBackoff:
         """Learn that a task of a campaign has run."""
         self._refused.pop(campaign, None)
 
-    def leaves_out(
-        self, campaign: int, revision: int, in_hand: Collection[int], now: float
+    def excludes(
+        self, campaign: int, revision: int, held_campaigns: Collection[int], now: float
     ) -> bool:
         """Tell whether no task of a campaign is to be begun; in_hand: of which there are some."""
         known = self._refused.get(campaign)
         if known is None or known.revision != revision:
             return False
-        return now < known.until or campaign in in_hand
+        return now < known.until or campaign in held_campaigns
 
-    def without(self, in_hand: Collection[int], now: float) -> Tuple[Tuple[int, int], ...]:
+    def without(self, held_campaigns: Collection[int], now: float) -> Tuple[Tuple[int, int], ...]:
         """Return what a claim is to leave out: campaigns with their revisions, in order.
 
         Of too many, those that are left out longest.
         """
-        left_out = [
+        excluded = [
             (known.until, campaign, known.revision)
             for campaign, known in self._refused.items()
-            if self.leaves_out(campaign, known.revision, in_hand, now)
+            if self.excludes(campaign, known.revision, held_campaigns, now)
         ]
-        left_out.sort(reverse=True)
+        excluded.sort(reverse=True)
         return tuple(
-            sorted((campaign, revision) for _, campaign, revision in left_out[:MAX_WITHOUT])
+            sorted((campaign, revision) for _, campaign, revision in excluded[:MAX_WITHOUT])
         )
 
     def next_at(self, now: float) -> float:

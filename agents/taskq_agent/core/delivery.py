@@ -30,62 +30,62 @@ from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
 class Delivery:
     """Which reports go next, and what becomes of them."""
 
-    def __init__(self, hand: HeldTasks, journal: ProgressLog, out: Outbox) -> None:
-        self._hand = hand
-        self._journal = journal
+    def __init__(self, held_tasks: HeldTasks, progress: ProgressLog, out: Outbox) -> None:
+        self._held_tasks = held_tasks
+        self._progress = progress
         self._out = out
         # To be sent one at a time, each with its substitute once it was refused by itself.
         self._suspects: Dict[Held, Optional[Report]] = {}
         self._given_up: List[Held] = []
-        self._recent = FailoverReplay()
+        self._replay = FailoverReplay()
 
     @property
     def timeline(self) -> int:
         """The highest timeline of a server that was heard of; 0: none yet."""
-        return self._recent.timeline
+        return self._replay.timeline
 
-    def is_searching(self) -> bool:
+    def is_isolating(self) -> bool:
         """Tell whether it is still to be found out which report the queue refuses."""
         return bool(self._suspects)
 
     def undelivered(self) -> int:
         """Return how many reports have no verdict."""
-        return len(self._hand.reports) + len(self._given_up)
+        return len(self._held_tasks.reports) + len(self._given_up)
 
     def next_reports(self) -> Tuple[Report, ...]:
         """Return what the next exchange reports."""
         if not self._suspects:
-            return self._hand.first_reports()
+            return self._held_tasks.first_reports()
         held, substitute = next(iter(self._suspects.items()))
-        return (substitute or self._hand.reports[held][0],)
+        return (substitute or self._held_tasks.reports[held][0],)
 
-    def heard(self, timeline: int, now: float) -> None:
+    def saw_timeline(self, timeline: int, now: float) -> None:
         """Take in the timeline of an answer, 0 if it is not known."""
-        again = self._recent.heard(timeline, now)
+        again = self._replay.saw_timeline(timeline, now)
         for report, size in again:
-            self._hand.reports[fence(report)] = report, size
+            self._held_tasks.reports[fence(report)] = report, size
             self._out.add(SpoolReport(fence(report), line(report)))
         if again:
             text = "another server has taken over: %d reports are sent again"
-            self._out.say(logging.WARNING, text, len(again))
+            self._out.log(logging.WARNING, text, len(again))
 
     def answered(self, acks: Iterable[Ack], timeline: int, now: float) -> None:
         """Take in the verdicts of an exchange, by a server of this timeline."""
         forgotten, self._given_up = self._given_up, []
         for held in forgotten:
-            self._journal.dropped()
-            self._out.say(logging.ERROR, "the report on task %d is dropped", held.task)
+            self._progress.dropped()
+            self._out.log(logging.ERROR, "the report on task %d is dropped", held.task)
         for ack in acks:
             held = fence(ack)
-            report, size = self._hand.reports.pop(held, (None, 0))
+            report, size = self._held_tasks.reports.pop(held, (None, 0))
             if report is None:
                 continue
             if ack.verdict in (ACCEPTED, DUPLICATE) and not self._suspects.get(held):
-                self._recent.keep(report, size, timeline, now)
+                self._replay.keep(report, size, timeline, now)
             forgotten.append(held)
-            self._journal.settled(ack)
-            if self._suspects.pop(held, None) and held not in self._hand.inherited:
-                self._journal.replaced(report)
+            self._progress.acknowledged(ack)
+            if self._suspects.pop(held, None) and held not in self._held_tasks.inherited:
+                self._progress.replaced(report)
         if forgotten:
             self._out.add(ForgetReports(tuple(forgotten)))
 
@@ -95,13 +95,13 @@ class Delivery:
         if request.want or len(request.reports) > 1:
             self._suspects = {fence(report): None for report in request.reports}
             text = "the queue refuses an exchange, sending its %d reports one at a time: %s"
-            self._out.say(logging.WARNING, text, len(request.reports), error)
+            self._out.log(logging.WARNING, text, len(request.reports), error)
         elif self._suspects.get(held) is None:
             self._suspects[held] = refused_report(held, str(error))
             text = "the queue refuses the report on task %d, reporting a failure instead: %s"
-            self._out.say(logging.WARNING, text, held.task, error)
+            self._out.log(logging.WARNING, text, held.task, error)
         else:
-            del self._suspects[held], self._hand.reports[held]
+            del self._suspects[held], self._held_tasks.reports[held]
             self._given_up.append(held)
             text = "the queue refuses any report on task %d: %s"
-            self._out.say(logging.ERROR, text, held.task, error)
+            self._out.log(logging.ERROR, text, held.task, error)

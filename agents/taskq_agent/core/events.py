@@ -45,7 +45,7 @@ class HeartbeatFailed:
 
 
 @dataclass(frozen=True)
-class Heard:
+class HeartbeatAnswered:
     """A beat of this session was answered, with these orders, by a server of this timeline.
 
     suspect: see `BeatAnswer`.
@@ -78,7 +78,7 @@ class TermSignal:
 
 
 @dataclass(frozen=True)
-class Broken:
+class AgentFailed:
     """A part of the agent itself has failed; going on would only look alive."""
 
     what: str
@@ -95,11 +95,11 @@ Event = Union[
     Closed,
     CallFailed,
     HeartbeatFailed,
-    Heard,
+    HeartbeatAnswered,
     StopOrdered,
     TaskEnded,
     TermSignal,
-    Broken,
+    AgentFailed,
     Tick,
 ]
 
@@ -128,7 +128,7 @@ class CloseSession:
 
 
 @dataclass(frozen=True)
-class BreakOff:
+class CancelExchange:
     """Let this exchange, which is in the air and may be kept waiting there, end soon."""
 
     request: Request
@@ -176,7 +176,7 @@ class ForgetReports:
 
 
 @dataclass(frozen=True)
-class Say:
+class LogMessage:
     """Log this, in the manner of `logging.Logger.log`."""
 
     level: int
@@ -196,13 +196,13 @@ Action = Union[
     OpenSession,
     SendExchange,
     CloseSession,
-    BreakOff,
+    CancelExchange,
     StartHeartbeats,
     StartTask,
     StopTask,
     SpoolReport,
     ForgetReports,
-    Say,
+    LogMessage,
     Exit,
 ]
 
@@ -217,11 +217,11 @@ class Outbox:
         """Want these done, after all that is wanted already."""
         self._actions += actions
 
-    def say(self, level: int, text: str, *args: object) -> None:
+    def log(self, level: int, text: str, *args: object) -> None:
         """Want a line logged."""
-        self._actions.append(Say(level, text, args))
+        self._actions.append(LogMessage(level, text, args))
 
-    def emptied(self) -> List[Action]:
+    def take_all(self) -> List[Action]:
         """Return all that is wanted, and forget it."""
         actions, self._actions = self._actions, []
         return actions

@@ -49,7 +49,7 @@ class FailoverReplay:
             while len(self._kept) > MOST_REPORTS or self._bytes > MOST_BYTES:
                 self._drop(next(iter(self._kept)))
 
-    def heard(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
+    def saw_timeline(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
         """Take in an answer of this timeline; return what is to be said again, with its sizes.
 
         Only a rise counts: a gateway may have a connection left to the server before.

@@ -8,13 +8,13 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 from taskq_agent.core.reports import fence
 from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, CampaignTerms, Held, Report, Task
 
-_TELL_AGAIN_S = 1.0
+_REPEAT_STOP_S = 1.0
 _MAX_REPORTS = 1_000
 _MAX_REPORT_BYTES = 16 * MAX_RESULT_BYTES
 
 
 @dataclass
-class Queued:
+class QueuedTask:
     """A task that was claimed and has not begun."""
 
     task: Task
@@ -22,13 +22,13 @@ class Queued:
     since: float
 
     @property
-    def stops_unheard(self) -> bool:
+    def stops_on_disconnect(self) -> bool:
         """Whether it is not to run when nothing is heard of the queue."""
         return self.campaign.on_disconnect == STOP
 
 
 @dataclass
-class Running:
+class RunningTask:
     """A task in a slot.
 
     revision, path: of its campaign. stops_unheard: as for `Queued`. void: its lease is gone; nobody
@@ -43,10 +43,10 @@ class Running:
     path: str
     since: float
     wait_s: float
-    stops_unheard: bool = False
-    void: bool = False
-    unwanted: bool = False
-    told_at: Optional[float] = None
+    stops_on_disconnect: bool = False
+    revoked: bool = False
+    must_hand_back: bool = False
+    stop_sent_at: Optional[float] = None
 
 
 class HeldTasks:
@@ -57,8 +57,8 @@ class HeldTasks:
     """
 
     def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]] = ()) -> None:
-        self.queue: Dict[Held, Queued] = {}
-        self.running: Dict[int, Running] = {}
+        self.queue: Dict[Held, QueuedTask] = {}
+        self.running: Dict[int, RunningTask] = {}
         self.reports: Dict[Held, Tuple[Report, int]] = {
             fence(report): (report, size) for report, size in inherited
         }
@@ -91,7 +91,7 @@ class HeldTasks:
             or any(running.held == held for running in self.running.values())
         )
 
-    def to_be_stopped(self, now: float, *, all_stop: bool) -> List[int]:
+    def slots_to_stop(self, now: float, *, all_stop: bool) -> List[int]:
         """Return the slots that are to be told to stop now.
 
         They are told again now and then: the first word may have come before the payload was
@@ -99,21 +99,23 @@ class HeldTasks:
         """
         slots = []
         for slot, running in self.running.items():
-            if (all_stop or running.void or running.unwanted) and (
-                running.told_at is None or now - running.told_at >= _TELL_AGAIN_S
+            if (all_stop or running.revoked or running.must_hand_back) and (
+                running.stop_sent_at is None or now - running.stop_sent_at >= _REPEAT_STOP_S
             ):
-                running.told_at = now
+                running.stop_sent_at = now
                 slots.append(slot)
         return slots
 
-    def unheard(self) -> Tuple[List[Task], List[Running]]:
+    def give_up_disconnected(self) -> Tuple[List[Task], List[RunningTask]]:
         """Give up what is not to run while nothing is heard; return it, not begun and begun."""
-        queued = [held for held, it in self.queue.items() if it.stops_unheard]
-        unbegun = [self.queue.pop(held).task for held in queued]
-        begun = [it for it in self.running.values() if it.stops_unheard and not it.unwanted]
+        queued = [held for held, it in self.queue.items() if it.stops_on_disconnect]
+        not_begun = [self.queue.pop(held).task for held in queued]
+        begun = [
+            it for it in self.running.values() if it.stops_on_disconnect and not it.must_hand_back
+        ]
         for running in begun:
-            running.unwanted = True
-        return unbegun, begun
+            running.must_hand_back = True
+        return not_begun, begun
 
     def held(self) -> Tuple[Held, ...]:
         """Return the fences of all attempts that the session is to keep.
@@ -123,7 +125,7 @@ class HeldTasks:
         """
         return (
             *self.queue,
-            *(running.held for running in self.running.values() if not running.void),
+            *(running.held for running in self.running.values() if not running.revoked),
             *(held for held in self.reports if held not in self.inherited),
         )
 

@@ -16,14 +16,14 @@ import math
 from collections import Counter, deque
 from typing import Callable, Deque, Optional, Tuple
 
-from taskq_agent.protocol import DONE, FAILED, Outcomes, Report, Trouble
+from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
 
 #: Fast failures in a row after which the agent is slowed.
 FAILURES = 8
 #: A failure after less than so many seconds is a fast one.
 FAST_S = 10.0
 #: First attempts that are told of; so many good ones let a bad time be forgotten.
-TOLD = 32
+COMPARED_ATTEMPTS = 32
 _FIRST_PAUSE_S = 5.0
 _LAST_PAUSE_S = 600.0
 _JITTER = 0.25
@@ -49,33 +49,33 @@ class Throttle:
         self._error_class: Optional[str] = None
         self._pause_s = _FIRST_PAUSE_S
         # Of the last first attempts: campaign, and whether it failed.
-        self._last: Deque[Tuple[int, bool]] = deque(maxlen=TOLD)
+        self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)
 
     @property
-    def slowed(self) -> bool:
+    def active(self) -> bool:
         """Whether one attempt at a time is made."""
         return self._failures >= FAILURES or bool(self.suspect)
 
     def trouble(self, now: float) -> Optional[Trouble]:
         """Return what to tell others of it; None if the agent is not slowed."""
-        if not self.slowed:
+        if not self.active:
             return None
         try_in_s = round(max(0.0, self.try_at - now), 3)
         return Trouble(self._failures, self._error_class or "", try_in_s)
 
-    def tally(self) -> Tuple[Outcomes, ...]:
+    def outcomes(self) -> Tuple[CampaignOutcomes, ...]:
         """Return how the last first attempts ended, by campaign."""
-        counts = Counter(self._last)
+        counts = Counter(self._first_attempts)
         campaigns = sorted({campaign for campaign, _ in counts})
         return tuple(
-            Outcomes(campaign, counts[campaign, False], counts[campaign, True])
+            CampaignOutcomes(campaign, counts[campaign, False], counts[campaign, True])
             for campaign in campaigns
         )
 
-    def suspected(self, why: str) -> None:
+    def set_suspect(self, why: str) -> None:
         """Hear what the queue says of the host."""
         if self.suspect and not why:
-            self._readmit()
+            self._reset()
         self.suspect = why
 
     def ended(self, report: Report, attempt: int, begun: float, now: float) -> bool:
@@ -84,18 +84,18 @@ class Throttle:
         attempt: its number among those of its task. Of attempts that were running when the last
         pause began, none makes it longer.
         """
-        passing = report.outcome == FAILED and report.retry
-        if attempt == 1 and (passing or report.outcome == DONE):
-            self._last.append((report.campaign, passing))
+        transient = report.outcome == FAILED and report.retry
+        if attempt == 1 and (transient or report.outcome == DONE):
+            self._first_attempts.append((report.campaign, transient))
         fast = now - begun < FAST_S or bool(self.suspect)
         if report.outcome == DONE or (report.outcome == FAILED and not fast):
-            self._readmit()
+            self._reset()
             return False
-        if not passing:
+        if not transient:
             return False
         self._failures += 1
         self._error_class = report.error_class
-        if not self.slowed or begun < self.try_at:
+        if not self.active or begun < self.try_at:
             return False
         first = self._failures == FAILURES and not self.suspect
         self.try_at = now + self._pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
@@ -103,7 +103,7 @@ class Throttle:
             self._pause_s = min(_LAST_PAUSE_S, 2 * self._pause_s)
         return first
 
-    def _readmit(self) -> None:
+    def _reset(self) -> None:
         self.try_at = -math.inf
         self._failures = 0
         self._pause_s = _FIRST_PAUSE_S

@@ -13,7 +13,7 @@ import signal
 from typing import Optional
 
 from taskq_agent.handlers.base import Ended, broken, failed, refused
-from taskq_agent.handlers.starting import hindrance, line_ends
+from taskq_agent.handlers.starting import bad_line_ends, why_not_executable
 
 # What env, shells and others exit with that start a program in turn.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
@@ -54,7 +54,7 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
         text += ", EX_DATAERR: no further attempt can help"
     elif code in _NOT_FOUND:
         text += f", {_NOT_FOUND[code]}"
-        if (why := line_ends(program)) is not None:
+        if (why := bad_line_ends(program)) is not None:
             text += f": {why}"
     return failed(f"exit-{code}", text, retry=code != os.EX_DATAERR, exit_code=code)
 
@@ -62,7 +62,7 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
 def of_start(program: str, error: Exception) -> Ended:
     """Return what it means that a program could not be started."""
     text = f"{program!r} cannot be started: {error}"
-    why = hindrance(error.filename, error) if isinstance(error, OSError) else None
+    why = why_not_executable(error.filename, error) if isinstance(error, OSError) else None
     if why is not None:
         return refused("command-not-executable", f"{program!r} is there, but {why}")
     if isinstance(error, FileNotFoundError):

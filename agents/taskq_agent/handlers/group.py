@@ -42,7 +42,7 @@ class Group:
         watch: ChildWatch,
         on_stdout: Sink,
         on_stderr: Sink,
-        talks: bool = False,
+        with_stdin: bool = False,
     ) -> None:
         """Start the child; OSError, ValueError or RuntimeError if that cannot be.
 
@@ -52,13 +52,13 @@ class Group:
         self._reaper = reaper.shared()
         variable, value = self._reaper.new_mark()
         self._mark = f"{variable}={value}"
-        self.program = _found(argv[0], env)
+        self.program = _executable(argv[0], env)
         self._process = subprocess.Popen(
             argv,
             executable=self.program,
             cwd=cwd,
             env={**env, variable: value},
-            stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
@@ -67,7 +67,7 @@ class Group:
         self.pid = self._process.pid
         self.exited = False
         self._watcher = threading.Thread(target=self._await_exit, daemon=True)
-        self._hunt = False
+        self._kill_strays = False
         self._unsent = bytearray()
         self._sinks: Dict[int, Sink] = {}
         self._poll = select.poll()
@@ -76,7 +76,7 @@ class Group:
             -1 if pipe is None else pipe.fileno()
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr)
         )
-        if talks:
+        if with_stdin:
             os.set_blocking(self._stdin, False)
         for fd, sink in ((self._stdout, on_stdout), (stderr, on_stderr)):
             os.set_blocking(fd, False)
@@ -90,7 +90,7 @@ class Group:
             raise
 
     @property
-    def mute(self) -> bool:
+    def stdout_closed(self) -> bool:
         """Whether nobody can write to the standard output any more."""
         return self._stdout not in self._sinks
 
@@ -101,30 +101,30 @@ class Group:
         if self._unsent:
             self._poll.register(self._stdin, select.POLLOUT)
 
-    def wait_until(self, happened: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
         """Move bytes until something has happened; AttemptOver when the attempt must end."""
-        while not happened():
+        while not condition():
             self._watch.check()
             self._move(self._watch.remaining_s())
 
-    def catch_up(self) -> None:
+    def read_available(self) -> None:
         """Move what is in the pipes now."""
         self._move(0)
 
     def terminate(self, grace_s: float) -> None:
         """Ask the group by SIGTERM to end, and give it `grace_s` seconds."""
-        self._hunt = True
+        self._kill_strays = True
         self._signal(signal.SIGTERM)
-        self.linger(grace_s)
+        self.wait_for_exit(grace_s)
 
-    def hang_up(self) -> None:
+    def close_stdin(self) -> None:
         """End the child's standard input."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with suppress(KeyError):
                 self._poll.unregister(self._stdin)
             self._process.stdin.close()
 
-    def linger(self, limit_s: float) -> None:
+    def wait_for_exit(self, limit_s: float) -> None:
         """Move bytes until the child exits, for `limit_s` seconds at most."""
         end = time.monotonic() + limit_s
         while not self.exited and (remaining := end - time.monotonic()) > 0:
@@ -136,15 +136,15 @@ class Group:
         It is minus the signal's number for a child that was killed. May be called again.
         """
         if self._process.returncode is None:
-            hunt = self._hunt or not self.exited
+            kill_strays = self._kill_strays or not self.exited
             self._signal(signal.SIGKILL)
-            if hunt:
+            if kill_strays:
                 procfs.kill_marked(self._mark)
             self._drain()
             if self._sinks:  # held open by somebody who has left the group
                 procfs.kill_marked(self._mark)
                 self._drain()
-            self.hang_up()
+            self.close_stdin()
             if self._watcher.ident is not None:  # it wants to see the exit before we reap
                 self._watcher.join()
             self._reaper.drop("group", self.pid)
@@ -174,7 +174,7 @@ class Group:
         limit_ms = math.ceil(min(max(limit_s, 0), _MAX_WAIT_S) * 1000)
         for fd, _ in self._poll.poll(limit_ms):
             if fd == self._watch.fd:
-                self._watch.quiet()
+                self._watch.clear_wake()
             elif fd == self._stdin:
                 self._flush()
                 if not self._unsent:
@@ -194,7 +194,7 @@ class Group:
             self._unsent.clear()
 
 
-def _found(program: str, env: Mapping[str, str]) -> str:
+def _executable(program: str, env: Mapping[str, str]) -> str:
     """Return the file that a program's name stands for.
 
     Popen would search too, but blames a folder on PATH that it may not read for everything.

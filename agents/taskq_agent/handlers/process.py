@@ -37,7 +37,7 @@ class ProcessKind(ResidentKind):
 
     def _prepare(self, child: Channel) -> None:
         campaign = self._campaign
-        child.tell({"prepare": campaign.params, "campaign": campaign.path, "inputs": self._inputs})
+        child.send({"prepare": campaign.params, "campaign": campaign.path, "inputs": self._inputs})
 
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
         about = {

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import taskq_agent
 from taskq_agent.handlers import answers, environment, exits
 from taskq_agent.handlers.base import AttemptOver, refused
-from taskq_agent.handlers.channel import Channel, Lost
+from taskq_agent.handlers.channel import Channel, ChildExited
 from taskq_agent.handlers.resident import ResidentKind
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import DONE, CampaignTerms, Task
@@ -68,7 +68,7 @@ class PythonKind(ResidentKind):
             ended = answers.ended(child.ask(question), 0, self._folder)
         except answers.BadAnswer as error:
             raise AttemptOver(refused("prepare-failed", f"the child {error}")) from None
-        except Lost:
+        except ChildExited:
             how = exits.of_code(child.group.end())
             text = f"while preparing: {how.error if how else 'exited with 0'}"
             raise AttemptOver(refused("prepare-failed", text)) from None

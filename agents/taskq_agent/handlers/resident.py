@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from taskq_agent.handlers import answers, environment, exits, placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
-from taskq_agent.handlers.channel import Channel, Lost
+from taskq_agent.handlers.channel import Channel, ChildExited
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import CampaignTerms, Task
 
@@ -36,7 +36,7 @@ class ResidentKind(ABC):
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
         phases: Dict[str, float] = {}
-        if self._child is not None and not self._child.settle():
+        if self._child is not None and not self._child.reset():
             self.close()  # it has ended between two tasks, which is no fault of this one
         child = self._child
         try:
@@ -56,7 +56,7 @@ class ResidentKind(ABC):
         except answers.BadAnswer as error:
             self._end()
             ended = failed("bad-answer", f"the handler's process {error}", retry=True)
-        except Lost:
+        except ChildExited:
             text = "the handler's process exited without an answer"
             ended = exits.of_code(self._end()) or failed("no-answer", text, retry=True, exit_code=0)
         tail = child.output.text() if child is not None else None
@@ -65,8 +65,8 @@ class ResidentKind(ABC):
     def close(self) -> None:
         """End the child: by the end of its input; after the grace, by SIGKILL."""
         if self._child is not None:
-            self._child.group.hang_up()
-            self._child.group.linger(self._grace_s)
+            self._child.group.close_stdin()
+            self._child.group.wait_for_exit(self._grace_s)
             self._end()
 
     @abstractmethod

@@ -39,7 +39,7 @@ class SlotRunner:
         self._watch = ChildWatch()
         self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
-        self._serves: Optional[Tuple[int, int]] = None
+        self._current: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
         self._kept: List[str] = []
 
@@ -64,7 +64,7 @@ class SlotRunner:
         finally:
             self._folder.give_back(folder)
         self._watch.limit(None)
-        ended = self._transfers.deliver(ended)
+        ended = self._transfers.upload_result(ended)
         return replace(ended, phases={**phases, **ended.phases}) if phases else ended
 
     def stop(self) -> None:
@@ -89,8 +89,8 @@ class SlotRunner:
     def _kind_for(
         self, campaign: CampaignTerms, folder: scratch.SlotFolder, phases: Dict[str, float]
     ) -> Kind:
-        serves = (campaign.campaign, campaign.revision)
-        if self._kind is None or self._serves != serves:
+        current = (campaign.campaign, campaign.revision)
+        if self._kind is None or self._current != current:
             self._drop_kind()
             checks.check_handler(campaign.handler, campaign.params)
             resident = self._keep(folder, "resident")
@@ -99,7 +99,7 @@ class SlotRunner:
                 with timed(phases, "fetch_s"):
                     inputs = self._transfers.fetch(campaign, self._keep(folder, "inputs"))
             self._kind = self._make_kind(campaign, inputs, resident)
-            self._serves = serves
+            self._current = current
         return self._kind
 
     def _keep(self, folder: scratch.SlotFolder, name: str) -> str:

@@ -12,11 +12,11 @@ _MARK = b"#!"
 _ELF = b"\x7fELF"
 
 
-def hindrance(path: object, error: OSError) -> Optional[str]:
+def why_not_executable(path: object, error: OSError) -> Optional[str]:
     """Return what keeps a file from being executed; None if that is not to be seen in it."""
     first = _first_line(path)
     if first.startswith(_MARK):
-        return line_ends(path) or _interpreter(first)
+        return bad_line_ends(path) or _interpreter(first)
     if first.startswith(_ELF) and error.errno == errno.ENOENT:
         return "the loader that it names is missing: it was built for another system"
     if first and error.errno == errno.ENOEXEC:
@@ -24,7 +24,7 @@ def hindrance(path: object, error: OSError) -> Optional[str]:
     return None
 
 
-def line_ends(path: object) -> Optional[str]:
+def bad_line_ends(path: object) -> Optional[str]:
     """Return what is wrong with a script's line ends: its interpreter takes CR for a word's end."""
     first = _first_line(path)
     if not (first.startswith(_MARK) and first.endswith(b"\r\n")):

@@ -52,7 +52,7 @@ class Transfers:
         self._blobs = blobs
         self._watch = watch
         self._patience_s = settings.patience_s
-        self._held: List[int] = []
+        self._open_files: List[int] = []
         self._cache: Optional[InputCache] = None
         if blobs is not None:
             folder = settings.cache_dir or default_cache()
@@ -75,7 +75,7 @@ class Transfers:
             log.warning("%s; its task is handed back", text)
             with suppress(AttemptOver):  # back it goes in any case
                 self._watch.pause(self._patience_s / 10)  # it may be given to this slot again
-            raise AttemptOver(_back("inputs-missing", text)) from error
+            raise AttemptOver(_handed_back("inputs-missing", text)) from error
         except OSError as error:
             text = f"the inputs of {campaign.path} cannot be kept here: {error}"
             raise AttemptOver(replace(broken("inputs-unusable", text), started=False)) from error
@@ -85,10 +85,10 @@ class Transfers:
 
     def release(self) -> None:
         """Let go of what was fetched."""
-        while self._held:
-            os.close(self._held.pop())
+        while self._open_files:
+            os.close(self._open_files.pop())
 
-    def deliver(self, ended: Ended) -> Ended:
+    def upload_result(self, ended: Ended) -> Ended:
         """Upload a large result; return the end of the attempt with a reference in its place."""
         text, blobs = ended.large, self._blobs
         if text is None:
@@ -100,7 +100,7 @@ class Transfers:
         phases = dict(ended.phases)
         try:
             with timed(phases, "upload_s"):
-                self._insist(lambda: blobs.write_blob(digest, text))
+                self._with_retries(lambda: blobs.write_blob(digest, text))
             ended = replace(ended, result=results.reference(digest, len(text)))
         except TransportError as error:
             over = failed("result-upload", f"the result cannot be uploaded: {error}", retry=True)
@@ -113,13 +113,13 @@ class Transfers:
         cache = self._cache
         if cache is None or not _NAME.fullmatch(name):
             raise Refused(f"there is no way to get the input {name!r}")
-        path, held = self._insist(lambda: cache.hold(wanted, self._watch.pause))
-        self._held.append(held)
+        path, held = self._with_retries(lambda: cache.hold(wanted, self._watch.pause))
+        self._open_files.append(held)
         link = Path(folder, name)
         link.symlink_to(path)
         return str(link)
 
-    def _insist(self, transfer: Callable[[], T]) -> T:
+    def _with_retries(self, transfer: Callable[[], T]) -> T:
         end = time.monotonic() + self._patience_s
         backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.random)
         while True:
@@ -132,7 +132,7 @@ class Transfers:
             self._watch.pause(pause_s)
 
 
-def _back(error_class: str, error: str) -> Ended:
+def _handed_back(error_class: str, error: str) -> Ended:
     return Ended(
         RELEASED, error_class=error_class, error=clean(error)[:MAX_ERROR_CHARS], started=False
     )

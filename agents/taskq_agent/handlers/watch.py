@@ -55,7 +55,7 @@ class ChildWatch:
             if not self._closed:
                 os.write(self._write_fd, b"!")
 
-    def quiet(self) -> None:
+    def clear_wake(self) -> None:
         """Take back what made `fd` readable."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
@@ -75,7 +75,7 @@ class ChildWatch:
         self.check()
         while (left_s := end - time.monotonic()) > 0:
             if self._poll.poll(math.ceil(1000 * max(0.0, min(left_s, self.remaining_s())))):
-                self.quiet()
+                self.clear_wake()
             self.check()
 
     def remaining_s(self) -> float:

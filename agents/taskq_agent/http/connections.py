@@ -21,7 +21,7 @@ _CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True)
-class Question:
+class HttpRequest:
     """A request, whichever gateway it goes to; it may be repeated as it is."""
 
     method: str
@@ -34,18 +34,18 @@ class TooLong(ValueError):
     """The answer is longer than anything that is expected here."""
 
 
-class GatewayBreaker:
+class RequestCanceller:
     """Breaks a request off, whatever it is waiting for; it ends with an OSError then."""
 
     def __init__(self) -> None:
-        self.broken = False
+        self.cancelled = False
         self._lock = threading.Lock()
         self._sock: Optional[socket.socket] = None
 
     def guard(self, sock: socket.socket) -> None:
         """Note what the request travels on; OSError if it is broken off already."""
         with self._lock:
-            if self.broken:
+            if self.cancelled:
                 raise ConnectionAbortedError("broken off")
             self._sock = sock
 
@@ -54,10 +54,10 @@ class GatewayBreaker:
         with self._lock:
             self._sock = None
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """Break it off, from any thread."""
         with self._lock:
-            self.broken = True
+            self.cancelled = True
             if self._sock is not None:
                 with suppress(OSError):
                     # not SSLSocket's own, which takes TLS away under the thread that reads
@@ -79,56 +79,62 @@ class Connections:
     def answered(
         self,
         address: GatewayAddress,
-        question: Question,
+        http_request: HttpRequest,
         *,
         timeout_s: float,
-        breaker: Optional[GatewayBreaker] = None,
+        canceller: Optional[RequestCanceller] = None,
     ) -> Iterator[HTTPResponse]:
         """Provide the answer, to be read in the block; OSError or HTTPException without one.
 
         timeout_s: for each step of sending and receiving. A connection that was kept, and that
         the other side has closed meanwhile, is no error: another is opened.
         """
-        line, response = self._ask(address, question, timeout_s, breaker or GatewayBreaker())
+        connection, response = self._request(
+            address, http_request, timeout_s, canceller or RequestCanceller()
+        )
         whole = False
         try:
             yield response
             whole = response.isclosed() and not response.will_close
         finally:
-            if breaker is not None:
-                breaker.release()
+            if canceller is not None:
+                canceller.release()
             if whole:
-                self._give_back(address, line)
+                self._give_back(address, connection)
             else:
                 response.close()
-                line.close()
+                connection.close()
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for _, line in idle:
-            line.close()
+        for _, connection in idle:
+            connection.close()
 
-    def _ask(
-        self, address: GatewayAddress, question: Question, timeout_s: float, breaker: GatewayBreaker
+    def _request(
+        self,
+        address: GatewayAddress,
+        http_request: HttpRequest,
+        timeout_s: float,
+        canceller: RequestCanceller,
     ) -> Tuple[DialedConnection, HTTPResponse]:
         kept = self._take(address)
         if kept is not None:
             try:
-                return kept, _asked(kept, question, timeout_s, breaker)
+                return kept, _send(kept, http_request, timeout_s, canceller)
             except (OSError, HTTPException) as error:
                 kept.close()
-                if breaker.broken or _has_timed_out(error):
+                if canceller.cancelled or _has_timed_out(error):
                     raise
             except BaseException:
                 kept.close()
                 raise
-        line = self._dialer.dial(address)
+        connection = self._dialer.dial(address)
         try:
-            return line, _asked(line, question, timeout_s, breaker)
+            return connection, _send(connection, http_request, timeout_s, canceller)
         except BaseException:
-            line.close()
+            connection.close()
             raise
 
     def _take(self, address: GatewayAddress) -> Optional[DialedConnection]:
@@ -137,20 +143,20 @@ class Connections:
         with self._lock:
             kept, self._idle = self._idle, []
             found: Optional[DialedConnection] = None
-            for where, line in reversed(kept):
-                if where != address or _has_news(line.sock):
-                    useless.append(line)
+            for where, connection in reversed(kept):
+                if where != address or _is_readable(connection.sock):
+                    useless.append(connection)
                 elif found is None:
-                    found = line
+                    found = connection
                 else:
-                    self._idle.insert(0, (where, line))
-        for line in useless:
-            line.close()
+                    self._idle.insert(0, (where, connection))
+        for connection in useless:
+            connection.close()
         return found
 
-    def _give_back(self, address: GatewayAddress, line: DialedConnection) -> None:
+    def _give_back(self, address: GatewayAddress, connection: DialedConnection) -> None:
         with self._lock:
-            self._idle.append((address, line))
+            self._idle.append((address, connection))
             surplus, self._idle = self._idle[:-_MOST_IDLE], self._idle[-_MOST_IDLE:]
         for _, old in surplus:
             old.close()
@@ -184,22 +190,27 @@ def chunks_of(response: HTTPResponse) -> Iterator[bytes]:
     response.close()
 
 
-def _asked(
-    line: DialedConnection, question: Question, timeout_s: float, breaker: GatewayBreaker
+def _send(
+    connection: DialedConnection,
+    http_request: HttpRequest,
+    timeout_s: float,
+    canceller: RequestCanceller,
 ) -> HTTPResponse:
-    breaker.guard(line.sock)
-    line.sock.settimeout(timeout_s)
-    headers = {**question.headers, **line.headers}
+    canceller.guard(connection.sock)
+    connection.sock.settimeout(timeout_s)
+    headers = {**http_request.headers, **connection.headers}
     body = None
-    if question.body is not None:
-        headers["Content-Length"] = str(len(question.body))
-        body = io.BytesIO(question.body)  # sent in blocks, each within the time-out
+    if http_request.body is not None:
+        headers["Content-Length"] = str(len(http_request.body))
+        body = io.BytesIO(http_request.body)  # sent in blocks, each within the time-out
     with suppress(BrokenPipeError, ssl.SSLEOFError):  # it may have said why before it closed
-        line.http.request(question.method, line.before_path + question.path, body, headers)
-    return line.http.getresponse()
+        connection.http.request(
+            http_request.method, connection.before_path + http_request.path, body, headers
+        )
+    return connection.http.getresponse()
 
 
-def _has_news(sock: socket.socket) -> bool:
+def _is_readable(sock: socket.socket) -> bool:
     """Tell whether an idle connection was closed, or says what nobody has asked for."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)

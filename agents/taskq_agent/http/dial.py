@@ -71,7 +71,7 @@ class Dialer:
     def dial(self, address: GatewayAddress) -> DialedConnection:
         """Return a new connection; OSError (TLS included) if there is none to be had."""
         proxy = _proxy_for(address)
-        host, port = (address.host, address.port) if proxy is None else _place(proxy)
+        host, port = (address.host, address.port) if proxy is None else _proxy_address(proxy)
         http: HTTPConnection
         if address.scheme == "https":
             http = HTTPSConnection(
@@ -101,7 +101,7 @@ def _proxy_for(address: GatewayAddress) -> Optional[SplitResult]:
     return urlsplit(url if "://" in url else f"http://{url}")
 
 
-def _place(proxy: SplitResult) -> Tuple[str, int]:
+def _proxy_address(proxy: SplitResult) -> Tuple[str, int]:
     try:
         port = proxy.port or 80
     except ValueError as error:

@@ -93,11 +93,11 @@ class GatewayList:
         self._uniform = uniform
         self._clock = clock
         self._lock = threading.Lock()
-        self._places: Dict[GatewayAddress, float] = {}
+        self._ranks: Dict[GatewayAddress, float] = {}
         self._backoffs: Dict[GatewayAddress, Backoff] = {}
         self._avoided: Dict[GatewayAddress, float] = {}
         self._order: List[GatewayAddress] = []
-        self._arrange(self._given)
+        self._set_order(self._given)
 
     def all(self) -> List[GatewayAddress]:
         """Return all gateways, the one that this agent likes best first."""
@@ -132,7 +132,7 @@ class GatewayList:
         if not urls:
             return
         scheme = "https" if any(one.scheme == "https" for one in self._given) else "http"
-        told = []
+        learned = []
         for url in urls[:_MAX_GATEWAYS]:
             try:
                 address = parsed(url, insecure=self._insecure)
@@ -140,16 +140,16 @@ class GatewayList:
                 log.debug("a gateway that was told is left out: %s", error)
                 continue
             if address.scheme == scheme:
-                told.append(address)
-        if told:
+                learned.append(address)
+        if learned:
             with self._lock:
-                self._arrange(told)
+                self._set_order(learned)
 
-    def _arrange(self, preferred: Sequence[GatewayAddress]) -> None:
+    def _set_order(self, preferred: Sequence[GatewayAddress]) -> None:
         known = list(dict.fromkeys([*preferred, *self._given]))
         for one in known:
-            self._places.setdefault(one, self._uniform())
-        for forgotten in self._places.keys() - set(known):
-            for table in (self._places, self._backoffs, self._avoided):
+            self._ranks.setdefault(one, self._uniform())
+        for forgotten in self._ranks.keys() - set(known):
+            for table in (self._ranks, self._backoffs, self._avoided):
                 table.pop(forgotten, None)
-        self._order = sorted(known, key=lambda one: (one not in preferred, self._places[one]))
+        self._order = sorted(known, key=lambda one: (one not in preferred, self._ranks[one]))

@@ -40,8 +40,8 @@ def _speaks_tls(address: GatewayAddress) -> bool:
     context.check_hostname = False  # nothing is said there, so it need not be known who hears it
     context.verify_mode = ssl.CERT_NONE
     try:
-        place = (address.host, address.port)
-        with socket.create_connection(place, timeout=_PROBE_S) as sock:
+        host_and_port = (address.host, address.port)
+        with socket.create_connection(host_and_port, timeout=_PROBE_S) as sock:
             context.wrap_socket(sock, server_hostname=address.host).close()
     except ssl.SSLError as error:
         return error.reason not in _NO_TLS  # it may want a certificate of ours

@@ -28,7 +28,7 @@ def error_of(
     with_session: the request was made by right of a session, so that a credential that is not
     known means the end of that.
     """
-    code, message = _said(body)
+    code, message = _code_and_message(body)
     text = f"{status} {code}: {message}".strip(" :")
     if status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session):
         return SessionLost(text)
@@ -41,13 +41,13 @@ def error_of(
     return GatewayFailed(text, _seconds(retry_after))
 
 
-def _said(body: bytes) -> Tuple[str, str]:
+def _code_and_message(body: bytes) -> Tuple[str, str]:
     try:
         error = json.loads(body)["error"]
-        said = str(error["code"]), str(error["message"])
+        found = str(error["code"]), str(error["message"])
     except (ValueError, LookupError, TypeError, RecursionError):
-        said = "", body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")  # a proxy's page, say
-    code, message = (" ".join(clean(text).split())[:_MAX_TEXT_CHARS] for text in said)
+        found = "", body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")  # a proxy's page, say
+    code, message = (" ".join(clean(text).split())[:_MAX_TEXT_CHARS] for text in found)
     return code, message
 
 

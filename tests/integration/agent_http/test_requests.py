@@ -22,7 +22,7 @@ def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:
         session = transport.open(HELLO).session
         for _ in range(20):
             transport.exchange(Request(session))
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
         transport.close(session)
     assert gateway.connections() == 1
 
@@ -35,7 +35,7 @@ def test_beat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
         claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=20))
         wait_until(lambda: gateway.held_up)
         for _ in range(5):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
         queue.add({"n": 0})
         assert claim.result(10).tasks
     assert gateway.connections() == 2
@@ -49,7 +49,7 @@ def test_connection_that_the_server_has_closed_is_replaced(gateway: HttpGateway)
         )
         session = transport.open(HELLO).session
         for _ in range(3):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
     assert gateway.connections() == 3
 
 
@@ -58,7 +58,7 @@ def test_connection_that_dies_under_a_request_is_replaced_once(gateway: HttpGate
     replies = [None, Reply(hang_up=True), None]
     gateway.misfortune = lambda _: replies.pop(0) if replies else None
     with agent_of(gateway) as transport:
-        transport.beat(Heartbeat(transport.open(HELLO).session))
+        transport.heartbeat(Heartbeat(transport.open(HELLO).session))
     assert [one.path for one in gateway.seen] == ["/v1/sessions", "/v1/beat", "/v1/beat"]
 
 
@@ -73,11 +73,11 @@ def test_what_nobody_has_asked_for_is_no_answer(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
         gateway.misfortune = lambda _: Reply(200, b"{}", hang_up=True, afterwards=time_out)
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         gateway.misfortune = lambda _: None
         is_idle.set()
         wait_until(gateway.ended)
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
     assert gateway.connections() == 2
 
 
@@ -86,7 +86,7 @@ def test_gateway_that_is_gone_is_a_failure(gateway: HttpGateway) -> None:
         session = transport.open(HELLO).session
         gateway.close()
         with pytest.raises(TransportFailed, match=f"127.0.0.1:{gateway.port}"):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
 
 
 def test_gateway_that_does_not_answer_is_a_failure(
@@ -160,7 +160,7 @@ def test_session_is_lost(gateway: HttpGateway, status: int, code: str) -> None:
         with pytest.raises(SessionLost):
             transport.exchange(Request(session))
         with pytest.raises(SessionLost):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
 
 
 def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
@@ -169,7 +169,7 @@ def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
         first = transport.open(HELLO).session
         transport.open(Hello("another", "/test", "agent", "host", 1, "site", 1, "0"))
         with pytest.raises(SessionLost, match="given up"):
-            transport.beat(Heartbeat(first))
+            transport.heartbeat(Heartbeat(first))
 
 
 def test_what_a_gateway_says_cannot_upset_a_terminal(gateway: HttpGateway) -> None:
@@ -198,11 +198,11 @@ def test_waiting_exchange_is_broken_off_at_once(gateway: HttpGateway) -> None:
         claim = pool.submit(transport.exchange, request)
         wait_until(lambda: gateway.held_up)
         began = time.monotonic()
-        transport.break_off(request)
+        transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             claim.result()
         assert time.monotonic() - began < 5
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         transport.exchange(Request(session))
 
 
@@ -211,7 +211,7 @@ def test_exchange_is_broken_off_before_it_begins(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
         request = Request(session, (), 1, "lease", wait_s=30)
-        transport.break_off(request)
+        transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             transport.exchange(request)
         assert transport.exchange(Request(session, (), 1, "next", wait_s=30)).tasks
@@ -235,7 +235,7 @@ def test_many_threads_share_a_transport(gateway: HttpGateway) -> None:
         def work(number: int) -> None:
             for _ in range(10):
                 if number % 2:
-                    transport.beat(Heartbeat(session))
+                    transport.heartbeat(Heartbeat(session))
                 elif b"".join(transport.read_blob(DIGEST, number)) != BLOB[number:]:
                     failed.set()
 

@@ -31,7 +31,7 @@ def test_next_gateway_serves_when_one_fails(gateway: HttpGateway, queue: MemoryQ
     with gateway_of(queue) as dead, agent_of(dead, gateway) as transport:
         dead.close()
         session = transport.open(HELLO).session
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
     assert len(gateway.seen) == 2
 
 
@@ -53,7 +53,7 @@ def test_next_gateway_serves_when_one_talks_nonsense(
         gateway.misfortune = lambda _: reply
         other.tokens = gateway.tokens  # both serve one queue
         session = transport.open(HELLO).session
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         assert (len(gateway.seen), len(other.seen)) == (1, 2)
 
 
@@ -76,5 +76,5 @@ def test_agent_goes_elsewhere_when_told(gateway: HttpGateway, queue: MemoryQueue
         gateway.orders = Orders(elsewhere=True, gateways=(gateway.url, other.url))
         transport.exchange(Request(session))
         transport.exchange(Request(session))
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         assert (len(gateway.seen), len(other.seen)) == (2, 2)

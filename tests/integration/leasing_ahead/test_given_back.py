@@ -26,7 +26,7 @@ def test_lease_given_back_waits_again_uncounted(
     leased = pool.lease(4)
     named, done, *left = leased
     agent = hire()
-    agent.beat([named])
+    agent.heartbeat([named])
     say(agent, report_of(done, DONE))
     assert pool.give_back(leased) == 2
     assert (campaign.status().waiting, campaign.status().working) == (8, 1)
@@ -43,13 +43,13 @@ def test_lost_entry_waits_again_after_the_pools_deadline(
     pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
     agent = hire()
     named, *_ = leased = pool.lease(5)
-    agent.beat([named])
+    agent.heartbeat([named])
     assert value(postgres, "select taskq.expire_ahead()") == 0, "none is due yet"
     wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
     assert (campaign.status().waiting, campaign.status().losses) == (9, 0)
     assert {task_row(postgres, one.task)["attempt"] for one in leased[1:]} == {0}
     assert say(hire(), report_of(leased[1], DONE)) == ["superseded"]
-    assert agent.beat(leased) == {one.task for one in leased[1:]}
+    assert agent.heartbeat(leased) == {one.task for one in leased[1:]}
 
 
 def test_deadline_passes_over_what_is_locked_and_comes_back_to_it(
@@ -84,7 +84,7 @@ def test_cancelled_task_of_the_pool_was_no_attempt(
     assert campaign.status().cancelled == 10
     assert value(postgres, "select count(*) from taskq.attempt") == 0
     assert task_row(postgres, leased[0].task)["attempt"] == 0
-    assert hire().beat(leased) == {one.task for one in leased}
+    assert hire().heartbeat(leased) == {one.task for one in leased}
 
 
 def test_stale_lease_gives_nothing_back(pool: PoolDouble, hire: Hire) -> None:

@@ -65,7 +65,7 @@ def test_session_of_another_campaign_cannot_speak_of_pooled_tasks(
     stranger.campaign = pool.campaign
     leased = pool.lease(count)
     assert say(stranger, *(report_of(one, outcome) for one in leased)) == ["unknown"] * count
-    assert stranger.beat(leased) == {one.task for one in leased}
+    assert stranger.heartbeat(leased) == {one.task for one in leased}
     assert all(task_row(postgres, one.task)["session_id"] == 0 for one in leased)
 
 
@@ -99,8 +99,8 @@ def test_first_beat_that_names_a_lease_gets_the_task(
     """From then on it lives with that session, and ends with it."""
     agent = hire()
     leased = pool.lease(2)
-    assert agent.beat(leased) == set()
-    assert agent.beat(leased) == set()
+    assert agent.heartbeat(leased) == set()
+    assert agent.heartbeat(leased) == set()
     assert {task_row(postgres, one.task)["session_id"] for one in leased} == {agent.session}
     assert agent.leave() == 2
 
@@ -133,14 +133,14 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
     (one,) = pool.lease(1)
     name(database, agent, one)
     late, early = "ffffffff-0001-7000-8000-000000000000", "00000000-0001-7000-8000-000000000000"
-    agent.beat([], drawn=late)
+    agent.heartbeat([], drawn=late)
     assert task_row(postgres, one.task)["session_id"] == agent.session
     postgres.execute(
         "update taskq.task set claimed_at = claimed_at - make_interval(secs => %s + 1)", [pool_s]
     )
-    agent.beat([one], drawn=early)
+    agent.heartbeat([one], drawn=early)
     assert campaign.status().working == 1
-    agent.beat([], drawn=early)
+    agent.heartbeat([], drawn=early)
     assert campaign.status().waiting == 10
 
 
@@ -152,9 +152,9 @@ def test_beat_that_says_nothing_of_tasks_leaves_those_that_were_leased_ahead(
     (one,) = pool.lease(1)
     name(database, agent, one)
     postgres.execute("update taskq.task set claimed_at = claimed_at - interval '1 day'")
-    agent.beat(None)
+    agent.heartbeat(None)
     assert campaign.status().working == 1
-    agent.beat([])
+    agent.heartbeat([])
     assert campaign.status().working == 0
 
 
@@ -175,8 +175,8 @@ def test_second_to_name_a_lease_is_told_to_stop(pool: PoolDouble, hire: Hire) ->
     """An entry that was handed out twice is executed on, by one; one result is accepted."""
     first, second = hire(), hire()
     (one,) = pool.lease(1)
-    assert first.beat([one]) == set()
-    assert second.beat([one]) == {one.task}
+    assert first.heartbeat([one]) == set()
+    assert second.heartbeat([one]) == {one.task}
     assert say(second, report_of(one, DONE)) == ["unknown"]
     assert say(first, report_of(one, DONE)) == ["accepted"]
 
@@ -187,4 +187,4 @@ def test_result_of_an_entry_handed_out_twice_is_accepted_once(pool: PoolDouble, 
     (one,) = pool.lease(1)
     assert say(second, report_of(one, DONE, result={"by": 2})) == ["accepted"]
     assert say(first, report_of(one, DONE, result={"by": 1})) == ["unknown"]
-    assert first.beat([one]) == {one.task}
+    assert first.heartbeat([one]) == {one.task}
