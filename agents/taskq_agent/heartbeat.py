@@ -1,4 +1,4 @@
-"""Beats that keep a session alive, from a thread of its own, whatever the agent is busy with."""
+"""Heartbeats that keep a session alive, from a thread of their own."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _LONGEST_RETRY_S = 5.0
 
 
 class HeartbeatThread:
-    """Beats for the newest session, at once and then in its rhythm.
+    """Sends heartbeats for the newest session: the first at once, then at its interval.
 
-    snapshot: returns what to say, quickly, or None for nothing this time. post: takes events;
-    must not wait. look: called at least every `LOOK_S` seconds while no beat is in the air.
+    snapshot: returns the heartbeat to send, without blocking, or None to send none this time. post:
+    takes events; must not block. check_loop: called at least every `CHECK_S` seconds while no
+    heartbeat is in flight.
     """
 
-    task = "a beat"
+    task = "a heartbeat"
 
     def __init__(
         self,
@@ -56,22 +57,22 @@ class HeartbeatThread:
         self._due = math.inf
         self._failing = False
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="taskq-beat", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="taskq-heartbeat", daemon=True)
         self._thread.start()
 
     def keep(self, welcome: Welcome) -> None:
-        """Beat for this session from now on."""
+        """Send heartbeats for this session from now on."""
         with self._changed:
             self._heartbeat_s = welcome.heartbeat_s
             self._due = time.monotonic()
             self._changed.notify()
 
     def is_hung(self, now: float) -> bool:
-        """Tell whether the thread has not come round for too long; see `Watchdog`."""
+        """Tell whether the thread has made no progress for too long; see `Watchdog`."""
         return self._watchdog.is_hung(now)
 
     def close(self, timeout_s: float) -> None:
-        """Beat no more; wait so long for a beat in the air."""
+        """Send no more heartbeats; wait at most so long for one in flight."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -85,8 +86,8 @@ class HeartbeatThread:
                 if time.monotonic() >= self._due:
                     self._send_heartbeat()
         except Exception:
-            log.exception("the thread of the beats has failed")
-            self._post(AgentFailed("its beats have failed"))
+            log.exception("the heartbeat thread has failed")
+            self._post(AgentFailed("its heartbeats have failed"))
 
     def _wait(self) -> bool:
         with self._changed:
@@ -109,7 +110,9 @@ class HeartbeatThread:
             self._post(HeartbeatFailed(heartbeat.session, error))
             return
         except TransportError as error:
-            log.log(logging.DEBUG if self._failing else logging.WARNING, "a beat failed: %s", error)
+            log.log(
+                logging.DEBUG if self._failing else logging.WARNING, "a heartbeat failed: %s", error
+            )
             self._failing = True
             retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * (0.5 + 0.5 * self._uniform())
             if isinstance(error, TransportFailed) and error.retry_after_s is not None:

@@ -1,11 +1,11 @@
-"""The loop around the core: it turns what happens into events, and actions into deeds.
+"""Event loop around the core: turns what happens into events, and actions into effects.
 
-    caller, beats, slots (threads), signals --events--> loop --actions--> caller, slots, spool
+    caller, heartbeats, slots (threads), signals --events--> loop --actions--> caller, slots, spool
 
-Only the loop speaks to the core, under a lock that the beats take as well, to copy what is in
-hand. The loop waits for nothing but events, and for a second at most, so it always comes round.
-Who does not is found out by a watchdog: the loop looks after the others, the beats look after
-the loop.
+Only the loop calls the core, under a lock that the heartbeat thread takes as well, to copy what is
+held. The loop waits for nothing but events, and for a second at most, so it always makes progress.
+A part that does not is detected by a watchdog: the loop checks the other threads, the heartbeat
+thread checks the loop.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _LAST_CALL_S = 1.0
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """What an agent did, and why it left.
+    """Counts of an agent's attempts, and why it ended.
 
     released: handed back, begun or not. superseded: how many of all these did not count, since
-    their leases were void. undelivered: reports that did not reach the queue; they stay in the
-    spool, if there is one.
+    their leases were no longer valid. undelivered: reports that did not reach the queue; they stay
+    in the spool, if there is one.
     """
 
     done: int
@@ -66,10 +66,10 @@ def run_agent(
 
 
 class Agent:
-    """An agent: works until there is a reason to leave.
+    """An agent: works until there is a reason to shut down.
 
-    make_runner: makes the runner of a slot, numbered from 0. What it raises, `run` raises, and
-    nothing has been claimed then.
+    make_runner: makes the runner of a slot, numbered from 0. An exception that it raises is raised
+    by `run`, and nothing has been claimed then.
     abandon: ends the process at once with an exit code; called when the loop itself hangs.
     """
 
@@ -85,13 +85,13 @@ class Agent:
         self._settings = settings
         self._make_runner = make_runner
         self._abandon = abandon
-        # A signal handler may put while a put is under way: SimpleQueue allows that.
+        # A signal handler may interrupt `put` and call it again: SimpleQueue is reentrant.
         self._events: SimpleQueue[ev.Event] = SimpleQueue()
         self._lock = threading.Lock()
         self._loop_watchdog = Watchdog(settings.watchdog_s)
 
     def terminate(self) -> None:
-        """Tell the agent to leave, or, a second time, to leave at once. From any thread."""
+        """Ask the agent to shut down; the second time, at once. May be called from any thread."""
         self._events.put(ev.TermSignal())
 
     def run(self) -> AgentSummary:
@@ -194,7 +194,7 @@ class Agent:
             self._abandon(EXIT_AGENT_BROKEN)
 
     def _install_signal_handlers(self, stack: ExitStack) -> None:
-        # A signal in the moment before the loop waits is noticed when the wait is over.
+        # A signal just before the loop waits is handled after the wait, which is short.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 former = signal.signal(number, lambda *_: self.terminate())

@@ -1,4 +1,4 @@
-"""`taskq-agent run`: work for a queue that is reached through gateways."""
+"""Command `taskq-agent run`: work for a queue that is reached through gateways."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Tuple[AgentSettings, RunnerSettings]:
-    """Return the settings that were asked for; ValueError if they make no sense."""
+    """Return the settings from the options; ValueError if they contradict each other."""
     names = [field.name for field in fields(AgentSettings)]
     given = {name: getattr(options, name, None) for name in names}
     agent = AgentSettings(

@@ -1,4 +1,4 @@
-"""`taskq-agent try`: run one payload by hand, without a queue, to debug its code."""
+"""Command `taskq-agent try`: run one payload by hand, without a queue, to debug its code."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _campaign(options: argparse.Namespace) -> CampaignTerms:
-    """Return the campaign that is to be tried; ValueError or TypeError if it makes no sense."""
+    """Return the campaign to try; ValueError or TypeError if its values are invalid."""
     content: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
     tables = {}
     for name in ("handler", "params", "limits"):

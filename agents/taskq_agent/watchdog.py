@@ -1,4 +1,4 @@
-"""Notice a thread that is there but makes no headway."""
+"""Detection of a thread that makes no progress."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ CHECK_S = 1.0
 
 
 class Watchdog:
-    """Counts the looks since a thread last came round.
+    """Counts the checks since the thread last reported progress.
 
-    Looks, not seconds: a process that was stopped (SIGSTOP) or a machine that slept is not
-    hung, although by the clock nobody has come round for long.
+    It counts checks, not seconds: a process that was stopped (SIGSTOP) or a host that slept is not
+    hung, although by the clock there was no progress for long.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -18,11 +18,11 @@ class Watchdog:
         self._missed = 0
 
     def reset(self) -> None:
-        """Note a sign of life; called by the thread that is watched."""
+        """Report progress; called by the thread that is watched."""
         self._missed = 0
 
     def is_hung(self, now: float) -> bool:
-        """Look; to be called at least every `LOOK_S`, by the thread that watches."""
+        """Check; to be called at least every `CHECK_S` seconds by the thread that watches."""
         if now - self._checked_at >= CHECK_S:
             self._checked_at = now
             self._missed += 1

@@ -138,11 +138,11 @@ def test_broken_node_hands_its_task_back_uncounted_and_leaves() -> None:
 def test_broken_agent_leaves_with_an_error() -> None:
     """An agent that has lost one of its threads does not go on looking alive."""
     world = world_of(2, slots=1)
-    world.feed(ev.AgentFailed("its beats have failed"))
+    world.feed(ev.AgentFailed("its heartbeats have failed"))
     assert world.told_to_stop == [0]
     world.end(0, Ended(RELEASED))
     world.deliver_all()
-    assert world.exit == ev.Exit(70, "its beats have failed")
+    assert world.exit == ev.Exit(70, "its heartbeats have failed")
 
 
 @pytest.mark.parametrize("by", ["call", "beat"])

@@ -252,7 +252,7 @@ def test_dead_beat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> No
             raise RuntimeError("a fault of the transport")
 
     summary = Shop(queue, until_stopped, transport=Faulty(queue), slots=1).work()
-    assert (summary.reason, summary.exit_code) == ("its beats have failed", 70)
+    assert (summary.reason, summary.exit_code) == ("its heartbeats have failed", 70)
     assert queue.outcomes(1) == [RELEASED]
     assert "a fault of the transport" in caplog.text
 

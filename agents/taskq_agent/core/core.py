@@ -1,25 +1,25 @@
-"""The agent's mind: events in, actions out; it reads no clock and touches nothing.
+"""The agent's core: a state machine that takes events and returns actions, without a clock or I/O.
 
-Everything an agent decides is decided here, one event at a time, so that it can be tested
-without threads, processes or a network. What it keeps to:
+Every decision of an agent is made here, one event at a time, so that it can be tested without
+threads, processes or a network. Its invariants:
 
-* One call at most is in the air. A claim that failed is repeated as it is, under the same lease
-  id and with the same reports, until it is answered. So there is never a lease that the agent
-  does not know of, and a report never counts twice.
-* A report is kept until it has its verdict. All verdicts are final. One that the queue refuses
-  does not keep the others back. Where tasks come without verdicts, reports go along with the next
-  claims, or by themselves after a while.
-* Beats name what is in hand *and* the claim in the air. The claim leaves the beat in the same
-  step in which its tasks enter it.
-* An order to stop is bound to a lease. What it does not find in hand it does not touch.
-* A lost session is replaced by another. What is in hand goes on: from here nobody can tell
-  whose outage it was, and the fence decides what counts; unless the campaign says that its
-  tasks are not to run when the session must have expired.
-* A claim is parked, kept waiting by the queue, only while nothing is in hand, and is broken off
-  when the agent leaves.
-* Where everything fails at once, one attempt is made at a time, and ever more rarely.
-* A campaign that cannot be run here is left to others for a while. Only what is wrong with the node
-  whatever the campaign makes the agent leave.
+* At most one call is in flight. A claim that failed is repeated unchanged, under the same lease id
+  and with the same reports, until it is answered. So the agent knows every lease it was given, and
+  a report never counts twice.
+* A report is kept until it has its verdict. All verdicts are final. A report that the queue refuses
+  does not keep others back. Where tasks come without verdicts, the reports are sent again with the
+  next claims, or on their own after a while.
+* Heartbeats name the held tasks *and* the claim in flight. The claim leaves the heartbeat in the
+  same step in which its tasks enter it.
+* An order to stop names a lease. An order for a lease that is not held has no effect.
+* A lost session is replaced by a new one. Held tasks go on: the agent cannot tell whose outage it
+  was, and the fence decides what counts; unless the campaign says that its tasks must not run once
+  the session must have expired.
+* A claim becomes a long poll, kept waiting by the queue, only while nothing is held. It is
+  cancelled when the agent shuts down.
+* While everything fails at once, one attempt is made at a time, with growing pauses.
+* A campaign that cannot run here is left to other agents for a while. Only a fault of the node that
+  does not depend on the campaign makes the agent shut down.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _MOST_REASONS_LOGGED = 100
 class AgentCore:
     """One agent, from its first call to its exit.
 
-    now, and all times: seconds of a clock that only rises. draw_hello: makes the hello of a new
-    session, with a key of its own. draw_lease: makes lease ids that rise. uniform: draws from
-    0 to 1. inherited: reports of an earlier process, with the lengths of their lines.
+    now, and all times: seconds of a monotonic clock. draw_hello: makes the hello of a new session,
+    with a new key. draw_lease: makes increasing lease ids. uniform: draws from 0 to 1. inherited:
+    reports of earlier processes, with the lengths of their lines.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class AgentCore:
         }
 
     def handle(self, event: ev.Event, now: float) -> List[ev.Action]:
-        """Take in an event; return what is to be done, in this order.
+        """Handle an event; return the actions to perform, in order.
 
-        A Tick is wanted at `due()`, and every second besides. After Exit nothing more happens.
+        A Tick is wanted at `due()`, and at least every second. After Exit nothing more happens.
         """
         self._now = now
         if not self._exited:
@@ -113,7 +113,7 @@ class AgentCore:
         return self._out.take_all()
 
     def heartbeat(self) -> Optional[Heartbeat]:
-        """Return what a beat says at this moment; None if there is none to be sent."""
+        """Return the heartbeat to send now; None without a session or during a long poll."""
         if self._calls.session is None or self._calls.is_long_polling():
             return None
         claim = self._calls.claim()
@@ -130,7 +130,7 @@ class AgentCore:
         )
 
     def due(self) -> float:
-        """Return when time alone will next change something."""
+        """Return when the passing of time alone will next change something."""
         claiming = self._claiming
         times = [claiming.stop_at, claiming.claim_at, claiming.throttle.try_at, self._reports_at]
         ready_at = self._calls.ready_at()
@@ -141,11 +141,11 @@ class AgentCore:
         return min((time for time in times if time > self._now), default=math.inf)
 
     def totals(self) -> Totals:
-        """Return how the attempts have ended."""
+        """Return how many attempts ended how."""
         return self._progress.totals
 
     def undelivered(self) -> int:
-        """Return how many reports have no verdict."""
+        """Return the number of reports without a verdict."""
         return self._delivery.undelivered()
 
     # Events
@@ -166,7 +166,7 @@ class AgentCore:
         self._delivery.answered(event.answer.acks, event.answer.timeline, self._now)
         self._delivery.saw_timeline(event.answer.timeline, self._now)
         if isinstance(call, ev.SendExchange) and len(event.answer.acks) < len(call.request.reports):
-            # The database is away, and a gateway gave tasks out of what it has leased ahead.
+            # The database is away: a gateway gave tasks that it had leased ahead, without verdicts.
             self._reports_at = self._now + _REPORT_AGAIN_S * (0.5 + self._uniform())
         if claim is not None:
             shutting_down = self._shutdown is not None
@@ -190,9 +190,9 @@ class AgentCore:
             else:
                 self._refused(event.error)
         elif isinstance(call, ev.SendExchange) and call.request.session != calls.session:
-            calls.dropped()  # it asked within a session that a beat has found to be lost
+            calls.dropped()  # sent within a session that a heartbeat found to be lost
         elif self._shutdown is not None and calls.long_poll() is not None:
-            calls.dropped()  # broken off; the end of the session gives back what it may get
+            calls.dropped()  # cancelled; closing the session returns what it may get
         elif isinstance(event.error, SessionLost):
             calls.dropped()
             self._lose_session()
@@ -200,7 +200,7 @@ class AgentCore:
             first = calls.failing_since is None
             calls.failed(self._now, event.error)
             if isinstance(call, ev.SendExchange) and not call.request.want:
-                calls.dropped()  # by then a claim can go along, which may be answered sooner
+                calls.dropped()  # the repeat may carry a claim, which may be answered sooner
             level = logging.WARNING if first else logging.DEBUG
             self._out.log(level, "no answer from the queue, trying on: %s", event.error)
 
@@ -241,7 +241,7 @@ class AgentCore:
     def _agent_failed(self, event: ev.AgentFailed) -> None:
         self._shut_down(event.what, EXIT_AGENT_BROKEN)
 
-    # What follows from any event
+    # Steps after every event
 
     def _advance(self) -> None:
         if self._now >= self._calls.expires_at:
@@ -320,7 +320,7 @@ class AgentCore:
             self._newest_lease = self._draw_lease()
         lease = self._newest_lease if want else ""
         lifetime_s = self._claiming.lifetime_s(self._now)
-        # A claim that is parked stands for beats, which have to tell of trouble and of its end.
+        # A long poll replaces heartbeats, which must report trouble and its end.
         long_poll = want and not (self._trouble_reported or self._claiming.throttle.active)
         wait_s = self._claiming.wait_s(held_tasks, self._now) if long_poll else 0.0
         return ev.SendExchange(
@@ -348,7 +348,7 @@ class AgentCore:
             self._out.add(ev.Exit(code, shutdown.reason))
 
     def _report_unservable(self, unservable: Optional[Unservable]) -> None:
-        """Say once what this agent waits for in vain; where it leaves for that, it says it then."""
+        """Log each new reason once; an agent with `until_empty` names it when it shuts down."""
         if unservable is None or self._settings.until_empty:
             return
         news = [reason for reason in unservable.reasons if reason not in self._reported_unservable]
@@ -357,7 +357,7 @@ class AgentCore:
             text = "what this agent cannot be given: %s"
             self._out.log(logging.WARNING, text, in_words(unservable))
 
-    # Steps that several of these share
+    # Shared steps
 
     def _call_answered(self) -> None:
         away_s = self._calls.answered(self._now)
@@ -371,7 +371,7 @@ class AgentCore:
         self._task_flow.stop_disconnected()
 
     def _drop_long_poll(self) -> None:
-        """Do not leave a claim parked that is of no use any more."""
+        """Drop a long poll that is no longer wanted; cancel it if it is in flight."""
         claim = self._calls.drop_long_poll()
         if claim is not None:
             self._out.add(ev.CancelExchange(claim))

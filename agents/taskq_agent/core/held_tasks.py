@@ -1,4 +1,4 @@
-"""What an agent has in hand: tasks that wait for a slot, tasks that run, reports to deliver."""
+"""Tasks that an agent holds: waiting for a slot, running, or with a report to deliver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_REPORT_BYTES = 16 * MAX_RESULT_BYTES
 
 @dataclass
 class QueuedTask:
-    """A task that was claimed and has not begun."""
+    """A claimed task that has not begun."""
 
     task: Task
     campaign: CampaignTerms
@@ -23,7 +23,7 @@ class QueuedTask:
 
     @property
     def stops_on_disconnect(self) -> bool:
-        """Whether it is not to run when nothing is heard of the queue."""
+        """Whether the task must not run once the session must have expired unheard."""
         return self.campaign.on_disconnect == STOP
 
 
@@ -31,9 +31,9 @@ class QueuedTask:
 class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. stops_unheard: as for `Queued`. void: its lease is gone; nobody
-    wants to hear how it ends. unwanted: it is to stop and goes back. told_at: when it was last told
-    to stop.
+    revision, path: of its campaign. stops_on_disconnect: as for `QueuedTask`. revoked: its lease is
+    no longer valid, so its end is not reported. must_hand_back: it is to stop and goes back to the
+    queue. stop_sent_at: when its slot was last told to stop.
     """
 
     held: Held
@@ -52,8 +52,8 @@ class RunningTask:
 class HeldTasks:
     """The attempts of an agent, each in exactly one of `queue`, `running` and `reports`.
 
-    reports: all without a verdict, oldest first, with the length of their lines. Those of an
-    earlier process, `inherited`, come first; they are not held by this one's session.
+    reports: all without a verdict, oldest first, with the lengths of their lines. Those of an
+    earlier process, `inherited`, come first; the session of this process does not hold them.
     """
 
     def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]] = ()) -> None:
@@ -67,7 +67,7 @@ class HeldTasks:
         self._slots = slots
 
     def free(self) -> int:
-        """Return how many slots have nothing to do and nothing waiting for them."""
+        """Return the number of slots without a running task or a queued one waiting for them."""
         return self._slots - self.tasks()
 
     def tasks(self) -> int:
@@ -84,7 +84,7 @@ class HeldTasks:
         return not (self.running or self.queue or self.reports)
 
     def has(self, held: Held) -> bool:
-        """Tell whether an attempt is in hand already: what is leased ahead may be given twice."""
+        """Tell whether an attempt is held already: a task leased ahead may be given twice."""
         return (
             held in self.queue
             or held in self.reports
@@ -92,10 +92,9 @@ class HeldTasks:
         )
 
     def slots_to_stop(self, now: float, *, all_stop: bool) -> List[int]:
-        """Return the slots that are to be told to stop now.
+        """Return the slots that must be told to stop now, and record that they are.
 
-        They are told again now and then: the first word may have come before the payload was
-        there.
+        The order is repeated every second: the first one may precede the start of the payload.
         """
         slots = []
         for slot, running in self.running.items():
@@ -107,7 +106,11 @@ class HeldTasks:
         return slots
 
     def give_up_disconnected(self) -> Tuple[List[Task], List[RunningTask]]:
-        """Give up what is not to run while nothing is heard; return it, not begun and begun."""
+        """Give up tasks that must not run while the queue is unreachable.
+
+        Returns those that have not begun, which are removed, and those that run, marked to be
+        handed back.
+        """
         queued = [held for held, it in self.queue.items() if it.stops_on_disconnect]
         not_begun = [self.queue.pop(held).task for held in queued]
         begun = [
@@ -120,8 +123,7 @@ class HeldTasks:
     def held(self) -> Tuple[Held, ...]:
         """Return the fences of all attempts that the session is to keep.
 
-        Those whose reports are under way are among them: the queue has yet to hear of their
-        end.
+        Includes those whose reports are in flight: the queue does not know of their end yet.
         """
         return (
             *self.queue,
@@ -130,7 +132,7 @@ class HeldTasks:
         )
 
     def first_reports(self) -> Tuple[Report, ...]:
-        """Return the oldest reports, as many as one exchange carries."""
+        """Return the oldest reports, as many as fit into one exchange."""
         chosen: List[Report] = []
         total = 0
         for report, size in self.reports.values():

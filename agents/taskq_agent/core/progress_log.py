@@ -1,4 +1,4 @@
-"""What a person who watches an agent gets to read: little while all goes well."""
+"""Counts of ended attempts, and the log lines about them: few while all goes well."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_ERROR_CHARS = 200
 
 @dataclass
 class Totals:
-    """How many attempts ended how; `superseded`: how many of these did not count."""
+    """How many attempts ended how; `superseded`: how many of all these did not count."""
 
     done: int = 0
     failed: int = 0
@@ -27,7 +27,7 @@ class Totals:
 
 
 class ProgressLog:
-    """Counts what happens, and puts the notable part into words."""
+    """Counts ended attempts and composes log messages about the notable ones."""
 
     def __init__(self, now: float) -> None:
         self.totals = Totals()
@@ -41,20 +41,20 @@ class ProgressLog:
             self.totals.superseded += 1
 
     def dropped(self) -> None:
-        """Count a report that nobody will hear of."""
+        """Count a report that is given up."""
         self.totals.superseded += 1
 
     def replaced(self, report: Report) -> None:
-        """Count an attempt as failed after all, since the queue would not take its report."""
+        """Count an attempt as failed after all, since the queue refused its report."""
         self._count(report.outcome, -1)
         self._count(FAILED)
 
     def handed_back(self) -> None:
-        """Count a task that goes back without having begun."""
+        """Count a task that is handed back without having begun."""
         self._count(RELEASED)
 
     def ended(self, running: RunningTask, report: Report, now: float) -> LogMessage:
-        """Count an attempt that ran; return a line that is loud for long runs and failures."""
+        """Count an attempt that ran; return its message, INFO for long runs and some failures."""
         took_s = now - running.since
         level = logging.INFO if took_s >= _NOTABLE_RUN_S else logging.DEBUG
         self._count(report.outcome)
@@ -68,7 +68,7 @@ class ProgressLog:
         return LogMessage(level, text + " (%s: %s)", (*args, report.error_class, error))
 
     def summary(self, held_tasks: HeldTasks, now: float) -> List[LogMessage]:
-        """Return a summary if one is due and there is news."""
+        """Return a summary if one is due and the counts have changed."""
         if now < self._summary_at:
             return []
         self._summary_at = now + _BETWEEN_SUMMARIES_S

@@ -1,4 +1,4 @@
-"""What an agent does with its tasks: takes them in, begins, stops, reports and hands them back."""
+"""Flow of tasks through an agent: accept, begin, stop, report and hand back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_ERROR_CHARS = 300
 
 
 class TaskFlow:
-    """The tasks in hand, and what happens to them."""
+    """Moves the held tasks from claim to report."""
 
     def __init__(
         self, held_tasks: HeldTasks, claiming: Claiming, progress: ProgressLog, out: Outbox
@@ -27,10 +27,10 @@ class TaskFlow:
         self._out = out
 
     def take_in(self, answer: Answer, now: float, *, shutting_down: bool) -> int:
-        """Take in what a claim has got; return how many tasks were kept.
+        """Accept the tasks that a claim got; return how many were kept.
 
-        What cannot end in time goes back at once, as all does when the agent is leaving, what was
-        claimed before it was slowed down, and what it cannot run.
+        Handed back at once are tasks that cannot end in time, that were claimed before the agent
+        was throttled, or that it cannot run; and all tasks while it shuts down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         kept = 0
@@ -77,7 +77,7 @@ class TaskFlow:
             self._out.add(ev.StartTask(slot, task, campaign))
 
     def ended(self, event: ev.TaskEnded, now: float) -> None:
-        """Report the end of an attempt, unless nobody wants to hear of it."""
+        """Report the end of an attempt, unless its lease was revoked."""
         running, ended = self._held_tasks.running.pop(event.slot), event.ended
         self._held_tasks.idle.append(event.slot)
         if ended.started and not (ended.node_broken or ended.refused):
@@ -91,7 +91,7 @@ class TaskFlow:
             self._update_throttle(report, running, now)
 
     def revoke(self, held: Held) -> None:
-        """Let go of an attempt whose lease is void."""
+        """Drop an attempt whose lease is no longer valid."""
         if self._held_tasks.queue.pop(held, None) is not None:
             self._out.log(logging.DEBUG, "task %d was taken back", held.task)
         for running in self._held_tasks.running.values():
@@ -101,12 +101,12 @@ class TaskFlow:
                 self._out.log(logging.INFO, text, running.key)
 
     def stop_tasks(self, now: float, *, all_stop: bool) -> None:
-        """Tell the slots to stop whose tasks are to, or all of them."""
+        """Stop the slots whose tasks must stop, or all of them."""
         for slot in self._held_tasks.slots_to_stop(now, all_stop=all_stop):
             self._out.add(ev.StopTask(slot))
 
     def stop_disconnected(self) -> None:
-        """Hand back what is not to run while the queue may have given it to somebody else."""
+        """Hand back tasks that must not run once the queue may have given them to another agent."""
         not_begun, begun = self._held_tasks.give_up_disconnected()
         for task in not_begun:
             self._hand_back(task)
@@ -115,13 +115,13 @@ class TaskFlow:
             self._out.log(logging.WARNING, text, running.key)
 
     def hand_back_queue(self) -> None:
-        """Hand back all that has not begun."""
+        """Hand back all tasks that have not begun."""
         for queued in self._held_tasks.queue.values():
             self._hand_back(queued.task)
         self._held_tasks.queue.clear()
 
     def set_suspect(self, why: str) -> None:
-        """Hear whether this host is taken for a bad one, and why; if so, keep what runs only."""
+        """Record why the queue suspects this host, if it does; then hand back what is queued."""
         was, throttle = self._claiming.throttle.suspect, self._claiming.throttle
         throttle.set_suspect(why)
         if why and not was:
@@ -133,7 +133,7 @@ class TaskFlow:
             self._out.log(logging.WARNING, "this host is like others again: claiming as usual")
 
     def _update_throttle(self, report: Report, running: RunningTask, now: float) -> None:
-        """See whether everything fails on this node; then nothing is kept that has not begun."""
+        """Count the outcome; if the throttle engages, hand back all tasks that have not begun."""
         throttle = self._claiming.throttle
         was_active = throttle.active
         begins = throttle.ended(report, running.attempt, running.since, now)
@@ -146,7 +146,7 @@ class TaskFlow:
             self._out.log(logging.WARNING, "not everything fails any more: claiming as usual")
 
     def _update_campaign_backoff(self, report: Report, running: RunningTask, now: float) -> None:
-        """See whether the campaign can be run here; if not, keep none of it that is not begun."""
+        """Record whether the campaign can run here; if not, hand back its queued tasks."""
         campaign, campaign_backoff = running.held.campaign, self._claiming.campaign_backoff
         if not report.refused:
             if report.outcome != RELEASED:

@@ -1,4 +1,4 @@
-"""Talk with a child in lines of JSON: one answer per question."""
+"""Messages to and from a child in lines of JSON: one answer per question."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ChildExited(Exception):
 
 
 class Channel:
-    """Questions go to the child's standard input, answers come from its standard output.
+    """Sends questions to the standard input of a child; answers come from its standard output.
 
-    What it writes to standard error is kept as output. After an exception it is of no use any
-    more; end its `group`.
+    Its standard error is kept as output. After an exception the channel cannot be used any more;
+    end its `group`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Channel:
         )
 
     def reset(self) -> bool:
-        """Forget the output so far; return whether the child is there for another question."""
+        """Discard the output so far; return whether the child can take another question."""
         self.group.read_available()
         self.output.clear()
         return not (self.group.exited or self.group.stdout_closed)
@@ -54,18 +54,18 @@ class Channel:
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message that has no answer."""
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        # Bytes of a path that are not UTF-8 come out as what JSON has for the same characters.
+        # Bytes of a path that are not UTF-8 become the JSON escapes of the same characters.
         self.group.send(text.encode(errors="backslashreplace") + b"\n")
 
     def ask(self, message: Mapping[str, Any]) -> Dict[str, Any]:
         """Send a message and return the answer.
 
-        Raises BadAnswer for anything but a JSON object on a line of bounded length, Lost when
-        the child exits instead, AttemptOver when the attempt must end.
+        Raises BadAnswer for anything but a JSON object on a line of bounded length, ChildExited
+        when the child exits instead, AttemptOver when the attempt must end.
         """
         self.send(message)
         self.group.wait_until(self._is_answered_or_ended)
-        self.group.read_available()  # its output from before the answer, its last words
+        self.group.read_available()  # also the output from before the answer
         line, newline, _ = self._received.partition(b"\n")
         if not newline:
             self._raise_no_answer()

@@ -1,4 +1,4 @@
-"""The runner of one slot: what goes on around whatever kind of handler the campaign has."""
+"""Runner of one slot: scratch folders, transfers, time limit and the handler of the campaign."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from taskq_agent.transport import Blobs
 
 
 class SlotRunner:
-    """Runs tasks of one campaign after the other; a resident child lasts while that is one.
+    """Runs tasks of any campaigns; a resident child is kept until the campaign changes.
 
-    When the campaign or its revision changes, the child is ended first: two of them, with
-    what they hold in memory, may be more than the slot was given.
+    When the campaign or its revision changes, the old child is ended first: the memory of two may
+    exceed what the slot was given.
     """
 
     def __init__(self, slot: int, settings: RunnerSettings, blobs: Optional[Blobs]) -> None:
@@ -68,7 +68,7 @@ class SlotRunner:
         return replace(ended, phases={**phases, **ended.phases}) if phases else ended
 
     def stop(self) -> None:
-        """End the attempt in hand."""
+        """End the running attempt."""
         self._watch.stop()
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class SlotRunner:
         return self._kind
 
     def _keep(self, folder: scratch.SlotFolder, name: str) -> str:
-        """Make a folder that lasts as long as the kind of handler."""
+        """Make a folder that lasts as long as the handler."""
         self._kept.append(folder.take(name))
         return self._kept[-1]
 

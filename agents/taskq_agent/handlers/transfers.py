@@ -1,4 +1,4 @@
-"""What is fetched before a task and sent after it: shared inputs, large results."""
+"""Transfers before and after a task: shared inputs, large results."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ log = logging.getLogger(__name__)
 class Transfers:
     """The transfers of one slot, made in its thread; they end soon when the attempt is stopped.
 
-    One that breaks is tried again, with growing pauses, until the settings' patience is at an end.
+    A transfer that breaks is retried with backoff, for `patience_s` of the settings.
     """
 
     def __init__(self, blobs: Optional[Blobs], settings: RunnerSettings, watch: ChildWatch) -> None:
-        """blobs: None where there is no queue: then there are no inputs, and results stay."""
+        """blobs: None without a queue: then there are no inputs, and results are not uploaded."""
         self._blobs = blobs
         self._watch = watch
         self._patience_s = settings.patience_s
@@ -61,19 +61,19 @@ class Transfers:
     def fetch(self, campaign: CampaignTerms, folder: str) -> Dict[str, str]:
         """Make the inputs of a campaign available; return their paths, in `folder`, by name.
 
-        They stay until `release`. Raises AttemptOver: the task was not begun and goes back.
+        They stay until `release`. Raises AttemptOver: the task did not begin and goes back.
         """
         paths: Dict[str, str] = {}
         try:
             for name, wanted in campaign.inputs.items():
                 paths[name] = self._fetch_one(name, wanted, folder)
-        except Refused as error:  # there is no such blob, and to repeat it is of no use
+        except Refused as error:  # there is no such blob; a retry cannot help
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             raise AttemptOver(refused("inputs-missing", text)) from error
         except TransportError as error:
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             log.warning("%s; its task is handed back", text)
-            with suppress(AttemptOver):  # back it goes in any case
+            with suppress(AttemptOver):  # it is handed back in any case
                 self._watch.pause(self._patience_s / 10)  # it may be given to this slot again
             raise AttemptOver(_handed_back("inputs-missing", text)) from error
         except OSError as error:
@@ -84,7 +84,7 @@ class Transfers:
         return paths
 
     def release(self) -> None:
-        """Let go of what was fetched."""
+        """Release the inputs that were fetched."""
         while self._open_files:
             os.close(self._open_files.pop())
 

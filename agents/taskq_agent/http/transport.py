@@ -1,4 +1,4 @@
-"""The agent's transport over HTTP: JSON to one of several gateways, on kept connections."""
+"""Transport over HTTP: JSON to one of several gateways, on kept connections."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ T = TypeVar("T")
 
 @final
 class HttpTransport:
-    """Speaks with the queue through gateways. Safe to use from several threads.
+    """Speaks with the queue through gateways. Thread-safe.
 
-    token: what buys a session; a secret. The token of the session is kept in memory only.
-    A request that fails at one gateway is tried at one other before it counts as failed.
-    Use it as a context manager: the connections are closed at the end.
+    token: the enrolment token that opens sessions; a secret. The token of the session is kept in
+    memory only. A request that fails at one gateway is tried at one other before it counts as
+    failed. Use it as a context manager: the connections are closed at the end.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class HttpTransport:
         self._connections.close()
 
     def open(self, hello: Hello) -> Welcome:
-        """Open a session, or find the one that this key has opened."""
+        """Open a session, or find the one that was opened with this key."""
         http_request = self._post("/v1/sessions", hello, self._token)
         _, welcome = self._ask(http_request, _welcome, with_session=False)
         with self._lock:
@@ -94,7 +94,7 @@ class HttpTransport:
         return answer
 
     def cancel_exchange(self, request: Request) -> None:
-        """End the exchange of this claim, or have it end before it begins: it then has failed."""
+        """Make the exchange of this claim fail, whether or not it has begun."""
         with self._lock:
             self._cancelled_lease = request.lease
             canceller = self._cancellers.get(request.lease)
@@ -109,7 +109,7 @@ class HttpTransport:
         return answer
 
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; what it still holds is handed to somebody else at once."""
+        """End the session; the tasks that it still holds go to other agents at once."""
         token = self._token_of(session)
         body = dumps(SessionEnd(reason[:MAX_ERROR_CHARS], exit_code)).encode()
         http_request = HttpRequest("DELETE", "/v1/session", body, self._headers_with(token, _JSON))
@@ -128,7 +128,7 @@ class HttpTransport:
             self._connections.answered(address, http_request, timeout_s=ANSWER_S) as response,
         ):
             if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return  # nothing is left from there on
+                return  # the offset is at the end of the blob
             _check(response, with_session=True)
             skip = 0 if response.status == HTTPStatus.PARTIAL_CONTENT else offset
             for chunk in chunks_of(response):
@@ -138,12 +138,12 @@ class HttpTransport:
             self._gateways.served(address)
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob; see `Blobs`. Refused too if the digest is another's."""
+        """Store a blob; see `Blobs`. Refused also if the data has another digest."""
         headers = self._headers_with(self._any_token(), "application/octet-stream")
         with _without_session():
             self._ask(HttpRequest("PUT", f"/v1/blobs/{digest}", data, headers), _no_content)
 
-    # One request, at one gateway or two
+    # One request, at one or two gateways
 
     def _ask(
         self,
@@ -154,7 +154,7 @@ class HttpTransport:
         wait_s: float = ANSWER_S,
         canceller: Optional[RequestCanceller] = None,
     ) -> Tuple[GatewayAddress, T]:
-        """Return the answer and who gave it: the first gateway or, if that fails, one other."""
+        """Return the answer and its gateway: the first one or, if that fails, one other."""
 
         def at(address: GatewayAddress) -> Tuple[GatewayAddress, T]:
             with (
@@ -183,7 +183,7 @@ class HttpTransport:
     def _gateway_errors(
         self, address: GatewayAddress, canceller: Optional[RequestCanceller] = None
     ) -> Iterator[None]:
-        """Name the gateway in errors, and avoid one that has failed."""
+        """Translate errors, with the address of the gateway, and avoid a gateway that failed."""
         try:
             yield
         except GatewayFailed as error:
@@ -211,7 +211,7 @@ class HttpTransport:
             with self._lock:
                 del self._cancellers[request.lease]
 
-    # What requests have in common
+    # Shared by all requests
 
     def _post(self, path: str, message: object, token: str) -> HttpRequest:
         return HttpRequest("POST", path, dumps(message).encode(), self._headers_with(token, _JSON))
@@ -244,7 +244,7 @@ class HttpTransport:
 
 @contextmanager
 def _without_session() -> Iterator[None]:
-    """Let blobs wait for the next session when this one is lost: the core opens it."""
+    """Make blob transfers wait for the next session when this one is lost: the core opens it."""
     try:
         yield
     except SessionLost as error:
@@ -283,5 +283,5 @@ def _no_content(_: bytes) -> None:
 
 
 def is_sendable(token: str) -> bool:
-    """Tell whether a token can stand in a header."""
+    """Tell whether a token is valid in a header."""
     return re.fullmatch(r"[!-~]+", token) is not None
