@@ -17,7 +17,7 @@ from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, fo
 from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Node, Ran
+from tests.helpers.worker_node import Ran, WorkerNode
 
 AGENTS = 3
 TASKS = 96
@@ -42,7 +42,7 @@ def all_busy(queue: Client) -> bool:
     return len(agents) == AGENTS and all(agent.working > 2 * BEYOND for agent in agents)
 
 
-def spooled(node: Node) -> int:
+def spooled(node: WorkerNode) -> int:
     """Return how many reports a node keeps."""
     return sum(len(path.read_bytes().splitlines()) for path in node.folder.glob("spool/*.reports"))
 

@@ -106,7 +106,7 @@ def test_waiting_exchange_is_broken_off_under_tls(
         session = transport.open(HELLO).session
         request = Request(session, (), 1, "lease", wait_s=30)
         claim = pool.submit(transport.exchange, request)
-        wait_until(lambda: gateway.held_up)
+        wait_until(lambda: gateway.waits)
         transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             claim.result(10)

@@ -164,7 +164,7 @@ def test_beats_go_by_key_whatever_the_statistics_say(
         assert postgres.execute(BATCH, [say(2)]).fetchall() == []
     assert value(postgres, "select count(*) from taskq.task where status = 'waiting'") > 60
     hot = seen.to("task", "session", "spec", "attempt")
-    assert hot.ways <= {
+    assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
         "session by session_pkey",

@@ -378,6 +378,6 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
         with watched(load.connection) as seen:
             verb.act(load)
         hot = seen.to("task", "spec", "attempt")
-        assert hot.ways <= verb.ways, name
+        assert hot.access_paths <= verb.access_paths, name
         assert hot.widest is None or hot.widest.rows <= verb.rows, (name, hot.widest)
         assert seen.buffers <= verb.pages, name

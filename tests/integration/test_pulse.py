@@ -304,6 +304,6 @@ def test_campaigns_are_judged_by_key(agent: AgentDouble, queue: Client, postgres
     with watched(postgres) as seen:
         assert value(postgres, judge) == ["/c"]
     hot = seen.to("task", "spec", "attempt")
-    assert hot.ways == {"attempt by attempt_unsuccessful"}
+    assert hot.access_paths == {"attempt by attempt_unsuccessful"}
     assert hot.widest is not None
     assert hot.widest.rows <= 20

@@ -255,7 +255,7 @@ def test_recovering_goes_by_key(
     with watched(postgres) as seen:
         postgres.execute(question)
     hot = seen.to("task", "spec", "attempt")
-    assert hot.ways <= {
+    assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
         "attempt by attempt_unsuccessful",

@@ -230,7 +230,7 @@ def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
     with watched(postgres) as seen:
         claim()
     hot = seen.to("task", "spec", "attempt")
-    assert hot.ways <= {
+    assert hot.access_paths <= {
         "task by task_waiting",
         "task by task_pkey",
         "task by task_working",

@@ -60,8 +60,8 @@ def test_campaigns_that_are_none_cost_a_look_up_each(
         assert settle(connection, campaigns, reports) == ["unknown"] * 51
     with watched(connection) as seen:
         assert settle(connection, campaigns, reports) == ["unknown"] * 51
-    assert seen.to("task").ways == {"task by task_pkey"}
-    assert not seen.to("campaign").ways
+    assert seen.to("task").access_paths == {"task by task_pkey"}
+    assert not seen.to("campaign").access_paths
     assert owner.done(task) == "accepted"
 
 
