@@ -17,7 +17,7 @@ from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, fo
 from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran, WorkerNode
+from tests.helpers.worker_node import AgentResult, WorkerNode
 
 AGENTS = 3
 TASKS = 96
@@ -87,7 +87,7 @@ def test_outage_of_the_database_costs_no_attempt(
         wait_until(lambda: time.monotonic() > down_at + OUTAGE_S, timeout_s=2 * OUTAGE_S)
         own_server.up()
 
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0] * AGENTS, [agent.err for agent in ran]
         assert all("the queue answers again" in agent.err for agent in ran)
         status = campaign.status()

@@ -25,7 +25,7 @@ from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 LEASE_S = 4.0
 LATER_S = 90.0
@@ -126,7 +126,7 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
                 assert behind.execute("select taskq.expire()").fetchone() == (0,)
             wait_until(lambda: len(submitted) > known, timeout_s=LATER_S)
 
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
         tasks = TASKS + len(submitted)
         assert_sound(pair.dsn, campaign, tasks)
@@ -182,7 +182,7 @@ def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
         wait_until(lambda: done(queue, campaign) == 4, timeout_s=LATER_S)
         later.touch()
 
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0] * 4, [agent.err for agent in ran]
         assert_sound(pair.dsn, campaign, 10)
         executed = site.executions()

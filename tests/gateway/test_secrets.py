@@ -9,7 +9,7 @@ from tests.fixtures.gateways import Realm
 from tests.helpers.process_arguments import command_lines
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran, WorkerNode
+from tests.helpers.worker_node import AgentResult, WorkerNode
 
 SCRIPT = 'env; until [ -e "$1" ]; do sleep 0.05; done'
 PAYLOAD = """
@@ -56,7 +56,7 @@ def test_token_is_seen_by_the_agent_alone(realm: Realm, tmp_path: Path) -> None:
         given = "\n".join(map(environment, payloads()))
         wait_until(lambda: realm.campaign.status().working == 2)
         go.touch()
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["done"]) == (0, 2), ran.err
     attempts = [attempt for campaign in campaigns.values() for attempt in campaign.attempts("one")]
     assert len(attempts) == 2

@@ -15,7 +15,7 @@ from taskq.front.entries import Keys
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 
 NEVER_RUN = Handler("command", argv=("true",))
 ALL = Scope("/")
@@ -29,7 +29,7 @@ class ScriptedFront:
     def __init__(self, database: Database, server: RedisServer, campaign: Campaign) -> None:
         self.server = server
         self.campaign = campaign.campaign_id
-        self.scripted_pool = PoolDouble(database, self.campaign)
+        self.scripted_pool = ScriptedPool(database, self.campaign)
         self.keys = Keys(self.scripted_pool.state["name"])
         self.begin()
 

@@ -25,7 +25,7 @@ class Claimed:
     payload: dict[str, Any]
 
 
-class AgentDouble:
+class ScriptedAgent:
     """One session, on a connection of its own."""
 
     def __init__(

@@ -12,7 +12,7 @@ from taskq.db.connections import Database
 from tests.helpers.scripted_agent import Claimed
 
 
-class PoolDouble:
+class ScriptedPool:
     """Leases ahead, and decodes entries as docs and SQL specify them, with code of its own."""
 
     def __init__(self, database: Database, campaign: int, pool_s: float = 120.0) -> None:

@@ -68,13 +68,13 @@ class WorkerNode:
         with self.started(*words, python=python) as process:
             yield process
 
-    def run(self, *urls: str, python: str = sys.executable, **options: Any) -> Ran:
+    def run(self, *urls: str, python: str = sys.executable, **options: Any) -> AgentResult:
         """Run an agent until it ends."""
         with self.at_work(*urls, python=python, **options) as process:
-            return Ran(process)
+            return AgentResult(process)
 
 
-class Ran:
+class AgentResult:
     """The end of an agent. summary: what it has printed, if it got so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:

@@ -26,7 +26,7 @@ from tests.helpers.pythons import pythons
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.threaded_agent import queue_of
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran, WorkerNode
+from tests.helpers.worker_node import AgentResult, WorkerNode
 
 PAYLOAD = """
 from taskq_agent import FailForGood
@@ -147,7 +147,7 @@ def test_campaign_is_finished_while_a_gateway_is_killed(
             wait_until(lambda: queue.counts()[DONE] >= 2, timeout_s=30)
             doomed = max(one, two, key=lambda gateway: len(gateway.seen))
             doomed.close()
-            ran = Ran(it)
+            ran = AgentResult(it)
     assert (ran.code, ran.summary["done"]) == (0, 9), ran.err
     assert queue.counts() == {DONE: 9, "failed": 1}
     assert f":{doomed.port}" in ran.err
@@ -159,7 +159,7 @@ def test_idle_agent_hears_signals_at_once(node: WorkerNode) -> None:
         wait_until(lambda: gateway.waits, timeout_s=30)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["reason"]) == (0, "it was told to"), ran.err
     assert time.monotonic() - began < 5
     assert gateway.queue.opened == set()
@@ -170,7 +170,7 @@ def test_order_to_drain_ends_an_idle_agent(node: WorkerNode) -> None:
     with gateway_of(queue_of(0, heartbeat_s=0.2)) as gateway, node.at_work(gateway.url) as process:
         wait_until(lambda: gateway.waits, timeout_s=30)
         gateway.orders = Orders(drain=True)
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["reason"]) == (0, "it was told to drain"), ran.err
 
 
@@ -280,7 +280,7 @@ def test_token_is_neither_shown_nor_given_to_payloads(
     with node.started(
         "run", "--gateway", gateway.url, "--until-empty", "-v", TASKQ_TOKEN=node.token.read_text()
     ) as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["done"]) == (0, 10), ran.err
     said = ran.err + ran.out + str([entry.accepted for entry in queue.tasks.values()])
     assert "tqe_" not in said
@@ -316,7 +316,7 @@ def test_token_file_that_others_can_read_is_told(node: WorkerNode, gateway: Http
 )
 def test_wrong_call_is_explained(node: WorkerNode, words: list[str], text: str) -> None:
     with node.started("run", "--token-file", node.token, *words) as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert ran.code == 2
     assert text in ran.err
     assert ran.out == ""
@@ -327,7 +327,7 @@ def test_token_of_a_manager_is_told_from_a_sites(node: WorkerNode) -> None:
     node.token.write_text("tqm_" + "x" * 43)
     words = ["run", "--gateway", "http://localhost:1", "--token-file", node.token]
     with node.started(*words) as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert ran.code == 2
     assert "manager's token; agents show a site's" in ran.err
 
@@ -348,6 +348,6 @@ def test_want_of_open_files_is_explained(node: WorkerNode, gateway: HttpGateway)
 
 def test_missing_token_is_explained(node: WorkerNode) -> None:
     with node.started("run", "--gateway", "http://localhost:1") as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert ran.code == 2
     assert "give --token-file or set TASKQ_TOKEN" in ran.err

@@ -22,7 +22,7 @@ from taskq_agent.protocol import CampaignOutcomes, Heartbeat
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("campaign")
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("campaign")
 Told = tuple[int, int]
 
 
-def tell(postgres: Postgres, agent: AgentDouble, *tallies: CampaignOutcomes) -> str | None:
+def tell(postgres: Postgres, agent: ScriptedAgent, *tallies: CampaignOutcomes) -> str | None:
     """Beat with a tally; return what is said of the agent's host."""
     beat = f"[{encoded(Heartbeat(agent.session, tally=tallies))}]"
     row = postgres.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()

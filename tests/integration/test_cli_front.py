@@ -18,7 +18,7 @@ from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.helpers.waiting import wait_until
 
 TASKS = 10
@@ -42,7 +42,7 @@ class Stocked:
     """A front with five of the campaign's tasks in its list, and a refiller that has just acted."""
 
     def __init__(self, database: Database, campaign: Campaign, server: RedisServer) -> None:
-        self.pool = PoolDouble(database, campaign.campaign_id)
+        self.pool = ScriptedPool(database, campaign.campaign_id)
         self.keys = Keys(self.pool.state["name"])
         self.list = self.keys.tasks(campaign.campaign_id)
         self.server = server

@@ -25,7 +25,7 @@ from tests.helpers.postgres import (
     task_row,
     value,
 )
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -47,7 +47,7 @@ def lose(campaign: Campaign, hire: Hire, postgres: Postgres) -> Lose:
     """Give a function by which an agent claims tasks and is given up; it returns the tasks."""
     assert campaign.path == "/c"
 
-    def lose_some(want: int = 1, agent: AgentDouble | None = None) -> list[Claimed]:
+    def lose_some(want: int = 1, agent: ScriptedAgent | None = None) -> list[Claimed]:
         agent = agent or hire()
         tasks = agent.claim(want)
         assert len(tasks) == want
@@ -318,7 +318,7 @@ def test_task_leased_ahead_is_taken_from_the_pool(
 @pytest.fixture
 def sites(
     queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
-) -> dict[str, AgentDouble]:
+) -> dict[str, ScriptedAgent]:
     """Give an agent of each of two sites."""
     sites = {}
     for name in ("here", "there"):
@@ -332,7 +332,7 @@ def sites(
     return sites
 
 
-def fenced(agent: AgentDouble, task: Claimed) -> list[str]:
+def fenced(agent: ScriptedAgent, task: Claimed) -> list[str]:
     """Report a success through a gateway, which says whose word it is; return the verdicts."""
     report = report_of(task, DONE, result=RESULT, session=agent.session)
     acks: list[str] = agent.exchange([report])["acks"]
@@ -340,7 +340,7 @@ def fenced(agent: AgentDouble, task: Claimed) -> list[str]:
 
 
 def test_late_result_counts_from_its_own_site_only(
-    sites: dict[str, AgentDouble], lose: Lose, hire: Hire, postgres: Postgres
+    sites: dict[str, ScriptedAgent], lose: Lose, hire: Hire, postgres: Postgres
 ) -> None:
     """From the session that was given up, or another of the same token; else it is unknown."""
     tasks = lose(2, sites["here"])
@@ -357,7 +357,7 @@ def test_late_result_counts_from_its_own_site_only(
 
 
 def test_revoked_token_salvages_nothing(
-    sites: dict[str, AgentDouble], lose: Lose, queue: Client, postgres: Postgres
+    sites: dict[str, ScriptedAgent], lose: Lose, queue: Client, postgres: Postgres
 ) -> None:
     """Its sessions have no rights any more, though the attempt was theirs."""
     (task,) = lose(1, sites["here"])

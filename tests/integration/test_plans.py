@@ -21,7 +21,7 @@ from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, promote, silence, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 
 class Load:
@@ -245,7 +245,7 @@ class Load:
 
     def _exchange(
         self,
-        agent: AgentDouble,
+        agent: ScriptedAgent,
         reports: list[dict[str, Any]],
         verdict: str,
         *,

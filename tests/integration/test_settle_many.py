@@ -16,7 +16,7 @@ from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true
-from tests.helpers.scripted_agent import AgentDouble, report_of
+from tests.helpers.scripted_agent import ScriptedAgent, report_of
 
 MADE_UP = 10**12
 
@@ -79,7 +79,7 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
     )
     for one in (campaign, other):
         one.seed({"n": n} for n in range(3))
-    here, there = hire(), AgentDouble(database, "/other")
+    here, there = hire(), ScriptedAgent(database, "/other")
     mine, theirs = here.claim(2), there.claim(2)
     there.close()
     reports = [

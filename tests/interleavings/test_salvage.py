@@ -14,7 +14,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.interleavings.meeting import (
     EXPIRE,
     calling,
@@ -35,7 +35,7 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def lost(agent: AgentDouble, postgres: Postgres) -> list[Claimed]:
+def lost(agent: ScriptedAgent, postgres: Postgres) -> list[Claimed]:
     """Give two attempts, on a and on b, that were given up."""
     tasks = agent.claim(2)
     silence(postgres, agent.session)

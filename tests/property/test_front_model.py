@@ -20,7 +20,7 @@ from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.postgres import silence, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.front_model import DELAYED, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
 
@@ -62,7 +62,7 @@ class FrontMachine(FrontScene):
         """Open a session, on a connection of its own."""
         if len(self.model.live) == 3:
             return
-        agent = AgentDouble(self.database, self.top, lease_s=LONG_S)
+        agent = ScriptedAgent(self.database, self.top, lease_s=LONG_S)
         self.agents.append(agent)
         self.model.live.add(agent.session)
 
