@@ -106,7 +106,7 @@ class DirectTransport:
                 self._known_on[connection] = connection.timeline
             yield statements
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Renew the session; raise `SessionLost` if it has ended."""
         with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
@@ -179,7 +179,7 @@ class DirectTransport:
             task.revision = campaign.revision
         return Answer(reported.acks, tuple(tasks), (campaign,), timeline=reported.timeline)
 
-    def break_off(self, request: Request) -> None:
+    def cancel_exchange(self, request: Request) -> None:
         """Do nothing: a direct claim is always answered at once."""
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
-"""The worker-node agent: standard library only, Python 3.9 and later.
+"""Agent on a worker node: standard library only, Python 3.9 and later.
 
-Payload code imports from here: three exceptions to say how an attempt ended, and `input_path`.
+Payload code imports from here: three exceptions that say how an attempt ended, and `input_path`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from taskq_agent.protocol import PROTOCOL
 from taskq_agent.release import release
 
 _INTERRUPTED = 130
-_THROUGH = "the command is through, but "
+_COMPLETED = "the command is through, but "
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -26,9 +26,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         code = ended.code if isinstance(ended.code, int) else os.EX_USAGE
         if (late := streams.flushed()) is None:
             raise
-        return _lost(_THROUGH, late, code)
+        return _lost(_COMPLETED, late, code)
     late = streams.flushed()
-    return code if late is None else _lost(_THROUGH, late, code)
+    return code if late is None else _lost(_COMPLETED, late, code)
 
 
 def _run(arguments: Optional[Sequence[str]]) -> int:

@@ -1,4 +1,4 @@
-"""What the arguments of `taskq-agent` may be."""
+"""Types of the arguments of `taskq-agent`: each function checks and converts one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskq_agent.text import is_unicode
 
 
 def text(word: str) -> str:
-    """Return what is said to the queue, which is Unicode; names of files may be otherwise."""
+    """Return text for the queue, which must be Unicode; only file names may be otherwise."""
     if not is_unicode(word):
         shown = os.fsencode(word).decode("ascii", "backslashreplace")
         raise argparse.ArgumentTypeError(f"'{shown}' is not UTF-8; only names of files may not be")
@@ -25,7 +25,7 @@ def text(word: str) -> str:
 
 
 def json_object(word: str) -> Dict[str, Any]:
-    """Return the JSON object in `word`, or in the file that it names."""
+    """Return the JSON object in the argument, or in the file that it names."""
     in_place = word.lstrip().startswith("{")
     try:
         value = json.loads(text(word) if in_place else Path(word).read_bytes())
@@ -39,7 +39,7 @@ def json_object(word: str) -> Dict[str, Any]:
 
 
 def campaign_file(word: str) -> Dict[str, Any]:
-    """Return what a campaign file says, TOML or JSON; its values are not looked at."""
+    """Return the content of a campaign file, TOML or JSON; its values are not checked."""
     try:
         data = Path(word).read_bytes()
         return dict(json.loads(data) if data.lstrip().startswith(b"{") else _toml(data))
@@ -56,12 +56,12 @@ def _toml(data: bytes) -> Dict[str, Any]:
         version = "{}.{}".format(*sys.version_info[:2])
         hint = "give what `taskq campaign show PATH -o json` writes"
         raise ValueError(f"Python {version} reads no TOML; {hint}") from None
-    described: Dict[str, Any] = loads(data.decode("utf-8-sig"))
-    return described
+    content: Dict[str, Any] = loads(data.decode("utf-8-sig"))
+    return content
 
 
 def named_file(word: str) -> Tuple[str, Path]:
-    """Return name and path of `NAME=FILE`, or of a file that bears its name itself."""
+    """Return name and path of `NAME=FILE`; without `NAME=`, the name is that of the file."""
     name, equals, path = word.partition("=")
     file = Path(path if equals else word)
     if not file.is_file():
@@ -78,7 +78,7 @@ def seconds(word: str) -> float:
 
 
 def amount(word: str) -> float:
-    """Return a time or size of 0 or more."""
+    """Return a time or size of at least 0."""
     value = float(word)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{word}: must be 0 or more")
@@ -86,19 +86,19 @@ def amount(word: str) -> float:
 
 
 def folder(word: str) -> Path:
-    """Return an absolute path: children are started elsewhere."""
+    """Return an absolute path: children are started in other folders."""
     return Path(word).absolute()
 
 
 def existing_folder(word: str) -> str:
-    """Return the absolute path of a folder that is there."""
+    """Return the absolute path of an existing folder."""
     if not Path(word).is_dir():
         raise argparse.ArgumentTypeError(f"{word}: no such folder")
     return str(Path(word).absolute())
 
 
 def gateway(word: str) -> str:
-    """Return a URL that may be a gateway's; whether `http` will do is seen later."""
+    """Return the URL of a gateway; whether `http` is allowed is checked later."""
     try:
         parsed(word, insecure=True)
     except ValueError as error:
@@ -114,7 +114,7 @@ def campaign(word: str) -> str:
 
 
 def command(word: str) -> List[str]:
-    """Return the words of a command line, quoted as for a shell, which none will see."""
+    """Return the words of a command line, quoted as for a shell; no shell runs it."""
     try:
         words = shlex.split(word)
     except ValueError as error:

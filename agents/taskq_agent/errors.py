@@ -1,13 +1,13 @@
-"""What a handler may raise, and what a transport may raise.
+"""Exceptions of handlers and of transports.
 
 HandlerError          raised by payload code to say how an attempt ended
-├── Retry               not now: try the task again later
-├── FailForGood         never: no further attempt can help
-└── NodeBroken          not here: hand the task back, and leave the campaign to other nodes
+├── Retry               failed for now: try the task again later
+├── FailForGood         failed finally: no further attempt can help
+└── NodeBroken          not on this node: hand the task back, leave the campaign to other nodes
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
-├── SessionLost         the queue has given the session up: open another
-└── Refused             the request can never be served: stop, or, if it reports, see delivery
+├── SessionLost         the session is no longer valid: open another
+└── Refused             the request can never be served: shut down; for reports see `delivery`
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Optional
 
 
 class HandlerError(Exception):
-    """Payload code says how its attempt ended."""
+    """Base class of the exceptions by which payload code says how its attempt ended."""
 
 
 class Retry(HandlerError):
-    """The attempt failed for a passing reason; counts as a failed attempt."""
+    """The attempt failed for a transient reason; counts as a failed attempt."""
 
 
 class FailForGood(HandlerError):
-    """The task can never succeed; it is failed without a further attempt."""
+    """The task can never succeed; it fails without a further attempt."""
 
 
 class NodeBroken(HandlerError):
-    """This node cannot do such tasks; the task goes back uncounted, the campaign is left out."""
+    """This node cannot run such tasks; the task goes back uncounted, the campaign is left out."""
 
 
 class TransportError(Exception):
@@ -38,7 +38,7 @@ class TransportError(Exception):
 class TransportFailed(TransportError):
     """No answer came; the same request may be repeated and then gets the same answer.
 
-    retry_after_s: the queue asks not to hear of it again for so long; None: it did not say.
+    retry_after_s: the queue asks for a pause of so many seconds; None: it did not.
     """
 
     def __init__(self, text: str, retry_after_s: Optional[float] = None) -> None:
@@ -47,12 +47,12 @@ class TransportFailed(TransportError):
 
 
 class SessionLost(TransportError):
-    """The session has expired or was ended; its leases are void."""
+    """The session has expired or was ended; its leases are no longer valid."""
 
 
 class Refused(TransportError):
     """The queue will never serve this request: wrong campaign, rights or release.
 
-    An exchange with reports that is refused is taken apart, to find the one that is the reason;
+    The reports of a refused exchange are sent one at a time, to find the one that is the reason;
     see `delivery`.
     """

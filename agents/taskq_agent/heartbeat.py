@@ -1,4 +1,4 @@
-"""Beats that keep a session alive, from a thread of its own, whatever the agent is busy with."""
+"""Heartbeats that keep a session alive, from a thread of their own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ import threading
 import time
 from typing import Callable, Optional
 
-from taskq_agent.core.events import Broken, Event, Heard, HeartbeatFailed, StopOrdered
+from taskq_agent.core.events import (
+    AgentFailed,
+    Event,
+    HeartbeatAnswered,
+    HeartbeatFailed,
+    StopOrdered,
+)
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
 from taskq_agent.protocol import Heartbeat, Welcome
 from taskq_agent.transport import Transport
-from taskq_agent.watchdog import LOOK_S, Watchdog
+from taskq_agent.watchdog import CHECK_S, Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -21,20 +27,21 @@ _LONGEST_RETRY_S = 5.0
 
 
 class HeartbeatThread:
-    """Beats for the newest session, at once and then in its rhythm.
+    """Sends heartbeats for the newest session: the first at once, then at its interval.
 
-    snapshot: returns what to say, quickly, or None for nothing this time. post: takes events;
-    must not wait. look: called at least every `LOOK_S` seconds while no beat is in the air.
+    snapshot: returns the heartbeat to send, without blocking, or None to send none this time. post:
+    takes events; must not block. check_loop: called at least every `CHECK_S` seconds while no
+    heartbeat is in flight.
     """
 
-    task = "a beat"
+    task = "a heartbeat"
 
     def __init__(
         self,
         transport: Transport,
         snapshot: Callable[[], Optional[Heartbeat]],
         post: Callable[[Event], None],
-        look: Callable[[], None],
+        check_loop: Callable[[], None],
         *,
         watchdog: Watchdog,
         uniform: Callable[[], float] = random.random,
@@ -42,7 +49,7 @@ class HeartbeatThread:
         self._transport = transport
         self._snapshot = snapshot
         self._post = post
-        self._look = look
+        self._check_loop = check_loop
         self._watchdog = watchdog
         self._uniform = uniform
         self._changed = threading.Condition()
@@ -50,22 +57,22 @@ class HeartbeatThread:
         self._due = math.inf
         self._failing = False
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="taskq-beat", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="taskq-heartbeat", daemon=True)
         self._thread.start()
 
     def keep(self, welcome: Welcome) -> None:
-        """Beat for this session from now on."""
+        """Send heartbeats for this session from now on."""
         with self._changed:
             self._heartbeat_s = welcome.heartbeat_s
             self._due = time.monotonic()
             self._changed.notify()
 
     def is_hung(self, now: float) -> bool:
-        """Tell whether the thread has not come round for too long; see `Watchdog`."""
+        """Tell whether the thread has made no progress for too long; see `Watchdog`."""
         return self._watchdog.is_hung(now)
 
     def close(self, timeout_s: float) -> None:
-        """Beat no more; wait so long for a beat in the air."""
+        """Send no more heartbeats; wait at most so long for one in flight."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -74,48 +81,52 @@ class HeartbeatThread:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._watchdog.came_round()
-                self._look()
+                self._watchdog.reset()
+                self._check_loop()
                 if time.monotonic() >= self._due:
-                    self._beat()
+                    self._send_heartbeat()
         except Exception:
-            log.exception("the thread of the beats has failed")
-            self._post(Broken("its beats have failed"))
+            log.exception("the heartbeat thread has failed")
+            self._post(AgentFailed("its heartbeats have failed"))
 
     def _wait(self) -> bool:
         with self._changed:
-            wait_s = min(self._due - time.monotonic(), LOOK_S)
+            wait_s = min(self._due - time.monotonic(), CHECK_S)
             if not self._stopped and wait_s > 0:
                 self._changed.wait(wait_s)
             return not self._stopped
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         with self._changed:
             heartbeat_s, self._due = self._heartbeat_s, math.inf
         begun = time.monotonic()
-        beat = self._snapshot()
-        if beat is None:
-            self._plan(begun + heartbeat_s)
+        heartbeat = self._snapshot()
+        if heartbeat is None:
+            self._schedule(begun + heartbeat_s)
             return
         try:
-            answer = self._transport.beat(beat)
+            answer = self._transport.heartbeat(heartbeat)
         except (SessionLost, Refused) as error:
-            self._post(HeartbeatFailed(beat.session, error))
+            self._post(HeartbeatFailed(heartbeat.session, error))
             return
         except TransportError as error:
-            log.log(logging.DEBUG if self._failing else logging.WARNING, "a beat failed: %s", error)
+            log.log(
+                logging.DEBUG if self._failing else logging.WARNING, "a heartbeat failed: %s", error
+            )
             self._failing = True
             retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * (0.5 + 0.5 * self._uniform())
             if isinstance(error, TransportFailed) and error.retry_after_s is not None:
                 retry_s += min(error.retry_after_s, heartbeat_s)  # the session must not expire
-            self._plan(time.monotonic() + retry_s)
+            self._schedule(time.monotonic() + retry_s)
             return
         self._failing = False
-        self._post(Heard(beat.session, answer.orders, answer.timeline, answer.suspect))
+        self._post(
+            HeartbeatAnswered(heartbeat.session, answer.orders, answer.timeline, answer.suspect)
+        )
         for held in answer.stop:
             self._post(StopOrdered(held))
-        self._plan(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))
+        self._schedule(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))
 
-    def _plan(self, due: float) -> None:
+    def _schedule(self, due: float) -> None:
         with self._changed:
             self._due = min(self._due, due)  # `keep` may have come in between

@@ -1,13 +1,13 @@
-"""Shared inputs on disk: fetched once per node, verified, kept for later tasks and agents.
+"""Cache of shared inputs on disk: fetched once per node, verified, kept for later tasks and agents.
 
-All agents of a user on a node share one folder. A file that is complete is named by its SHA-256
-and read-only; one that is being fetched has `.part` behind that, and stays when the transfer
-breaks or the process is killed, so that the next one goes on where it ended.
+All agents of a user on a node share one folder. A complete file is named by its SHA-256 and
+read-only. A file that is being fetched has the suffix `.part`; it stays when the transfer breaks or
+the process is killed, so that the next transfer resumes there.
 
-Locks (flock) belong to open files and vanish with their processes. Who fetches locks the partial
-file, and the others wait for it; who uses a file holds a shared lock on it, and only what can be
-locked exclusively is removed to make room. A lock that was got counts only if the name still
-stands for the file that is locked.
+Locks (flock) belong to open files and vanish with their processes. A process that fetches locks the
+partial file exclusively, and the others wait for it. A process that uses a file holds a shared lock
+on it, and only a file that can be locked exclusively is removed to make room. A lock counts only if
+the name still refers to the locked file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CACHE_BYTES = 20_000_000_000
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{64}(\.part)?")
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _CHUNK = 1 << 20
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPLETE = os.O_RDONLY | _SAFELY
@@ -39,19 +39,19 @@ _PARTIAL = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY
 
 
 def default_cache() -> Path:
-    """Return the folder that agents of this user share unless told otherwise."""
+    """Return the folder that agents of this user share by default."""
     parent = os.environ.get("XDG_CACHE_HOME") or tempfile.gettempdir()
     return Path(parent).absolute() / f"taskq-inputs-{os.geteuid()}"
 
 
 class InputCache:
-    """The inputs in one folder. Any number of processes and threads may use it."""
+    """The inputs in one folder. Safe for any number of processes and threads."""
 
     def __init__(self, folder: Path, blobs: Blobs, *, max_bytes: int = CACHE_BYTES) -> None:
-        """Note where it is; the folder is made when it is needed.
+        """Record the folder; it is made when it is needed.
 
-        max_bytes: beyond this, what has not been used for longest is removed before something
-        is fetched. What is in use stays, even if that is more.
+        max_bytes: beyond this, the files unused for longest are removed before a fetch. Files in
+        use stay, even if they exceed it.
         """
         self._folder = folder
         self._blobs = blobs
@@ -60,21 +60,21 @@ class InputCache:
     def hold(self, wanted: Input, pause: Callable[[float], None]) -> Tuple[Path, int]:
         """Return the path of an input, and a file descriptor: while it is open, the input stays.
 
-        pause: called with seconds to wait, often with 0; what it raises ends the wait.
+        pause: called with seconds to wait, often with 0; an exception that it raises ends the wait.
 
-        Raises TransportFailed when the transfer broke, and goes on there when called again;
-        Refused if there is no such blob; OSError if the folder or the disk is of no use.
+        Raises TransportFailed when the transfer broke, and resumes there when called again; Refused
+        if there is no such blob; OSError if the folder or the disk is unusable.
         """
         if not _DIGEST.fullmatch(wanted.digest):
             raise Refused(f"{wanted.digest!r:.80} is no digest of an input")
         self._prepare()
         path = self._folder / wanted.digest
         while True:
-            complete = _held(path, wanted.size)
+            complete = _open_complete(path, wanted.size)
             if complete is not None:
                 return path, complete
             unfinished = Path(f"{path}.part")
-            partial = _owned(unfinished)
+            partial = _open_partial(unfinished)
             if partial is not None:
                 try:
                     if path.exists():  # finished just now; or of no use, but in use
@@ -87,7 +87,7 @@ class InputCache:
                         continue
                 finally:
                     os.close(partial)
-            pause(_LOOK_S)
+            pause(_POLL_S)
 
     def _prepare(self) -> None:
         self._folder.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class InputCache:
             )
 
     def _fetch(self, partial: int, wanted: Input, pause: Callable[[float], None]) -> None:
-        """Complete a partial file; what it has already is verified with the rest."""
+        """Complete a partial file; the part that is there already is verified with the rest."""
         size = os.fstat(partial).st_size
         hashed = hashlib.sha256()
         while chunk := os.read(partial, _CHUNK):
@@ -139,8 +139,8 @@ class InputCache:
                 total -= size
 
 
-def _held(path: Path, size: int) -> Optional[int]:
-    """Lock a complete file for use; None if there is none, or only one that is of no use."""
+def _open_complete(path: Path, size: int) -> Optional[int]:
+    """Open and share-lock a complete file; None if there is none, or an unusable one (removed)."""
     try:
         file = os.open(path, _COMPLETE)
     except FileNotFoundError:
@@ -156,8 +156,8 @@ def _held(path: Path, size: int) -> Optional[int]:
             return None
         if os.fstat(file).st_size == size:
             os.utime(file)
-            held, file = file, -1
-            return held
+            opened, file = file, -1
+            return opened
     finally:
         if file != -1:
             os.close(file)
@@ -165,8 +165,8 @@ def _held(path: Path, size: int) -> Optional[int]:
     return None
 
 
-def _owned(path: Path) -> Optional[int]:
-    """Lock a partial file, made if there is none, to go on with it; None if somebody else does."""
+def _open_partial(path: Path) -> Optional[int]:
+    """Open or create a partial file and lock it exclusively; None if another process has it."""
     try:
         file = os.open(path, _PARTIAL, 0o600)
     except OSError as error:
@@ -177,8 +177,8 @@ def _owned(path: Path) -> Optional[int]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_ours(file, path):
-            owned, file = file, -1
-            return owned
+            opened, file = file, -1
+            return opened
         return None
     except BlockingIOError:
         return None
@@ -188,7 +188,7 @@ def _owned(path: Path) -> Optional[int]:
 
 
 def _removed(path: Path) -> bool:
-    """Remove a file that nobody uses; tell whether it could be done."""
+    """Remove a file that is not in use; tell whether that was done."""
     try:
         file = os.open(path, _COMPLETE)
         try:
@@ -204,7 +204,7 @@ def _removed(path: Path) -> bool:
 
 
 def _is_ours(file: int, path: Path) -> bool:
-    """Tell whether an open file is an ordinary one of ours, and still what the path names."""
+    """Tell whether an open file still has this name; PermissionError unless regular and ours."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         raise PermissionError(f"{path} is not an ordinary file of ours")

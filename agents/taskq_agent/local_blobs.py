@@ -1,4 +1,4 @@
-"""Blobs without a queue: inputs that are files of this machine, results that are kept in memory."""
+"""Blobs without a queue: inputs are local files, results are kept in memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CHUNK = 1 << 20
 
 
 class LocalBlobs:
-    """What `Blobs` of a transport are to an agent. written: what was stored, by digest."""
+    """Implements `Blobs` of the transport. written: the stored blobs, by digest."""
 
     def __init__(self) -> None:
         self.written: Dict[str, bytes] = {}
         self._files: Dict[str, Path] = {}
 
     def inputs(self, files: Mapping[str, Path]) -> Dict[str, Input]:
-        """Take in files by the names that tasks call them; OSError if one cannot be read."""
+        """Add files by the names that tasks use for them; OSError if one cannot be read."""
         found = {}
         for name, file in files.items():
             hashed, size = hashlib.sha256(), 0

@@ -1,4 +1,4 @@
-"""The log of an agent: a line per event on standard error, instants in UTC."""
+"""Log of an agent: one line per event on standard error, timestamps in UTC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskq_agent.text import clean
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
-    """Log from now on: what happens, every detail, or what needs attention."""
+    """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
@@ -18,7 +18,7 @@ def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
 
 
 class _Formatter(logging.Formatter):
-    """One line per message, with nothing in it that a terminal could obey."""
+    """Writes one line per message, without control characters for a terminal."""
 
     converter = staticmethod(time.gmtime)
 

@@ -1,11 +1,11 @@
-"""The loop around the core: it turns what happens into events, and actions into deeds.
+"""Event loop around the core: turns what happens into events, and actions into effects.
 
-    caller, beats, slots (threads), signals --events--> loop --actions--> caller, slots, spool
+    caller, heartbeats, slots (threads), signals --events--> loop --actions--> caller, slots, spool
 
-Only the loop speaks to the core, under a lock that the beats take as well, to copy what is in
-hand. The loop waits for nothing but events, and for a second at most, so it always comes round.
-Who does not is found out by a watchdog: the loop looks after the others, the beats look after
-the loop.
+Only the loop calls the core, under a lock that the heartbeat thread takes as well, to copy what is
+held. The loop waits for nothing but events, and for a second at most, so it always makes progress.
+A part that does not is detected by a watchdog: the loop checks the other threads, the heartbeat
+thread checks the loop.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Caller, Slot
 from taskq_agent.transport import Transport
-from taskq_agent.watchdog import LOOK_S, Watchdog
+from taskq_agent.watchdog import CHECK_S, Watchdog
 
 log = logging.getLogger(__name__)
 
-_CLEAR_UP_S = 10.0
+_STOP_SLOTS_S = 10.0
 _LAST_CALL_S = 1.0
 
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """What an agent did, and why it left.
+    """Counts of an agent's attempts, and why it ended.
 
     released: handed back, begun or not. superseded: how many of all these did not count, since
-    their leases were void. undelivered: reports that did not reach the queue; they stay in the
-    spool, if there is one.
+    their leases were no longer valid. undelivered: reports that did not reach the queue; they stay
+    in the spool, if there is one.
     """
 
     done: int
@@ -66,10 +66,10 @@ def run_agent(
 
 
 class Agent:
-    """An agent: works until there is a reason to leave.
+    """An agent: works until there is a reason to shut down.
 
-    make_runner: makes the runner of a slot, numbered from 0. What it raises, `run` raises, and
-    nothing has been claimed then.
+    make_runner: makes the runner of a slot, numbered from 0. An exception that it raises is raised
+    by `run`, and nothing has been claimed then.
     abandon: ends the process at once with an exit code; called when the loop itself hangs.
     """
 
@@ -85,13 +85,13 @@ class Agent:
         self._settings = settings
         self._make_runner = make_runner
         self._abandon = abandon
-        # A signal handler may put while a put is under way: SimpleQueue allows that.
+        # A signal handler may interrupt `put` and call it again: SimpleQueue is reentrant.
         self._events: SimpleQueue[ev.Event] = SimpleQueue()
         self._lock = threading.Lock()
-        self._loop_dog = Watchdog(settings.watchdog_s)
+        self._loop_watchdog = Watchdog(settings.watchdog_s)
 
     def terminate(self) -> None:
-        """Tell the agent to leave, or, a second time, to leave at once. From any thread."""
+        """Ask the agent to shut down; the second time, at once. May be called from any thread."""
         self._events.put(ev.TermSignal())
 
     def run(self) -> AgentSummary:
@@ -110,30 +110,32 @@ class Agent:
                 uniform=random.random,
                 inherited=() if spool is None else spool.open(),
             )
-            self._listen(stack)
+            self._install_signal_handlers(stack)
             caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
             stack.callback(caller.close, _LAST_CALL_S)
-            beats = HeartbeatThread(
+            heartbeats = HeartbeatThread(
                 self._transport,
                 lambda: self._snapshot(core),
                 self._events.put,
-                self._look_after_loop,
+                self._check_loop,
                 watchdog=Watchdog(settings.watchdog_s),
             )
-            stack.callback(beats.close, _LAST_CALL_S)
+            stack.callback(heartbeats.close, _LAST_CALL_S)
             slots: List[Slot] = []
-            stack.callback(_clear_up, slots)
+            stack.callback(_stop_slots, slots)
             for number in range(settings.slots):
                 runner = self._make_runner(number)
                 slots.append(Slot(number, runner, self._events.put))
 
-            end = self._loop(core, _deeds(caller, beats, slots, spool), [caller, beats])
-        tally = core.tally()
+            end = self._loop(
+                core, _action_handlers(caller, heartbeats, slots, spool), [caller, heartbeats]
+            )
+        totals = core.totals()
         summary = AgentSummary(
-            done=tally.done,
-            failed=tally.failed,
-            released=tally.released,
-            superseded=tally.superseded,
+            done=totals.done,
+            failed=totals.failed,
+            released=totals.released,
+            superseded=totals.superseded,
             undelivered=core.undelivered(),
             reason=end.reason,
             exit_code=end.code,
@@ -152,10 +154,10 @@ class Agent:
     def _loop(
         self,
         core: AgentCore,
-        deeds: Dict[type, Callable[[Any], object]],
+        action_handlers: Dict[type, Callable[[Any], object]],
         watched: List[Union[Caller, HeartbeatThread]],
     ) -> ev.Exit:
-        look_at = 0.0
+        check_at = 0.0
         event: ev.Event = ev.Tick()
         while True:
             now = time.monotonic()
@@ -165,34 +167,34 @@ class Agent:
             for action in actions:
                 if isinstance(action, ev.Exit):
                     return action
-                deeds[type(action)](action)
-            self._loop_dog.came_round()
-            if now >= look_at:
-                look_at = now + LOOK_S
+                action_handlers[type(action)](action)
+            self._loop_watchdog.reset()
+            if now >= check_at:
+                check_at = now + CHECK_S
                 hung = [part for part in watched if part.is_hung(now)]
                 for part in hung:
                     watched.remove(part)
-                    self._events.put(ev.Broken(f"{part.task} does not come back"))
+                    self._events.put(ev.AgentFailed(f"{part.task} does not come back"))
             event = self._next_event(due - now)
 
     def _next_event(self, wait_s: float) -> ev.Event:
         try:
-            return self._events.get(timeout=min(max(wait_s, 0.0), LOOK_S))
+            return self._events.get(timeout=min(max(wait_s, 0.0), CHECK_S))
         except Empty:
             return ev.Tick()
 
     def _snapshot(self, core: AgentCore) -> Optional[Heartbeat]:
         with self._lock:
-            return core.beat()
+            return core.heartbeat()
 
-    def _look_after_loop(self) -> None:
-        if self._loop_dog.is_hung(time.monotonic()):
+    def _check_loop(self) -> None:
+        if self._loop_watchdog.is_hung(time.monotonic()):
             log.critical("the agent hangs: giving up")
             faulthandler.dump_traceback(file=2)
             self._abandon(EXIT_AGENT_BROKEN)
 
-    def _listen(self, stack: ExitStack) -> None:
-        # A signal in the moment before the loop waits is noticed when the wait is over.
+    def _install_signal_handlers(self, stack: ExitStack) -> None:
+        # A signal just before the loop waits is handled after the wait, which is short.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 former = signal.signal(number, lambda *_: self.terminate())
@@ -213,8 +215,8 @@ class Agent:
         )
 
 
-def _deeds(
-    caller: Caller, beats: HeartbeatThread, slots: List[Slot], spool: Optional[Spool]
+def _action_handlers(
+    caller: Caller, heartbeats: HeartbeatThread, slots: List[Slot], spool: Optional[Spool]
 ) -> Dict[type, Callable[[Any], object]]:
     def spool_report(action: ev.SpoolReport) -> None:
         if spool is not None:
@@ -228,18 +230,18 @@ def _deeds(
         ev.OpenSession: caller.call,
         ev.SendExchange: caller.call,
         ev.CloseSession: caller.call,
-        ev.BreakOff: lambda action: caller.break_off(action.request),
-        ev.StartHeartbeats: lambda action: beats.keep(action.welcome),
+        ev.CancelExchange: lambda action: caller.cancel_exchange(action.request),
+        ev.StartHeartbeats: lambda action: heartbeats.keep(action.welcome),
         ev.StartTask: lambda action: slots[action.slot].start(action.task, action.campaign),
         ev.StopTask: lambda action: slots[action.slot].stop(),
         ev.SpoolReport: spool_report,
         ev.ForgetReports: forget_reports,
-        ev.Say: lambda action: log.log(action.level, action.text, *action.args),
+        ev.LogMessage: lambda action: log.log(action.level, action.text, *action.args),
     }
 
 
-def _clear_up(slots: List[Slot]) -> None:
-    deadline = time.monotonic() + _CLEAR_UP_S
+def _stop_slots(slots: List[Slot]) -> None:
+    deadline = time.monotonic() + _STOP_SLOTS_S
     for slot in slots:
         slot.stop()
         slot.finish()

@@ -1,4 +1,4 @@
-"""What payload code in Python may ask for."""
+"""Functions for payload code in Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def input_path(name: str) -> Path:
-    """Return where this node keeps an input of the campaign; it must not be changed.
+    """Return the path of an input of the campaign on this node; the file must not be changed.
 
     FileNotFoundError if the campaign has no input of that name.
     """

@@ -1,4 +1,4 @@
-"""Other processes, as Linux's /proc shows them. Where there is none, nothing is found."""
+"""Other processes in /proc of Linux. Without /proc, nothing is found."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Iterator, Optional, Set
 
-_MAX_SWEEPS = 20  # a fork bomb may outrun us for ever
-_QUIET_SWEEPS = 2  # one may miss what forks, and what has no environment in the midst of exec
+_MAX_SWEEPS = 20  # a bound: a fork bomb may be faster than this loop
+_QUIET_SWEEPS = 2  # one sweep may miss processes in the middle of fork or exec
 _PAUSE_S = 0.01
 
 
 def started_at(pid: int) -> Optional[int]:
     """Return when a process was started, in clock ticks since boot; None if there is none.
 
-    Together with the number it names a process once and for all.
+    Together with the process id it identifies a process uniquely.
     """
     try:
         # the name, in parentheses, may itself hold spaces and parentheses
@@ -28,11 +28,11 @@ def started_at(pid: int) -> Optional[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes in whose environment a variable begins so: `NAME=start of value`.
+    """Kill all processes with an environment variable that begins so: `NAME=start of value`.
 
-    It is the environment of their start, which children inherit, so this finds descendants
-    that have left group and session. What shares a session with one that is found is killed
-    too, whatever its environment. We ourselves are spared.
+    It is the environment at their start, which children inherit, so this finds descendants that
+    have left their group and session. Processes that share a session with one that is found are
+    killed too, whatever their environment. The calling process is spared.
     """
     wanted = b"\0" + os.fsencode(mark)
     killed: Set[int] = set()

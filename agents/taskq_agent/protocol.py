@@ -1,13 +1,12 @@
-"""The messages between agent and queue: plain values, the same in process and over HTTP.
+"""Messages between agent and queue: plain values, the same in process and over HTTP.
 
-One exchange is one round trip: it reports ended attempts and claims new tasks. A beat,
-sent from a thread of its own, keeps the session alive and names what the agent holds.
-Every request may be repeated as it is and then changes nothing more: a session is
-identified by a key that the agent draws, a claim by its lease id, a report by
-(task, lease id).
+One exchange is one round trip: it reports ended attempts and claims new tasks. A heartbeat, sent
+from a thread of its own, keeps the session alive and names what the agent holds. Every request is
+idempotent and may be repeated unchanged: a session is identified by a key that the agent draws, a
+claim by its lease id, a report by (task, lease id).
 
-Nobody changes a message. Those of which a gateway makes many thousands a second are not frozen all
-the same: to make a frozen one takes three times as long.
+Messages are immutable by convention. Those that a gateway makes by the thousands per second are not
+frozen all the same: to make a frozen one takes three times as long.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ MAX_WITHOUT = 16
 
 @dataclass(frozen=True)
 class Hello:
-    """An agent presents itself; `key` makes the call repeatable.
+    """Request of an agent for a session; `key` makes the call repeatable.
 
     offers: tags, `NAME` or `NAME=VALUE`, for campaigns that require some.
     """
@@ -60,10 +59,10 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The session that was opened, and its rhythm.
+    """The session that was opened, and its intervals.
 
-    The session expires `lease_s` seconds after the last beat that arrived. token: the credential of
-    the session, where there is a gateway; a secret.
+    The session expires `lease_s` seconds after the last heartbeat that arrived. token: the
+    credential of the session, where there is a gateway; a secret.
     """
 
     session: int
@@ -82,9 +81,9 @@ class Input:
 
 @dataclass(frozen=True)
 class CampaignTerms:
-    """What the tasks of one campaign share. A change raises `revision`.
+    """Properties that the tasks of one campaign share. A change raises `revision`.
 
-    inputs: shared files by name. on_disconnect: what an agent does with running tasks when its
+    inputs: shared files by name. on_disconnect: what an agent does with running tasks once its
     session must have expired unheard: `continue` (the fence decides) or `stop`.
     """
 
@@ -100,7 +99,7 @@ class CampaignTerms:
 
 @dataclass
 class Task:
-    """One attempt to work on; (task, lease) is its fence."""
+    """One attempt to execute; (task, lease) is its fence."""
 
     campaign: int
     revision: int
@@ -113,7 +112,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Held:
-    """The fence of an attempt that the agent has in hand."""
+    """The fence of an attempt that the agent holds."""
 
     campaign: int
     task: int
@@ -122,12 +121,12 @@ class Held:
 
 @dataclass(frozen=True)
 class Report:
-    """How an attempt ended.
+    """The end of an attempt.
 
     outcome: `done`, `failed` or `released` (handed back: counts neither as failure nor as loss).
     retry: for `failed`: whether a further attempt may help.
     started: for `released`: whether the handler had begun.
-    refused: for `released`: the campaign cannot be run where this agent is; `error` says why.
+    refused: for `released`: the campaign cannot run where this agent is; `error` says why.
     phases: seconds spent by phase, such as `wait_s`, `prepare_s`, `run_s`.
     """
 
@@ -160,13 +159,14 @@ class Ack:
 class Request:
     """One exchange: report ended attempts, claim up to `want` tasks under the id `lease`.
 
-    lifetime_s: seconds that this agent will still live; no task is given whose time limit
-    is longer. None: no limit. wait_s: for how long the answer may be kept back while there is
-    nothing to claim, for a session that holds nothing else; a gateway does that, and takes it for
-    a beat that says so; a database does not.
-    until_empty: not if nothing is left unfinished either. ahead: whether tasks may be given that
-    were leased ahead, under leases of their own; and tasks without a verdict on the reports, where
-    the database is away: the reports are sent again later.
+    lifetime_s: seconds that this agent will still live; no task is given whose time limit is
+    longer. None: no limit.
+    wait_s: long poll: for how many seconds the answer may be delayed while there is nothing to
+    claim, for a session that holds nothing else. A gateway supports that, and takes it for a
+    heartbeat with nothing held; a database does not.
+    until_empty: do not delay the answer if nothing is left unfinished.
+    ahead: whether tasks may be given that were leased ahead, under leases of their own; and tasks
+    without verdicts on the reports, where the database is away: the reports are sent again later.
     without: campaigns, as (campaign, revision), to claim nothing in for as long as they have this
     revision: the agent cannot run them. `MAX_WITHOUT` at most.
     """
@@ -184,10 +184,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Orders:
-    """What the queue wants of an agent, beside the answer.
+    """Orders of the queue to an agent, sent with an answer.
 
-    drain: claim no more, and leave when what is in hand has ended. elsewhere: this gateway is
-    going away, use another. gateways: the addresses of all gateways; empty: no news.
+    drain: claim no more, and shut down when the held tasks have ended. elsewhere: this gateway is
+    shutting down, use another. gateways: the addresses of all gateways; empty: unchanged.
     claim_after_s: claim no more for so many seconds.
     """
 
@@ -202,7 +202,7 @@ NO_ORDERS = Orders()
 
 @dataclass(frozen=True)
 class Unservable:
-    """Unfinished tasks that the agent cannot be given as things are; in words, why not."""
+    """Unfinished tasks that the agent cannot be given at present, with the reasons for people."""
 
     tasks: int
     reasons: Tuple[str, ...] = ()
@@ -213,12 +213,12 @@ class Answer:
     """The answer to an exchange: a verdict per report, in order, and the claimed tasks.
 
     campaigns: one entry for each campaign that `tasks` mentions.
-    unfinished: when nothing was claimed, the tasks still waiting, delayed or working in
-    what the agent serves; zero means that it can go home. unservable: those of them for which it
-    would wait in vain.
-    timeline: of the server that has given the verdicts; it rises when a standby takes over, which
-    may not know the last of what the server before it had acknowledged. 0: not known. Answers that
-    say the same are equal, whoever gives them.
+    unfinished: when nothing was claimed, the number of tasks still waiting, delayed or working in
+    what the agent serves; at zero it can shut down. unservable: those of them that it will not be
+    given.
+    timeline: of the server that gave the verdicts; it rises when a standby takes over, which may
+    not know the last of what the former server had acknowledged. 0: unknown. It does not count when
+    answers are compared.
     """
 
     acks: Tuple[Ack, ...] = ()
@@ -239,10 +239,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why an agent makes one attempt at a time only: so many in a row have failed fast.
+    """State of an agent that makes one attempt at a time: so many in a row have failed fast.
 
-    On a host that is suspicious (see `HeartbeatAnswer`) it may be any number, and they may have
-    taken their time. error_class: of the last one. try_in_s: seconds until it makes the next.
+    On a suspected host (see `HeartbeatAnswer`) the number may be any, and the failures may have
+    been slow. error_class: of the last one. try_in_s: seconds until the next attempt.
     """
 
     failures: int
@@ -251,10 +251,10 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class CampaignOutcomes:
     """How the last first attempts of a session ended in one campaign: done, or failed.
 
-    Failures are those that may pass: what the handler has found bad says nothing about the host.
+    Only transient failures count: a task that the handler found bad says nothing about the host.
     """
 
     campaign: int
@@ -264,18 +264,18 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The session lives and holds exactly these attempts.
+    """Message that the session lives and holds exactly these attempts.
 
     pending: lease ids of claims that wait for their answer.
-    drawn: the newest lease id that had been drawn when this was written down. An attempt that
-    belongs to the session, whose lease is not younger than this one and that is named by
-    neither `held` nor `pending`, is handed to somebody else. Of younger leases a beat says
-    nothing: their claims may have overtaken it on the way.
-    timeline: the newest that the agent has heard of; 0: none. A server of another one hands nothing
-    on: it may not know what the agent is done with.
+    drawn: the newest lease id that had been drawn when this was composed. An attempt that belongs
+    to the session, whose lease is not younger than this one and that neither `held` nor `pending`
+    names, is given to another agent. A heartbeat says nothing of younger leases: their claims may
+    have overtaken it on the way.
+    timeline: the newest that the agent has seen; 0: none. A server of another timeline gives
+    nothing to other agents: it may not know which attempts the agent has finished.
     trouble: for those who look after agents; None: all is well.
-    tally: of which the queue learns whether more fails on this host than on others; empty: as it
-    was told before.
+    tally: outcomes from which the queue learns whether more fails on this host than on others;
+    empty: unchanged.
     """
 
     session: int
@@ -284,14 +284,14 @@ class Heartbeat:
     drawn: str = ""
     timeline: int = 0
     trouble: Optional[Trouble] = None
-    tally: Tuple[Outcomes, ...] = ()
+    tally: Tuple[CampaignOutcomes, ...] = ()
 
 
 @dataclass(frozen=True)
 class HeartbeatAnswer:
-    """Attempts whose lease is void: the agent stops working on them. timeline: as for `Answer`.
+    """Attempts whose lease is no longer valid: the agent stops them. timeline: as for `Answer`.
 
-    suspect: why this host is taken for a bad one, so that one attempt is made at a time; empty: it
+    suspect: why this host is suspected to be bad, so that one attempt is made at a time; empty: it
     is not.
     """
 
@@ -302,18 +302,18 @@ class HeartbeatAnswer:
 
 
 @dataclass(frozen=True)
-class Farewell:
-    """An agent goes: why, and with which exit code of its process. For people."""
+class SessionEnd:
+    """End of an agent: the reason, and the exit code of its process. For people."""
 
     reason: str = ""
     exit_code: int = 0
 
 
 def new_lease(now_ns: Optional[int] = None) -> str:
-    """Draw a lease id: a version 7 UUID (RFC 9562), 74 random bits after a time stamp.
+    """Draw a lease id: a version 7 UUID (RFC 9562), 74 random bits after a timestamp.
 
-    The leading time keeps the ids of one period together in the index; the random part makes
-    it unique.
+    The leading time keeps the ids of one period together in the index; the random part makes it
+    unique.
     """
     millis = (time.time_ns() if now_ns is None else now_ns) // 1_000_000
     value = (millis & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
@@ -324,14 +324,14 @@ def new_lease(now_ns: Optional[int] = None) -> str:
 
 
 class LeaseIds:
-    """Draws lease ids that rise, as the session's beats need them, whatever the clock does."""
+    """Draws increasing lease ids, as heartbeats need them, whatever the clock does."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._clock_ns = clock_ns
         self._last_ms = 0
 
     def __call__(self) -> str:
-        """Draw the next one."""
+        """Draw the next id."""
         self._last_ms = max(self._last_ms + 1, self._clock_ns() // 1_000_000)
         return new_lease(self._last_ms * 1_000_000)
 
@@ -339,7 +339,8 @@ class LeaseIds:
 def dumps(message: Any) -> str:
     """Return a message as compact JSON.
 
-    ValueError or TypeError if it holds what JSON cannot say: NaN, infinity, other objects.
+    ValueError or TypeError if it holds values that JSON cannot represent: NaN, infinity, other
+    objects.
     """
     return json.dumps(
         message, default=_members, separators=(",", ":"), ensure_ascii=False, allow_nan=False

@@ -1,12 +1,12 @@
-"""Leaves nothing behind when the agent dies, even by SIGKILL.
+"""Cleanup after an agent that dies, even by SIGKILL: nothing of it is left on the node.
 
-A small process holds the read end of a pipe whose write end only the agent has. The agent
-writes one JSON line per change: `["+group", PGID]`, `["-group", PGID]`, `["+folder", PATH]`,
-`["-folder", PATH]`. At end of file the agent is gone: the process kills what is left of the
-groups, then everything that carries the agent's mark in its environment (payloads that were
-just being started, or that have moved to a session of their own), removes the folders and
-exits. It blocks SIGTERM and lives in a session of its own, so that neither Ctrl-C nor a batch
-system that ends a job politely takes it away first.
+A small process holds the read end of a pipe whose only write end is the agent's. The agent writes
+one JSON line per change: `["+group", PGID]`, `["-group", PGID]`, `["+folder", PATH]`, `["-folder",
+PATH]`. End of file means that the agent is gone: the process then kills what is left of the groups,
+then everything that carries the agent's mark in its environment (payloads that were just being
+started, or that have moved to a session of their own), removes the folders and exits. It blocks
+SIGTERM and has a session of its own, so that neither Ctrl-C nor a batch system that ends a job by
+SIGTERM stops it first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Entry = Tuple[str, Union[int, str]]
 
 
 class Reaper:
-    """The agent's end of the pipe. Safe to call from several threads."""
+    """The agent's end of the pipe. Thread-safe."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -46,33 +46,33 @@ class Reaper:
         self._start()
 
     def new_mark(self) -> Tuple[str, str]:
-        """Return the name and value of a variable to put into the environment of a group."""
+        """Return name and value of an environment variable that marks a process group."""
         return _MARK, f"{self._name}:{next(self._marks)}:"
 
     def add(self, kind: str, thing: Union[int, str]) -> None:
-        """Entrust a `group` or a `folder`."""
+        """Register a `group` or a `folder` for cleanup."""
         with self._lock:
             self._entries.add((kind, thing))
-            self._tell("+", kind, thing)
+            self._write("+", kind, thing)
 
     def drop(self, kind: str, thing: Union[int, str]) -> None:
-        """Take it back.
+        """Remove a registration.
 
-        A group must be dropped before its leader is reaped, while its number cannot have been
-        given to another.
+        A group must be removed before its leader is reaped, while its id cannot belong to another
+        group.
         """
         with self._lock:
             self._entries.discard((kind, thing))
-            self._tell("-", kind, thing)
+            self._write("-", kind, thing)
 
     def close(self) -> None:
-        """Let the process clear away what is still entrusted, and wait until it has."""
+        """Let the process clean up what is still registered, and wait until it has."""
         with self._lock:
             self._pipe.close()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_EXIT_S)
 
-    def _tell(self, sign: str, kind: str, thing: Union[int, str]) -> None:
+    def _write(self, sign: str, kind: str, thing: Union[int, str]) -> None:
         try:
             self._pipe.write(_line(sign, kind, thing))
         except BrokenPipeError:  # somebody has killed the process
@@ -81,7 +81,7 @@ class Reaper:
             self._start()
 
     def _start(self) -> None:
-        # the mask is inherited: signals are blocked from the first instruction on
+        # the mask is inherited: the child blocks the signals from its first instruction on
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
         try:
             self._process = self._spawn()
@@ -111,7 +111,7 @@ _shared_lock = threading.Lock()
 def shared() -> Reaper:
     """Return the reaper of this process, started at the first call.
 
-    There is one, because the event that it waits for is the end of the process.
+    There is only one, because the event that it waits for is the end of the process.
     """
     global _shared  # noqa: PLW0603 - see above
     with _shared_lock:
@@ -122,7 +122,7 @@ def shared() -> Reaper:
 
 
 def main() -> None:
-    """Follow the agent's lines on standard input to their end, then clear away."""
+    """Read the lines of the agent from standard input to the end, then clean up."""
     groups: Dict[int, Optional[int]] = {}
     folders: Set[str] = set()
     for line in sys.stdin.buffer:
@@ -137,13 +137,13 @@ def main() -> None:
             folders.add(thing)
         elif action == "-folder":
             folders.discard(thing)
-    if groups or folders:  # else the agent has ended in good order
+    if groups or folders:  # else the agent has cleaned up itself
         _clear_away(groups, folders, sys.argv[2])
 
 
 def _clear_away(groups: Dict[int, Optional[int]], folders: Set[str], mark: str) -> None:
     for group, then in groups.items():
-        if procfs.started_at(group) in (then, None):  # else the number has a new owner
+        if procfs.started_at(group) in (then, None):  # else the id belongs to another group
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
     procfs.kill_marked(mark)

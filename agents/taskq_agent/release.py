@@ -1,4 +1,4 @@
-"""Which release this is."""
+"""Release of the installed agent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def release() -> str:
-    """Return the release, as the installation or the one-file agent says; empty if neither does.
+    """Return the release from the metadata of the installation or of the one-file agent; else "".
 
     `taskq.agent_file` puts the metadata into the file.
     """

@@ -1,4 +1,4 @@
-"""`taskq-agent run`: work for a queue that is reached through gateways."""
+"""Command `taskq-agent run`: work for a queue that is reached through gateways."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from taskq_agent.settings import AgentSettings
 log = logging.getLogger(__name__)
 
 _MAX_TOKEN_BYTES = 4_096
-_MANAGERS = "tqm_"
+_MANAGER_PREFIX = "tqm_"
 _SHORTEST_LIFE_S = 0.001
 
 
@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
         time.sleep(random.uniform(0, options.spread_s))  # noqa: S311 - no secret
     try:
         check_node(Node(runner.scratch_root, gateways, dialer, options.self_test))
-        agent = _less(agent, time.monotonic() - begun)
+        agent = _with_time_left(agent, time.monotonic() - begun)
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
             summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
     except (Unfit, OSError) as error:
@@ -79,12 +79,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Tuple[AgentSettings, RunnerSettings]:
-    """Return the settings that were asked for; ValueError if they make no sense."""
+    """Return the settings from the options; ValueError if they contradict each other."""
     names = [field.name for field in fields(AgentSettings)]
-    said = {name: getattr(options, name, None) for name in names}
+    given = {name: getattr(options, name, None) for name in names}
     agent = AgentSettings(
         **{
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in given.items() if value is not None},
             "offers": tuple(options.offers),
             "release": release(),
             "longest_wait_s": LONGEST_WAIT_S,
@@ -103,7 +103,7 @@ def _settings(options: argparse.Namespace) -> Tuple[AgentSettings, RunnerSetting
     return agent, runner
 
 
-def _less(agent: AgentSettings, gone_s: float) -> AgentSettings:
+def _with_time_left(agent: AgentSettings, gone_s: float) -> AgentSettings:
     """Return the settings for what is left of the batch job's time."""
     if agent.max_seconds is None:
         return agent
@@ -127,7 +127,7 @@ def _token(file: Optional[Path]) -> str:
             log.warning("%s can be read by other users: chmod 600", file)
     if not is_sendable(token):
         raise ValueError(f"{file or TOKEN_VARIABLE}: this is no token")
-    if token.startswith(_MANAGERS):
+    if token.startswith(_MANAGER_PREFIX):
         raise ValueError(
             f"{file or TOKEN_VARIABLE}: this is a manager's token; agents show a site's"
         )

@@ -1,4 +1,4 @@
-"""The options of `taskq-agent run`; they are those of `taskq agent run`, where both make sense."""
+"""Options of `taskq-agent run`; `taskq agent run` has those that make sense there."""
 
 from __future__ import annotations
 

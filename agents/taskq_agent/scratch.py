@@ -1,4 +1,4 @@
-"""Scratch folders: one per slot, in it one per task, removed whatever a task has left there."""
+"""Scratch folders: one per slot, with one per task in it, removed whatever a task left there."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 
 class SlotFolder:
-    """The folder of one slot, made for its owner only, and the task folders in it.
+    """The folder of one slot, accessible to its owner only, with the folders of its tasks.
 
-    keep: leave what is made here.
+    keep: never remove what is made here.
     """
 
     def __init__(self, root: Optional[Path], slot: int, *, keep: bool) -> None:
-        """Make the folder; OSError if that cannot be."""
+        """Make the folder; OSError if that fails."""
         parent = Path(root or tempfile.gettempdir()).absolute()
         parent.mkdir(parents=True, exist_ok=True)
         self.path = tempfile.mkdtemp(prefix=f"taskq-{os.getpid()}-{slot}-", dir=parent)
@@ -34,9 +34,9 @@ class SlotFolder:
         self._spare: Optional[str] = None
 
     def take(self, name: str) -> str:
-        """Return the path of an empty folder; it is named after its first user.
+        """Return the path of an empty folder, named after its first user.
 
-        Raises OSError when the disk is full or does not let us.
+        Raises OSError when the disk is full or the folder cannot be made.
         """
         usage = os.statvfs(self.path)
         free = usage.f_bavail * usage.f_frsize
@@ -50,7 +50,7 @@ class SlotFolder:
         return path
 
     def give_back(self, path: str) -> None:
-        """Remove a folder; one that is as it was is taken again, which spares the disk."""
+        """Remove a folder; one that is unchanged is reused instead, which saves disk operations."""
         if self._keep:
             return
         if _untouched(path):
@@ -65,7 +65,7 @@ class SlotFolder:
 
 
 def remove(path: str) -> None:
-    """Remove a folder with all that is in it; what cannot be removed is logged and stays."""
+    """Remove a folder with its content; what cannot be removed is logged and stays."""
     with suppress(RecursionError):  # before Python 3.13, at some hundred folders in each other
         shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):
@@ -85,7 +85,7 @@ def _untouched(path: str) -> bool:
 
 
 def _open_up(path: str) -> None:
-    """Give the owner back the right to remove things: payloads copy read-only trees."""
+    """Restore the permissions of the owner to remove things: payloads copy read-only trees."""
     _allow(Path(path))
     for folder, names, _ in os.walk(path):
         for name in names:  # before the walk goes down there

@@ -1,7 +1,7 @@
-"""What a node must be able to do before its agent claims anything.
+"""Self-test of a node before its agent claims anything.
 
-A node where every task would fail drains a campaign in minutes; one that is found unfit here
-claims nothing.
+A node where every task would fail can fail a whole campaign in minutes; an unfit node claims
+nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from taskq_agent.core.core import EXIT_NODE_BROKEN
 from taskq_agent.handlers import environment
 from taskq_agent.handlers.output import Tail
-from taskq_agent.handlers.starting import hindrance
-from taskq_agent.http.connections import Connections, Question, read_all
+from taskq_agent.handlers.starting import why_not_executable
+from taskq_agent.http.connections import Connections, HttpRequest, read_all
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.mismatch import wrong_scheme
@@ -42,14 +42,14 @@ _CLOCK_OFF_S = 300.0
 
 
 class Unfit(Exception):
-    """This node cannot do any tasks; the text says why."""
+    """This node cannot run any tasks; the text says why."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """What is to be tested. command: a program of the site's own, which must exit with 0.
+    """The node to test. command: a program of the site's own, which must exit with 0.
 
-    gateways, dialer: None where the agent speaks with the database itself.
+    gateways, dialer: None where the agent has a direct connection to the database.
     """
 
     scratch_root: Optional[Path]
@@ -59,13 +59,13 @@ class Node:
 
 
 def unfit(reason: str) -> AgentSummary:
-    """Log that nothing was claimed, and why; return what the agent's summary says then."""
+    """Log that nothing was claimed, and why; return the summary of such an agent."""
     log.error("this node is unfit, and has claimed nothing: %s", reason)
     return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)
 
 
 def check_node(node: Node) -> None:
-    """Make all checks, the quickest first; raise Unfit at the first that fails."""
+    """Run all checks, the quickest first; raise Unfit at the first that fails."""
     for name, check in CHECKS:
         begun = time.monotonic()
         check(node)
@@ -84,12 +84,12 @@ def _scratch(node: Node) -> None:
 
 
 def _children(_: Node) -> None:
-    # -S: what is tested is whether processes start, not what site-packages does
+    # -S: the test is whether processes start, not whether site-packages works
     _run([sys.executable, "-I", "-S", "-c", ""], _START_S)
 
 
 def _gateways(node: Node) -> None:
-    """Ask any gateway; none there is no fault of the node, one that it cannot speak with is."""
+    """Call the gateways until one answers; Unfit if all of them have a fault of this node."""
     if node.gateways is None or node.dialer is None:
         return
     connections = Connections(node.dialer)
@@ -97,9 +97,9 @@ def _gateways(node: Node) -> None:
     addresses = node.gateways.all()
     try:
         for address in addresses:
-            question = Question("GET", "/healthz")
+            http_request = HttpRequest("GET", "/healthz")
             try:
-                with connections.answered(address, question, timeout_s=_ANSWER_S) as response:
+                with connections.answered(address, http_request, timeout_s=_ANSWER_S) as response:
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
@@ -121,14 +121,14 @@ def _gateways(node: Node) -> None:
 def _compare_clocks(date: Optional[str]) -> None:
     try:
         off_s = time.time() - parsedate_to_datetime(date or "").timestamp()
-    except (TypeError, ValueError):  # before Python 3.10 the former
+    except (TypeError, ValueError):  # TypeError before Python 3.10
         return
     if abs(off_s) > _CLOCK_OFF_S:
-        # leases are timed by the database alone; logs and certificates are not
+        # only logs and certificates depend on it: the database times the leases
         log.warning("the clock of this node is off by %.0f s, says the gateway", off_s)
 
 
-def _own_command(node: Node) -> None:
+def _site_command(node: Node) -> None:
     if node.command:
         _run(node.command, _COMMAND_S)
 
@@ -147,19 +147,19 @@ def _run(argv: Sequence[str], within_s: float) -> None:
     except subprocess.TimeoutExpired:
         raise Unfit(f"{argv[0]} has not ended after {within_s:.0f} s") from None
     except OSError as error:
-        why = hindrance(shutil.which(argv[0]), error)
-        told = f"cannot be started: {error}" if why is None else f"is there, but {why}"
-        raise Unfit(f"{argv[0]} {told}") from error
+        why = why_not_executable(shutil.which(argv[0]), error)
+        text = f"cannot be started: {error}" if why is None else f"is there, but {why}"
+        raise Unfit(f"{argv[0]} {text}") from error
     if ended.returncode != 0:
         tail = Tail(MAX_TAIL_BYTES)
         tail.add(ended.stdout)
-        said = " ".join((tail.text() or "").split())
-        raise Unfit(f"{argv[0]} exited with {ended.returncode}: {said}".rstrip(": "))
+        output = " ".join((tail.text() or "").split())
+        raise Unfit(f"{argv[0]} exited with {ended.returncode}: {output}".rstrip(": "))
 
 
 CHECKS: Tuple[Tuple[str, Callable[[Node], None]], ...] = (
     ("scratch folder", _scratch),
     ("starting processes", _children),
     ("gateways and clock", _gateways),
-    ("the site's own test", _own_command),
+    ("the site's own test", _site_command),
 )

@@ -1,4 +1,4 @@
-"""What an agent is told at its start."""
+"""Settings of an agent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Optional, Tuple
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """How one agent works. All times are in seconds; ValueError if a value makes no sense."""
+    """Settings of one agent. All times are in seconds; ValueError for invalid values."""
 
     campaign: str
     """Path of the campaign to serve, with everything below it."""
 
     name: str = "agent"
-    """What people call this agent; need not be unique."""
+    """Name of the agent for people; need not be unique."""
 
     host: str = field(default_factory=socket.gethostname)
 
@@ -28,48 +28,48 @@ class AgentSettings:
     """Release of the program, shown beside the session."""
 
     offers: Tuple[str, ...] = ()
-    """What this node has, as `gpu` or `mem=64`: campaigns that require tags go to agents that
-    offer them. The server checks their form."""
+    """Tags that this node offers, such as `gpu` or `mem=64`: campaigns that require tags go to
+    agents that offer them. The server checks their form."""
 
     slots: int = 1
     """Tasks that run at the same time."""
 
     max_tasks: Optional[int] = None
-    """Go home after this many attempts. None: no limit."""
+    """Shut down after this many attempts. None: no limit."""
 
     max_seconds: Optional[float] = None
     """Wall-clock limit of the batch job, counted from the start of the agent. Everything has
     been handed back by then. None: no limit."""
 
     until_empty: bool = False
-    """Go home when the campaign has nothing left that could ever be claimed."""
+    """Shut down when the campaign has nothing left that could ever be claimed."""
 
     ahead_s: float = 1.0
     """How much work to claim ahead of free slots, while tasks take less than half of it.
     0: never claim ahead."""
 
     longest_wait_s: float = 0.0
-    """For how long a claim may be kept waiting where nothing is to be had: only over a transport
-    whose queue does, which takes `taskq_agent.http.transport.LONGEST_WAIT_S` at most. 0: ask
-    again now and then."""
+    """Longest time of a long poll, in which the queue keeps a claim waiting for tasks. Needs a
+    transport that supports it; over HTTP `taskq_agent.http.transport.LONGEST_WAIT_S` is the
+    maximum. 0: claim again after a backoff."""
 
     campaign_backoff_s: float = 10.0
-    """For how long to leave out a campaign that cannot be run here, the first time; doubles each
+    """For how long to leave out a campaign that cannot run here, the first time; doubles each
     time, up to sixty times as long."""
 
     grace_s: float = 20.0
     """After SIGTERM: how long running tasks may go on in order to end by themselves."""
 
     stop_s: float = 10.0
-    """How long a task that is told to stop may take until it is given up. To be longer than
-    the grace that the runners give to their payloads."""
+    """How long a task that is told to stop may take until it is given up. Must exceed the grace
+    that the runners give to their payloads."""
 
     farewell_s: float = 10.0
     """How long to try delivering the last reports before leaving them to the spool."""
 
     watchdog_s: float = 300.0
-    """Leave with an error when the loop, a beat or a request makes no headway for this long.
-    Must exceed the time-outs of the transport."""
+    """Shut down with an error when the loop, a heartbeat or a request makes no progress for this
+    long. Must exceed the timeouts of the transport."""
 
     spool_dir: Optional[Path] = None
     """Folder that keeps reports until they are acknowledged. It may be shared by many agents,

@@ -1,16 +1,16 @@
-"""Reports on disk until they are acknowledged, so that a killed agent loses no finished work.
+"""Spool: reports on disk until they are acknowledged, so that a killed agent loses no result.
 
-Each agent process appends to a file of its own, a line of JSON for each report, and empties it
-whenever all that it holds is acknowledged. An agent that starts takes over the files of those
-that are gone and sends their reports; one that had arrived before is found to be a duplicate.
+Each agent process appends to a file of its own, one line of JSON per report, and empties it
+whenever all reports in it are acknowledged. An agent that starts takes over the files of processes
+that are gone and sends their reports; one that had arrived before is a duplicate.
 
-A file is locked by its owner for as long as the process lives (flock), so nobody takes over
-from the living, and no process number has to be trusted. It gets its final name only when it is
+A process holds a lock on its file for as long as it lives (flock), so no file of a living process
+is taken over, and no process id has to be trusted. A file gets its final name only when it is
 locked and complete.
 
-Nothing is forced to disk (no fsync): what a killed process has written stays, and a node that
-loses power loses a few reports, whose tasks run again when their leases expire. A full disk does
-not stop the work either: meanwhile the reports are kept in memory.
+Nothing is forced to disk (no fsync): what a killed process has written stays, and a node that loses
+power loses a few reports, whose tasks run again when their leases expire. A full disk does not stop
+the work: meanwhile the reports are kept in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OTHER = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Spool:
     """The reports of one agent process in a folder that agents share.
 
-    For one thread. Nothing here raises OSError: work goes on without the spool.
+    Not thread-safe. No method raises OSError: the agent works on without the spool.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Spool:
         self._retry_at: Optional[float] = None
 
     def open(self) -> List[Tuple[Report, int]]:
-        """Take over what earlier processes left behind; return it with the lengths of its lines."""
+        """Take over the reports of earlier processes; return them with their line lengths."""
         reports: Dict[Held, Tuple[Report, int]] = {}
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,24 +73,24 @@ class Spool:
                 for path, _ in abandoned:
                     path.unlink(missing_ok=True)
         except OSError as error:
-            self._fall_behind(error)
+            self._write_failed(error)
         if reports:
             log.info("%d reports of earlier agents are to be sent", len(reports))
         return list(reports.values())
 
     def add(self, held: Held, line: bytes) -> None:
-        """Keep a report until it is forgotten."""
+        """Store a report until `forget`."""
         self._keep(held, line)
         try:
             if self._file is None or self._retry_at is not None:
-                self._catch_up()
+                self._retry()
             else:
                 self._append(self._file, line)
         except OSError as error:
-            self._fall_behind(error)
+            self._write_failed(error)
 
     def forget(self, reports: Iterable[Held]) -> None:
-        """Drop reports that have their verdicts; ones that are not kept are passed over."""
+        """Drop reports that have their verdicts; unknown ones are ignored."""
         for held in reports:
             self._kept_bytes -= len(self._lines.pop(held, b""))
         if self._file is None:
@@ -99,14 +99,14 @@ class Spool:
             if not self._lines:
                 os.ftruncate(self._file, 0)
                 self._file_bytes = 0
-                self._recover()
+                self._recovered()
             elif self._file_bytes > _COMPACT_BYTES + 2 * self._kept_bytes:
                 self._rewrite()
         except OSError as error:
-            self._fall_behind(error)
+            self._write_failed(error)
 
     def close(self) -> None:
-        """Leave the reports that are still kept to a later agent."""
+        """Leave the remaining reports to a later agent."""
         if self._file is None:
             return
         try:
@@ -129,7 +129,7 @@ class Spool:
         self._file_bytes += written
 
     def _rewrite(self) -> None:
-        """Replace the file by one that holds just what is kept."""
+        """Replace the file by one that holds just the reports that are kept."""
         unfinished = self.path.with_suffix(_SUFFIX + _UNFINISHED)
         file = os.open(unfinished, _OWN, 0o600)
         try:
@@ -146,24 +146,24 @@ class Spool:
             os.close(self._file)
         self._file, self._file_bytes = file, self._kept_bytes
 
-    def _catch_up(self) -> None:
+    def _retry(self) -> None:
         if self._retry_at is None or self._clock() >= self._retry_at:
             self._rewrite()
-            self._recover()
+            self._recovered()
 
-    def _recover(self) -> None:
+    def _recovered(self) -> None:
         if self._retry_at is not None:
             self._retry_at = None
             log.info("%s holds all reports again", self.path)
 
-    def _fall_behind(self, error: OSError) -> None:
+    def _write_failed(self, error: OSError) -> None:
         if self._retry_at is None:
             log.warning("%s: %s; reports are in memory only", self.path, error)
         self._retry_at = self._clock() + _RETRY_S
 
 
 def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path, BinaryIO]]:
-    """Lock and return the files of processes that are gone; remove what they did not finish."""
+    """Lock and yield the files of processes that are gone; remove their unfinished files."""
     for path in sorted(folder.glob(f"*{_SUFFIX}*")):
         try:
             file = os.fdopen(os.open(path, _OTHER), "rb")

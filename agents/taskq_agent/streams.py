@@ -1,9 +1,9 @@
-"""Standard streams that end no work: closed ones, readers that go away, full disks.
+"""Standard streams that never end a process: closed streams, readers that go away, full disks.
 
-Whoever closes a standard stream wants none of it, so it becomes `/dev/null`: else the next file or
-connection that is opened would take its number, and get what is printed. What cannot be written to
-standard error is nobody's loss. Standard output tells once that it cannot be written, by
-`OutputLost`, and then takes everything silently, so that nothing fails again at the program's end.
+A closed standard stream becomes `/dev/null`: otherwise the next file or connection that is opened
+would take its number, and receive what is printed. Errors of standard error are ignored. Standard
+output raises `OutputLost` once when it cannot be written, and then discards everything, so that
+nothing fails again at exit.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class OutputLost(Exception):
 
 
 def take_over() -> None:
-    """Make the standard streams so; what stands in for them, as in a test, stays."""
+    """Replace the standard streams; a substitute that is there already, as in a test, stays."""
     for number in range(3):
-        _fill(number)
-    for name, kind in (("stdout", _Told), ("stderr", _Deaf)):
+        _ensure_open(number)
+    for name, kind in (("stdout", _ReportingStdout), ("stderr", _LossyStderr)):
         now: Optional[TextIO] = getattr(sys, name)
         if now is None:
-            # Its number was free when Python started, and may be another's by now.
+            # Its number was free when Python started, and may belong to another file by now.
             setattr(sys, name, open(os.devnull, "w", encoding=_ENCODING))  # noqa: PTH123, SIM115
         elif now is getattr(sys, f"__{name}__"):
             with suppress(OSError):
@@ -46,7 +46,7 @@ def take_over() -> None:
 
 
 def flushed() -> Optional[OutputLost]:
-    """Write what is buffered; return what is wrong if that cannot be."""
+    """Write what is buffered; return the error if that fails, or None."""
     try:
         sys.stdout.flush()
     except OutputLost as lost:
@@ -54,7 +54,7 @@ def flushed() -> Optional[OutputLost]:
     return None
 
 
-def _fill(number: int) -> None:
+def _ensure_open(number: int) -> None:
     try:
         os.fstat(number)
     except OSError:
@@ -64,13 +64,13 @@ def _fill(number: int) -> None:
 
 def _text(raw: io.FileIO) -> TextIO:
     buffered = io.BufferedWriter(cast("io.RawIOBase", raw))
-    # Elsewhere at the end, also with PYTHONUNBUFFERED: what fails then, fails when all is done.
-    lines = isinstance(raw, _Deaf) or raw.isatty()
+    # Other output is buffered to the end, even with PYTHONUNBUFFERED: an error then costs no work.
+    lines = isinstance(raw, _LossyStderr) or raw.isatty()
     return io.TextIOWrapper(buffered, _ENCODING, _ERRORS, line_buffering=lines)
 
 
-class _Deaf(io.FileIO):
-    """Takes everything, whatever becomes of it."""
+class _LossyStderr(io.FileIO):
+    """Ignores errors."""
 
     def write(self, data: Any) -> Any:
         """Write what can be written."""
@@ -80,13 +80,13 @@ class _Deaf(io.FileIO):
             return len(data)
 
 
-class _Told(io.FileIO):
+class _ReportingStdout(io.FileIO):
     """Raises `OutputLost` once."""
 
     _lost = False
 
     def write(self, data: Any) -> Any:
-        """Write, unless that has failed before."""
+        """Write, or discard the data once writing has failed."""
         if self._lost:
             return len(data)
         try:

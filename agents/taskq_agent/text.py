@@ -1,4 +1,4 @@
-"""Text from outside, made fit to be stored and shown."""
+"""Cleaning of text from outside, to be stored and shown."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Return text without what a database or a terminal would choke on.
+    """Return text without characters that a database or a terminal cannot handle.
 
-    NUL, other control characters, terminal escapes and lone surrogates go; carriage returns,
-    with which programs redraw a line, become line ends.
+    NUL, other control characters, terminal escapes and lone surrogates are removed; carriage
+    returns, with which programs redraw a line, become line ends.
     """
     return _CONTROLS.sub("", _ESCAPES.sub("", _LINE_ENDS.sub("\n", text)))
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether text can be UTF-8: bytes of a command line that are not are lone surrogates."""
+    """Tell whether text is valid Unicode: lone surrogates stand for bytes that were not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

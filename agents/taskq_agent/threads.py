@@ -1,4 +1,4 @@
-"""The threads that wait for the queue and for payloads, so that the loop never does."""
+"""Threads that wait for the queue and for payloads, so that the loop never does."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from queue import SimpleQueue
 from typing import Callable, Optional, Tuple
 
 from taskq_agent.core.events import (
+    AgentFailed,
     AnswerArrived,
-    Broken,
     Call,
     CallFailed,
     Closed,
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Caller:
-    """Makes the calls to the queue, one after the other; each is answered by an event."""
+    """Calls the queue, one call after the other; each result is an event."""
 
     task = "a call to the queue"
 
@@ -45,21 +45,21 @@ class Caller:
         self._thread.start()
 
     def call(self, call: Call) -> None:
-        """Make a call soon."""
-        self._watchdog.came_round()
+        """Queue a call."""
+        self._watchdog.reset()
         self._busy = True
         self._calls.put(call)
 
-    def break_off(self, request: Request) -> None:
-        """Let the call that makes this request end soon, if it may be kept waiting."""
-        self._transport.break_off(request)
+    def cancel_exchange(self, request: Request) -> None:
+        """Make the exchange of this request end soon, if it is a long poll."""
+        self._transport.cancel_exchange(request)
 
     def is_hung(self, now: float) -> bool:
-        """Tell whether the call in the air has been there for too long; see `Watchdog`."""
+        """Tell whether the call in flight has taken too long; see `Watchdog`."""
         return self._busy and self._watchdog.is_hung(now)
 
     def close(self, timeout_s: float) -> None:
-        """Make no more calls; wait so long for the one in the air."""
+        """Make no more calls; wait at most so long for the one in flight."""
         self._calls.put(None)
         self._thread.join(timeout_s)
 
@@ -71,7 +71,7 @@ class Caller:
                 self._post(event)
         except Exception:
             log.exception("the thread of the calls to the queue has failed")
-            self._post(Broken("its calls to the queue have failed"))
+            self._post(AgentFailed("its calls to the queue have failed"))
 
     def _outcome(self, call: Call) -> Event:
         try:
@@ -101,15 +101,15 @@ class Slot:
         self._tasks.put((task, campaign))
 
     def stop(self) -> None:
-        """Make the task that runs end soon."""
+        """Make the running task end soon."""
         self._runner.stop()
 
     def finish(self) -> None:
-        """Take no more tasks, and clear up."""
+        """Take no more tasks, and clean up."""
         self._tasks.put(None)
 
     def join(self, timeout_s: float) -> None:
-        """Wait so long for the end of what `finish` has begun."""
+        """Wait at most so long for the end of the thread, after `finish`."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             log.warning("slot %d does not come to an end: left behind", self._slot)
@@ -123,4 +123,4 @@ class Slot:
                 self._runner.close()
         except Exception:
             log.exception("slot %d has failed", self._slot)
-            self._post(Broken(f"slot {self._slot} has failed"))
+            self._post(AgentFailed(f"slot {self._slot} has failed"))

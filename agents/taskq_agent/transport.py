@@ -1,4 +1,4 @@
-"""The seam between an agent and its queue: four calls and two streams, in process or over HTTP."""
+"""Interface between an agent and its queue: four calls and two streams, in process or over HTTP."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ MAX_BLOB_BYTES = 67_108_864
 
 
 class Blobs(Protocol):
-    """Where shared inputs come from and large results go to; a blob is named by its SHA-256.
+    """Store of shared inputs and large results; a blob is named by its SHA-256.
 
-    Called from the threads of all slots. Both raise `TransportFailed` when the transfer broke
-    (repeat it) and `Refused` when there is no point in repeating: no such blob, or one that is
-    not taken.
+    Called from the threads of all slots. Both methods raise `TransportFailed` when the transfer
+    broke (repeat it) and `Refused` when repeating cannot help: no such blob, or one that is not
+    accepted.
     """
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob from an offset to its end, in chunks of 1 MiB at most.
 
-        What comes is not verified. Errors come while it is iterated over.
+        The data is not verified. Errors are raised during the iteration.
         """
         ...
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob of at most `MAX_BLOB_BYTES`; one that is there already is no error."""
+        """Store a blob of at most `MAX_BLOB_BYTES`; one that exists already is no error."""
         ...
 
 
 class Transport(Blobs, Protocol):
-    """Speaks with the queue. Each call may be repeated with the same argument.
+    """Calls the queue. Each call may be repeated with the same argument.
 
-    All four raise `TransportFailed` when no answer came (repeat it), `Refused` when there is no
-    point in repeating, and the middle two `SessionLost` when the session is void. `beat` is
-    called from a thread of its own, beside the others.
+    All four raise `TransportFailed` when no answer came (repeat it) and `Refused` when repeating
+    cannot help; `exchange` and `heartbeat` raise `SessionLost` when the session is no longer valid.
+    `heartbeat` is called from a thread of its own, concurrently with the others.
     """
 
     def open(self, hello: Hello) -> Welcome:
-        """Open a session, or find the one that this key has opened."""
+        """Open a session, or find the one that was opened with this key."""
         ...
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim in one round trip."""
         ...
 
-    def break_off(self, request: Request) -> None:
-        """Let the exchange of this claim fail soon, begun or not, if it may be kept waiting.
+    def cancel_exchange(self, request: Request) -> None:
+        """Make the exchange of this claim fail soon, begun or not, if it is a long poll.
 
         Called from any thread.
         """
         ...
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         ...
 
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; what it still holds is handed to somebody else at once.
+        """End the session; the tasks that it still holds go to other agents at once.
 
-        reason, exit_code: of the agent's leaving, for people.
+        reason, exit_code: of the end of the agent, for people.
         """
         ...

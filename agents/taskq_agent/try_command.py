@@ -1,4 +1,4 @@
-"""`taskq-agent try`: run one payload by hand, without a queue, to debug its code."""
+"""Command `taskq-agent try`: run one payload by hand, without a queue, to debug its code."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _campaign(options: argparse.Namespace) -> CampaignTerms:
-    """Return the campaign that is to be tried; ValueError or TypeError if it makes no sense."""
-    described: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
+    """Return the campaign to try; ValueError or TypeError if its values are invalid."""
+    content: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
     tables = {}
     for name in ("handler", "params", "limits"):
-        table = described.get(name) or {}
+        table = content.get(name) or {}
         if not isinstance(table, dict):
             raise TypeError(f"{name} is {table!r:.80}; it must be a table")
         tables[name] = table
@@ -123,7 +123,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
     return CampaignTerms(
         1,
         1,
-        str(described.get("path") or "/try"),
+        str(content.get("path") or "/try"),
         tables["handler"],
         {**tables["params"], **options.params},
         limit_s,

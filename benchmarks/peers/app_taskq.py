@@ -55,11 +55,11 @@ async def work_all(database: Database, sessions: list[int], path: str, want: int
         await asyncio.gather(*(work(gatherer, one, path, want, stop) for one in sessions))
 
 
-def beat(transport: DirectTransport, opened: list[Welcome], stop: threading.Event) -> None:
+def heartbeat(transport: DirectTransport, opened: list[Welcome], stop: threading.Event) -> None:
     """Keep the sessions alive."""
     while not stop.wait(opened[0].heartbeat_s):
         for one in opened:
-            transport.beat(Heartbeat(one.session))
+            transport.heartbeat(Heartbeat(one.session))
 
 
 def main(path: str) -> None:
@@ -74,7 +74,7 @@ def main(path: str) -> None:
     ]
     opened = [transport.open(hello) for hello in hellos]
     upkeep = [
-        threading.Thread(target=beat, args=(transport, opened, ended)),
+        threading.Thread(target=heartbeat, args=(transport, opened, ended)),
         threading.Thread(target=Keeper(database).run, args=(ended,)),
     ]
     for thread in upkeep:

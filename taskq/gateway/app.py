@@ -76,7 +76,7 @@ class App:
         """DELETE /v1/session."""
         token = _token(request)
         body = await _body(request, messages.MAX_HELLO_BYTES)
-        farewell = messages.read_farewell(body) if body else messages.FarewellMessage()
+        farewell = messages.read_farewell(body) if body else messages.SessionEndMessage()
         await self._service.close_session(token, farewell)
         return Response(status_code=204)
 

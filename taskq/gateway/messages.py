@@ -122,7 +122,7 @@ class TroubleMessage(Struct):
 
 
 class OutcomesMessage(Struct):
-    """How first attempts ended in a campaign; see `taskq_agent.protocol.Outcomes`."""
+    """How first attempts ended in a campaign; see `taskq_agent.protocol.CampaignOutcomes`."""
 
     campaign: Id
     done: Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -139,13 +139,15 @@ class HeartbeatMessage(Struct):
     trouble: TroubleMessage | None = None
     tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
 
-    def outcomes(self) -> tuple[protocol.Outcomes, ...]:
+    def outcomes(self) -> tuple[protocol.CampaignOutcomes, ...]:
         """Return the member `tally` as `Heartbeat` takes it."""
-        return tuple(protocol.Outcomes(one.campaign, one.done, one.failed) for one in self.tally)
+        return tuple(
+            protocol.CampaignOutcomes(one.campaign, one.done, one.failed) for one in self.tally
+        )
 
 
-class FarewellMessage(Struct):
-    """An agent ends its session; see `taskq_agent.protocol.Farewell`."""
+class SessionEndMessage(Struct):
+    """An agent ends its session; see `taskq_agent.protocol.SessionEnd`."""
 
     reason: Text = ""
     exit_code: Small | None = None
@@ -201,7 +203,7 @@ read_hello: Final = Reader(HelloMessage).read
 # flat: a thousand reports have so many brackets that they would be checked value by value.
 read_exchange: Final = Reader(Exchange, flat=True).read
 read_heartbeat: Final = Reader(HeartbeatMessage).read
-read_farewell: Final = Reader(FarewellMessage).read
+read_farewell: Final = Reader(SessionEndMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
 

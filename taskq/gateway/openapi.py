@@ -35,7 +35,7 @@ class Added(Struct):
     conflicts: int
 
 
-class HealthAnswer(Struct):
+class HealthMessage(Struct):
     """The health of the gateway."""
 
     status: str
@@ -58,7 +58,7 @@ _TYPES: Final = (
     messages.HelloMessage,
     messages.Exchange,
     messages.HeartbeatMessage,
-    messages.FarewellMessage,
+    messages.SessionEndMessage,
     messages.StateChange,
     messages.NewTasks,
     protocol.Welcome,
@@ -67,7 +67,7 @@ _TYPES: Final = (
     CampaignList,
     Changed,
     Added,
-    HealthAnswer,
+    HealthMessage,
     Failed,
 )
 
@@ -150,7 +150,7 @@ def document() -> dict[str, Any]:
                     operation(
                         "End the session, and perhaps say why.",
                         needs="session",
-                        takes=messages.FarewellMessage,
+                        takes=messages.SessionEndMessage,
                     )
                 )
             },
@@ -211,8 +211,8 @@ def document() -> dict[str, Any]:
                     gives={"text/plain": {"schema": {"type": "string"}}},
                 )
             },
-            "/healthz": {"get": operation("Say that the process lives.", gives=HealthAnswer)},
-            "/readyz": {"get": operation("Say whether it can serve.", gives=HealthAnswer)},
+            "/healthz": {"get": operation("Say that the process lives.", gives=HealthMessage)},
+            "/readyz": {"get": operation("Say whether it can serve.", gives=HealthMessage)},
             "/taskq-agent.pyz": {
                 "get": operation(
                     "Fetch the agent.",

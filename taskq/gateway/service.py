@@ -139,7 +139,7 @@ class Service:
             heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
-    async def close_session(self, token: str, farewell: messages.FarewellMessage) -> None:
+    async def close_session(self, token: str, farewell: messages.SessionEndMessage) -> None:
         """End a session; its tasks are handed out again."""
         try:
             agent = await self.agent(token)

@@ -54,16 +54,16 @@ def stage(database: Database) -> Stage:
 
 
 def once(then: Callable[[], Reply | None], after: int) -> Callable[[str], Reply | None]:
-    """Return a misfortune that befalls one exchange, after so many others."""
+    """Return a substitute for the reply to one exchange, after so many others."""
     left = iter(range(after + 1))
     lock = threading.Lock()
 
-    def misfortune(path: str) -> Reply | None:
+    def substitute(path: str) -> Reply | None:
         with lock:
             number = next(left, None) if path == "/v1/exchange" else None
         return then() if number == after else None
 
-    return misfortune
+    return substitute
 
 
 def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: HttpGateway) -> None:
@@ -74,7 +74,7 @@ def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: H
 
     with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.warm(0)
-        gateway.misfortune = once(stall, after=0)
+        gateway.substitute = once(stall, after=0)
         seen = herd.watch(2 * STALL_S)
     # 50 are due in that time, of which four fifths have waited for more than a tenth of it.
     late = (1 - share_within(seen.latencies, STALL_S / 10)) * sum(seen.latencies)
@@ -113,7 +113,7 @@ def test_agents_in_a_closed_loop_deliver_what_they_hold(stage: Stage, tmp_path: 
 def test_a_report_without_a_verdict_is_delivered_again(gateway: HttpGateway) -> None:
     """A gateway whose database is away may answer the claim alone."""
     without = Reply(200, b'{"acks": [], "tasks": []}')
-    gateway.misfortune = once(lambda: without, after=3)
+    gateway.substitute = once(lambda: without, after=3)
     work = replace(ALONE, spooled=False, rate=None, random=False)
     with AgentLoad(work, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.empty == 1 and tally.claimed >= 10, SOON_S)

@@ -33,12 +33,12 @@ def first(gateway: HttpGateway, count: int, reply: Reply) -> None:
     left = iter(range(count))
     lock = threading.Lock()
 
-    def misfortune(path: str) -> Reply | None:
+    def substitute(path: str) -> Reply | None:
         with lock:
             unlucky = path == "/v1/exchange" and next(left, None) is not None
         return reply if unlucky else None
 
-    gateway.misfortune = misfortune
+    gateway.substitute = substitute
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_agent_stays_away_for_as_long_as_it_is_told(gateway: HttpGateway) -> 
         came_at.append(time.monotonic())
         return error(503, "busy", Retry_After=str(RETRY_S)) if len(came_at) == 1 else None
 
-    gateway.misfortune = busy_at_first
+    gateway.substitute = busy_at_first
     with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
         herd.wait(lambda tally: tally.served == 1, SOON_S)
     first_at, again_at = came_at

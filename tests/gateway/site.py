@@ -15,7 +15,7 @@ import trustme
 
 from tests.fixtures.gateways import GatewayProcess
 from tests.helpers.command_line import CommandLine
-from tests.helpers.worker_node import Node
+from tests.helpers.worker_node import WorkerNode
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 
@@ -50,11 +50,11 @@ class Site:
         self.certificate = ("--tls-cert", pem, "--tls-key", pem)
         self.trust = ssl.create_default_context(cafile=str(self.ca))
 
-    def node(self, token: str) -> Node:
+    def node(self, token: str) -> WorkerNode:
         """Return a new node, with the site's token."""
         folder = self._folder / f"node-{secrets.token_hex(4)}"
         folder.mkdir()
-        node = Node(folder)
+        node = WorkerNode(folder)
         node.token.write_text(token)
         node.environment["DIARY_AGENT"] = folder.name
         return node

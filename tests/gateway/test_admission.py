@@ -17,14 +17,14 @@ from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
 from tests.fixtures.queues import Hire
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 
 Scene = Callable[[Service], Coroutine[None, None, None]]
 LEASES = LeaseIds()
 
 
 @pytest.fixture
-def agents(queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch) -> list[AgentDouble]:
+def agents(queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch) -> list[ScriptedAgent]:
     """Give agents at a campaign with tasks, where few of them are too many."""
     campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
     campaign.seed({"n": n} for n in range(50))
@@ -46,7 +46,9 @@ def play(database: Database, scene: Scene) -> None:
     asyncio.run(run())
 
 
-def begun(served: Service, double: AgentDouble, message: messages.Exchange) -> asyncio.Task[Answer]:
+def begun(
+    served: Service, double: ScriptedAgent, message: messages.Exchange
+) -> asyncio.Task[Answer]:
     """Begin an exchange, together with all that are begun before anybody waits."""
     agent = AgentSession(double.session, Scope("/c"))
     return asyncio.create_task(served.exchange(agent, message))
@@ -57,7 +59,7 @@ def claim(*reports: messages.ReportMessage) -> messages.Exchange:
 
 
 def test_claims_wait_outside_while_reports_come_in(
-    agents: list[AgentDouble], database: Database
+    agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Beyond the first limit a claim is refused, and that of who reports is put off."""
     (task,) = agents[9].claim()
@@ -83,7 +85,7 @@ def test_claims_wait_outside_while_reports_come_in(
     play(database, scene)
 
 
-def test_reports_have_a_limit_of_their_own(agents: list[AgentDouble], database: Database) -> None:
+def test_reports_have_a_limit_of_their_own(agents: list[ScriptedAgent], database: Database) -> None:
     """Memory is finite: an agent keeps what it cannot hand in."""
     tasks = [one.claim()[0] for one in agents[:7]]
     reports = [messages.ReportMessage(one.campaign, one.task, one.lease, "done") for one in tasks]
@@ -102,7 +104,7 @@ def test_reports_have_a_limit_of_their_own(agents: list[AgentDouble], database: 
 
 
 def test_exchanges_that_outlived_their_client_are_dropped(
-    agents: list[AgentDouble], database: Database, queue: Client
+    agents: list[ScriptedAgent], database: Database, queue: Client
 ) -> None:
     """What nobody waits for any more is not claimed."""
 

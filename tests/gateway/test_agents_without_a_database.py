@@ -17,7 +17,7 @@ from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, fo
 from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Node, Ran
+from tests.helpers.worker_node import AgentResult, WorkerNode
 
 pytestmark = pytest.mark.thorough
 
@@ -44,7 +44,7 @@ def all_busy(queue: Client) -> bool:
     return len(agents) == AGENTS and all(agent.working > 2 * BEYOND for agent in agents)
 
 
-def spooled(node: Node) -> int:
+def spooled(node: WorkerNode) -> int:
     """Return how many reports a node keeps."""
     return sum(len(path.read_bytes().splitlines()) for path in node.folder.glob("spool/*.reports"))
 
@@ -89,7 +89,7 @@ def test_outage_of_the_database_costs_no_attempt(
         wait_until(lambda: time.monotonic() > down_at + OUTAGE_S, timeout_s=2 * OUTAGE_S)
         own_server.up()
 
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0] * AGENTS, [agent.err for agent in ran]
         assert all("the queue answers again" in agent.err for agent in ran)
         status = campaign.status()

@@ -15,7 +15,7 @@ from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.gateway.site import PAYLOADS, Site
 from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 TASKS = 150  # of each kind
 BEFORE = 60  # done when a gateway goes
@@ -85,7 +85,7 @@ def at_work(
         yield agents
 
 
-def assert_done_once(site: Site, place: Realm, agents: list[Ran]) -> None:
+def assert_done_once(site: Site, place: Realm, agents: list[AgentResult]) -> None:
     """Every task was executed once and counts once; nobody is left."""
     assert [agent.code for agent in agents] == [0] * len(agents), [agent.err for agent in agents]
     for outcome in ("failed", "superseded", "undelivered"):
@@ -116,7 +116,7 @@ def test_killed_gateway_costs_no_task(
         doomed = busier(site, place, gateways)
         doomed.kill()
         assert place.campaign.status().unfinished > 0
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
     assert_done_once(site, place, ran)
     assert any(doomed.url in agent.err for agent in ran)
 
@@ -130,7 +130,7 @@ def test_stopped_gateway_is_noticed_by_nobody(
         doomed.hang_up()
         doomed.process.send_signal(signal.SIGTERM)
         assert place.campaign.status().unfinished > 0
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
     doomed.ended()
     assert_done_once(site, place, ran)
     assert any(f"{doomed.url} is going away" in agent.err for agent in ran)

@@ -25,7 +25,7 @@ from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 pytestmark = pytest.mark.thorough
 
@@ -128,7 +128,7 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
                 assert behind.execute("select taskq.expire()").fetchone() == (0,)
             wait_until(lambda: len(submitted) > known, timeout_s=LATER_S)
 
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
         tasks = TASKS + len(submitted)
         assert_sound(pair.dsn, campaign, tasks)
@@ -184,7 +184,7 @@ def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
         wait_until(lambda: done(queue, campaign) == 4, timeout_s=LATER_S)
         later.touch()
 
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0] * 4, [agent.err for agent in ran]
         assert_sound(pair.dsn, campaign, 10)
         executed = site.executions()
@@ -222,7 +222,7 @@ def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
         assert lost.beat().status == 401
         claim = Request(welcome.session, (), 1, new_lease())
         wait_until(lambda: is_lost(lambda: transport.exchange(claim)))
-        wait_until(lambda: is_lost(lambda: transport.beat(Heartbeat(welcome.session))))
+        wait_until(lambda: is_lost(lambda: transport.heartbeat(Heartbeat(welcome.session))))
         transport.close(welcome.session)
         assert all(len(one.claim(1)) == 1 for one in others)
         again = transport.open(protocol_hello(place.path, "again"))

@@ -11,7 +11,7 @@ from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import report_of
 from tests.gateway.site import Site, upkeep
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 LATER_S = 60.0
 TASKS = 6
@@ -142,7 +142,7 @@ def test_nodes_leave_the_campaign_that_none_can_run_and_finish_the_other(
             )
             for number in range(3)
         ]
-        ran = [Ran(node) for node in nodes]
+        ran = [AgentResult(node) for node in nodes]
     assert [one.code for one in ran] == [3] * 3, [one.err for one in ran]
     assert all("has paused itself" in json.dumps(one.summary) for one in ran)
     assert good.status().done == TASKS

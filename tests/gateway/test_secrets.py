@@ -9,7 +9,7 @@ from tests.fixtures.gateways import Realm
 from tests.helpers.process_arguments import command_lines
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Node, Ran
+from tests.helpers.worker_node import AgentResult, WorkerNode
 
 SCRIPT = 'env; until [ -e "$1" ]; do sleep 0.05; done'
 PAYLOAD = """
@@ -41,7 +41,7 @@ def test_token_is_seen_by_the_agent_alone(realm: Realm, tmp_path: Path) -> None:
         spec = CampaignSpec(f"{realm.path}/{kind}", handler=handler, params={"go": str(go)})
         campaigns[spec.path] = realm.queue.create_campaign(spec)
         campaigns[spec.path].submit({"n": 1}, key="one")
-    node = Node(tmp_path)
+    node = WorkerNode(tmp_path)
     node.token.write_text("another")
     (node.folder / "looking.py").write_text(PAYLOAD)
     words = ["run", "--gateway", realm.gateway.url, "--until-empty", "--slots", 2, "--path", "."]
@@ -56,7 +56,7 @@ def test_token_is_seen_by_the_agent_alone(realm: Realm, tmp_path: Path) -> None:
         given = "\n".join(map(environment, payloads()))
         wait_until(lambda: realm.campaign.status().working == 2)
         go.touch()
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["done"]) == (0, 2), ran.err
     attempts = [attempt for campaign in campaigns.values() for attempt in campaign.attempts("one")]
     assert len(attempts) == 2

@@ -15,7 +15,7 @@ from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.site import Site
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 pytestmark = pytest.mark.thorough
 
@@ -82,7 +82,7 @@ def test_task_that_ended_while_its_agent_was_stopped(late_results: str, scene: S
     with scene.lost(campaign) as agent:
         scene.go.touch()
         agent.send_signal(signal.SIGCONT)
-        ran = Ran(agent)
+        ran = AgentResult(agent)
     assert ran.code == 0, ran.err
     assert campaign.status().done == 1
     if late_results == "salvage":
@@ -104,7 +104,7 @@ def test_task_that_still_runs_when_its_agent_goes_on_is_finished(
         agent.send_signal(signal.SIGCONT)
         wait_until(lambda: value(postgres, heard) > before, timeout_s=LATER_S)
         scene.go.touch()
-        ran = Ran(agent)
+        ran = AgentResult(agent)
     assert ran.code == 0, ran.err
     assert attempts(campaign) == [("done", "agent-lost")]
     assert scene.site.executions() == {1: 1}

@@ -15,7 +15,7 @@ from tests.gateway.bottleneck import Bottleneck
 from tests.gateway.site import Site
 from tests.helpers.pythons import pythons
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 pytestmark = pytest.mark.thorough
 
@@ -81,7 +81,7 @@ def test_transfer_that_breaks_goes_on_at_another_gateway(
         second.most = float("inf")
         gateways[ways.index(first)].kill()
         first.close()
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
         assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
 
     assert first.carried < INPUT_BYTES

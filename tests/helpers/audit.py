@@ -1,4 +1,4 @@
-"""The audit as a judge of what models of the queue have been through."""
+"""Assertion that the audit of the queue finds no damage."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from taskq import Client
 
 
 def assert_audit_is_clean(queue: Client, path: str) -> None:
-    """Let the audit look at a campaign and all below it: whatever happened, it finds nothing."""
+    """Assert that the audit of a campaign and all below it finds nothing."""
     assert list(queue.audit(path)) == []

@@ -1,4 +1,4 @@
-"""Agents that share a gatherer, as those of a gateway do."""
+"""Agents whose exchanges are batched, as those of a gateway are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from taskq.direct import DirectTransport
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 
-class Members:
-    """Agents that share a gatherer."""
+class BatchedAgents:
+    """Sessions of several agents whose exchanges share a batcher."""
 
     def __init__(self, database: Database, count: int) -> None:
         transport = DirectTransport(database)
@@ -22,7 +22,7 @@ class Members:
         transport.close(0)
 
     def claim(self, number: int, want: int = 1) -> Request:
-        """Return the request of a claim."""
+        """Return the request of a claim by one of the agents."""
         return Request(self.sessions[number], want=want, lease=self.lease_ids())
 
 

@@ -1,4 +1,4 @@
-"""A store of blobs as agents see it, in a folder; it notes what goes over the wire."""
+"""Store of blobs in a folder, as agents see it; it logs the bytes that are transferred."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskq_agent.protocol import Input
 
 
 class BlobSource:
-    """Reads and writes blobs; `break_at` makes transfers break at this offset."""
+    """Reads and writes blobs. break_at: the offset at which transfers break; None: they do not."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class BlobSource:
         return Input(hashlib.sha256(data).hexdigest(), len(data))
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
-        """Yield a blob, in small chunks, and note where each begins and how long it is."""
+        """Yield a blob in small chunks; log the offset and length of each."""
         with as_transport_errors():
             for large in self.store.read(digest, offset):
                 for start in range(0, len(large), 10_000):
@@ -43,7 +43,7 @@ class BlobSource:
                     offset += len(chunk)
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob, unless some writes are still to break."""
+        """Store a blob, unless this write is one of those that must break."""
         if self.broken_writes:
             self.broken_writes -= 1
             raise TransportFailed("broken")
@@ -68,7 +68,7 @@ class BlobSource:
 def main() -> None:
     """Fetch an input in a process of its own: SOURCE CACHE DIGEST SIZE [BREAK_AT].
 
-    At BREAK_AT it does not break but hangs until it is killed.
+    At BREAK_AT the transfer does not break but hangs until the process is killed.
     """
     source = BlobSource(Path(sys.argv[1]))
     if len(sys.argv) > 5:

@@ -1,4 +1,4 @@
-"""Certificates for servers and clients of tests, of an authority that only they trust."""
+"""TLS certificates for the servers and clients of tests, from an authority of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Certificates:
         )
 
     def server(self, *names: str, clients_only: bool = False) -> ssl.SSLContext:
-        """Return what a server of these names needs. clients_only: it serves our clients only."""
+        """Return the TLS context of a server. clients_only: it requires our client certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._authority.issue_cert(*(names or ("127.0.0.1", NAME))).configure_cert(context)
         if clients_only:

@@ -1,4 +1,4 @@
-"""The command `taskq` against a test's database: within this process, and as one of its own."""
+"""Runner of the command `taskq` against a test's database, in process or as a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class CommandLine:
-    """Gives commands to the queue at `dsn`."""
+    """Runs commands on the queue at `dsn`."""
 
     def __init__(self, dsn: str, program: Command = main) -> None:
         """program: run by all calls but `process` and `terminal`, which run `taskq`."""
@@ -39,7 +39,7 @@ class CommandLine:
         self.environment.pop("COLUMNS", None)
 
     def __call__(self, *words: object, input: str | bytes | None = None) -> Result:  # noqa: A002  # click's name
-        """Run a command in this process; what nobody has foreseen is raised."""
+        """Run a command in this process; unexpected exceptions are raised."""
         result = CliRunner().invoke(
             self.program,
             [str(word) for word in words],
@@ -51,17 +51,17 @@ class CommandLine:
         return result
 
     def out(self, *words: object, input: str | bytes | None = None) -> str:  # noqa: A002  # click's name
-        """Return what a command that must succeed writes."""
+        """Return the standard output of a command that must succeed."""
         result = self(*words, input=input)
         assert result.exit_code == 0, result.stderr
         return result.stdout
 
     def json(self, *words: object) -> Any:
-        """Return the JSON that a command that must succeed writes."""
+        """Return the JSON output of a command that must succeed."""
         return json.loads(self.out(*words, "--output", "json"))
 
     def refused(self, *words: object, input: str | bytes | None = None) -> tuple[int, str]:  # noqa: A002  # click's name
-        """Return exit code and error of a command that must fail in one line and write nothing."""
+        """Return exit code and error of a command that must fail in one line, without output."""
         result = self(*words, input=input)
         assert result.exit_code != 0, result.stdout
         assert result.stdout == ""
@@ -70,7 +70,7 @@ class CommandLine:
 
     @contextmanager
     def process(self, *words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-        """Start a command; end it when the block ends, if it has not ended."""
+        """Start a command; kill it at the end of the block if it still runs."""
         started = subprocess.Popen(
             [str(PROGRAM), *map(str, words)],
             text=True,
@@ -91,7 +91,7 @@ class CommandLine:
     def terminal(
         self, *words: object, columns: int = 100, environment: Mapping[str, str] = NOTHING
     ) -> Iterator[Terminal]:
-        """Start a command on a terminal of its own."""
+        """Start a command on a pseudo-terminal."""
         terminal = Terminal()
         terminal.resize(columns)
         ends = {"stdin": terminal.far, "stdout": terminal.far, "stderr": terminal.far}
@@ -105,7 +105,7 @@ class CommandLine:
 
 
 class Terminal:
-    """A pseudo-terminal, as its user sees it."""
+    """A pseudo-terminal, from the point of view of its user."""
 
     process: subprocess.Popen[str]
 
@@ -114,7 +114,7 @@ class Terminal:
         self.seen = ""
 
     def resize(self, columns: int) -> None:
-        """Make it so wide."""
+        """Set its width."""
         fcntl.ioctl(self.far, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
     def type(self, keys: str) -> None:
@@ -122,7 +122,7 @@ class Terminal:
         os.write(self._near, keys.encode())
 
     def wait_for(self, text: str) -> None:
-        """Wait until a text has appeared; `seen` is all that has."""
+        """Wait until a text has appeared; `seen` is all output so far."""
         wait_until(lambda: text in self._look(), timeout_s=TIMEOUT_S, on_timeout=lambda: self.seen)
 
     def end(self) -> int:

@@ -1,4 +1,4 @@
-"""The surroundings of an agent's core, without threads and with a clock that tests turn."""
+"""Harness of an agent's core: no threads, and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ def queue_of(count: int, *, time_limit_s: float | None = None) -> MemoryQueue:
     return MemoryQueue(({} for _ in range(count)), time_limit_s=time_limit_s)
 
 
-def world_of(count: int, *, time_limit_s: float | None = None, **settings: Any) -> World:
-    """Return an agent with an open session and its first tasks."""
-    world = World(queue_of(count, time_limit_s=time_limit_s), **settings)
-    world.deliver()
-    world.deliver()
-    return world
+def started_harness(
+    count: int, *, time_limit_s: float | None = None, **settings: Any
+) -> CoreHarness:
+    """Return a harness with an open session and its first tasks."""
+    harness = CoreHarness(queue_of(count, time_limit_s=time_limit_s), **settings)
+    harness.deliver()
+    harness.deliver()
+    return harness
 
 
-class World:
-    """Does what the core asks for, when the test says so, and checks what must hold always.
+class CoreHarness:
+    """Performs the actions of the core when the test says so, and checks its invariants.
 
-    air: the call that waits to be delivered. running: the tasks in the slots. spool: the
-    reports that were not forgotten. reported: all that ever were in it. said: what a log at
-    the level INFO shows. broken_off: the exchanges that were.
+    in_flight: the call that waits to be delivered. running: the tasks in the slots. spool: the
+    reports that were not forgotten. reported: all that ever were in it. logged: what a log at the
+    level INFO shows. cancelled: the exchanges that were cancelled.
     """
 
     def __init__(
@@ -59,14 +61,14 @@ class World:
         self.queue = queue
         self.now = 1_000.0
         self.settings = AgentSettings(campaign="/test", **settings)
-        self.air: ev.Call | None = None
+        self.in_flight: ev.Call | None = None
         self.running: dict[int, tuple[Task, CampaignTerms]] = {}
-        self.told_to_stop: list[int] = []
+        self.stopped_slots: list[int] = []
         self.started: list[Held] = []
         self.spool: dict[Held, Report] = {fence(report): report for report in inherited}
         self.reported: list[Report] = []
-        self.said: list[str] = []
-        self.broken_off: list[Request] = []
+        self.logged: list[str] = []
+        self.cancelled: list[Request] = []
         self.exit: ev.Exit | None = None
         self._failed: ev.Call | None = None
         keys = itertools.count(1)
@@ -81,7 +83,7 @@ class World:
         self.tick()
 
     def feed(self, event: ev.Event) -> None:
-        """Let the core handle an event and do what it says."""
+        """Let the core handle an event and perform its actions."""
         for action in self.core.handle(event, self.now):
             assert self.exit is None, "nothing follows an exit"
             self._perform(action)
@@ -92,9 +94,9 @@ class World:
         self.feed(ev.Tick())
 
     def deliver(self, trouble: str | None = None) -> None:
-        """Deliver the call in the air, amid this trouble."""
-        call, self.air = self.air, None
-        assert call is not None, "no call is in the air"
+        """Deliver the call in flight, with this fault of the queue or connection."""
+        call, self.in_flight = self.in_flight, None
+        assert call is not None, "no call is in flight"
         self.queue.trouble = lambda _: trouble
         try:
             event = self._outcome(call)
@@ -103,47 +105,49 @@ class World:
         self._conclude(call, event)
 
     def deliver_all(self) -> None:
-        """Deliver calls until none is left in the air."""
-        while self.air is not None:
+        """Deliver calls until none is in flight."""
+        while self.in_flight is not None:
             self.deliver()
 
     def fail(self, error: TransportError) -> None:
-        """Let the call in the air fail."""
-        assert self.air is not None, "no call is in the air"
-        call, self.air = self.air, None
+        """Let the call in flight fail."""
+        assert self.in_flight is not None, "no call is in flight"
+        call, self.in_flight = self.in_flight, None
         self._conclude(call, ev.CallFailed(error))
 
     def end(self, slot: int, ended: Ended | None = None) -> None:
-        """Let the task in a slot end, by default well."""
+        """End the task in a slot, by default with success."""
         del self.running[slot]
         self.feed(ev.TaskEnded(slot, ended or Ended(DONE, result={})))
 
-    def beat(self) -> Heartbeat:
-        """Return what a beat says now."""
-        beat = self.core.beat()
+    def heartbeat(self) -> Heartbeat:
+        """Return the heartbeat that would be sent now."""
+        beat = self.core.heartbeat()
         assert beat is not None, "there is no session"
         return beat
 
-    def run_briskly(self, seconds: float, count: int, ended: Ended | None = None) -> None:
-        """Let tasks end one after the other, each after this time, without any trouble."""
+    def run_quickly(self, seconds: float, count: int, ended: Ended | None = None) -> None:
+        """End tasks one after the other, each after this time, without faults."""
         for _ in range(count):
             self.now += seconds
             self.end(next(iter(self.running)), ended)
             self.deliver_all()
 
     def request(self) -> Request:
-        """Return the exchange that is in the air."""
-        assert isinstance(self.air, ev.SendExchange), self.air
-        return self.air.request
+        """Return the exchange in flight."""
+        assert isinstance(self.in_flight, ev.SendExchange), self.in_flight
+        return self.in_flight.request
 
-    def is_broken_off(self) -> bool:
-        """Tell whether the exchange in the air is one that was broken off."""
-        return isinstance(self.air, ev.SendExchange) and self.air.request in self.broken_off
+    def is_cancelled(self) -> bool:
+        """Tell whether the exchange in flight was cancelled."""
+        return (
+            isinstance(self.in_flight, ev.SendExchange) and self.in_flight.request in self.cancelled
+        )
 
     def reports_something_new(self) -> bool:
-        """Tell whether the call in the air reports, and not just that a report was refused."""
-        return isinstance(self.air, ev.SendExchange) and any(
-            report.error_class != "report-refused" for report in self.air.request.reports
+        """Tell whether the call in flight reports more than that a report was refused."""
+        return isinstance(self.in_flight, ev.SendExchange) and any(
+            report.error_class != "report-refused" for report in self.in_flight.request.reports
         )
 
     def held(self) -> set[Held]:
@@ -166,10 +170,10 @@ class World:
     def _perform(self, action: ev.Action) -> None:
         if isinstance(action, (ev.OpenSession, ev.SendExchange, ev.CloseSession)):
             self._send(action)
-        elif isinstance(action, ev.BreakOff):
-            assert isinstance(self.air, ev.SendExchange), "only what is in the air is broken off"
-            assert self.air.request == action.request
-            self.broken_off.append(action.request)
+        elif isinstance(action, ev.CancelExchange):
+            assert isinstance(self.in_flight, ev.SendExchange), "only a call in flight is cancelled"
+            assert self.in_flight.request == action.request
+            self.cancelled.append(action.request)
         elif isinstance(action, (ev.StartTask, ev.StopTask)):
             self._instruct(action)
         elif isinstance(action, ev.SpoolReport):
@@ -181,24 +185,24 @@ class World:
         elif isinstance(action, ev.ForgetReports):
             for held in action.reports:
                 del self.spool[held]
-        elif isinstance(action, ev.Say) and action.level >= logging.INFO:
-            self.said.append(action.text % action.args)
+        elif isinstance(action, ev.LogMessage) and action.level >= logging.INFO:
+            self.logged.append(action.text % action.args)
         elif isinstance(action, ev.Exit):
             self.exit = action
 
     def _send(self, call: ev.Call) -> None:
-        assert self.air is None, "one call at most is in the air"
-        failed, self._failed, beat = self._failed, None, self.core.beat()
+        assert self.in_flight is None, "one call at most is in flight"
+        failed, self._failed, beat = self._failed, None, self.core.heartbeat()
         if isinstance(failed, ev.SendExchange) and beat is not None:
             claim = failed.request
             same = beat.session == claim.session and claim.want > 0 and claim.wait_s == 0
             assert call == failed or not same, "a claim that failed is repeated as it is"
-        self.air = call
+        self.in_flight = call
 
     def _instruct(self, action: ev.StartTask | ev.StopTask) -> None:
         if isinstance(action, ev.StopTask):
             assert action.slot in self.running, "only what runs is told to stop"
-            self.told_to_stop.append(action.slot)
+            self.stopped_slots.append(action.slot)
             return
         held = fence(action.task)
         assert action.slot not in self.running, "a slot runs one task at a time"

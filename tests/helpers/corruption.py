@@ -1,4 +1,4 @@
-"""Values that are nearly right: one of a kind with something in it replaced by anything."""
+"""Hypothesis strategies for corrupted JSON values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-#: Texts in which something may be hidden: separators, ends, escapes, halves of characters.
+#: Texts with separators, terminators, escapes and halves of characters.
 TEXTS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["/", "..", "a/../b", "{x}", "%s", "\0", "\x1b[2J", "\ud800", "1e999", "-0"]),
@@ -25,8 +25,8 @@ ANYTHING = st.recursive(
 
 
 @st.composite
-def spoiled(draw: st.DrawFn, value: Any) -> Any:
-    """Return a copy of a JSON value in which up to three places hold anything, or are gone."""
+def corrupted(draw: st.DrawFn, value: Any) -> Any:
+    """Return a copy of a JSON value with up to three places replaced by anything, or removed."""
     result = [copy.deepcopy(value)]
     for _ in range(draw(st.integers(0, 3))):
         outer: Any = result

@@ -1,4 +1,4 @@
-"""A front that a test stocks by hand, and a pool beside it, asked as a gateway asks it."""
+"""A front whose lists a test fills, and a pool that is called as a gateway calls it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskq.front.entries import Keys
 from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 
 NEVER_RUN = Handler("command", argv=("true",))
 ALL = Scope("/")
@@ -23,56 +23,56 @@ PATIENCE_S = 30.0
 leases = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count())
 
 
-class Front:
-    """A front that a test stocks by hand."""
+class ScriptedFront:
+    """A front (Redis lists of tasks leased ahead) that a test fills."""
 
     def __init__(self, database: Database, server: RedisServer, campaign: Campaign) -> None:
         self.server = server
         self.campaign = campaign.campaign_id
-        self.double = PoolDouble(database, self.campaign)
-        self.keys = Keys(self.double.state["name"])
+        self.scripted_pool = ScriptedPool(database, self.campaign)
+        self.keys = Keys(self.scripted_pool.state["name"])
         self.begin()
 
     def begin(self) -> None:
-        """Tell Redis the epoch, as if everything else had been emptied."""
-        self.server.admin.hset(self.keys.state, "epoch", self.double.state["epoch"])
+        """Set the epoch in Redis, as after a loss of all other keys."""
+        self.server.admin.hset(self.keys.state, "epoch", self.scripted_pool.state["epoch"])
 
-    def stock(self, most: int) -> list[bytes]:
+    def fill(self, most: int) -> list[bytes]:
         """Lease some tasks ahead and push their entries; return these."""
-        entries = [entry.encode() for entry in self.double.entries(most)]
+        entries = [entry.encode() for entry in self.scripted_pool.entries(most)]
         self.push(*entries)
         return entries
 
     def push(self, *entries: bytes, campaign: int | None = None) -> None:
-        """Push what may be entries."""
+        """Push byte strings, which may be entries."""
         self.server.admin.rpush(self.keys.tasks(campaign or self.campaign), *entries)
 
     def left(self) -> int:
-        """Return how many are in the list."""
+        """Return the length of the list."""
         return int(self.server.admin.llen(self.keys.tasks(self.campaign)))
 
 
-class Desk:
-    """A pool, and what a gateway would ask of it."""
+class PoolClient:
+    """A pool, with the calls of a gateway."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
 
-    async def stocked(self, serving: Scope = ALL) -> None:
-        """Wait until claims are to be made here."""
-        await until(lambda: self.pool.has_entries(serving))
+    async def wait_until_filled(self, scope: Scope = ALL) -> None:
+        """Wait until the pool has tasks for claims of this scope."""
+        await until(lambda: self.pool.has_entries(scope))
 
     def ask(
-        self, session: int = 1, want: int = 1, lease: str = "", serving: Scope = ALL
+        self, session: int = 1, want: int = 1, lease: str = "", scope: Scope = ALL
     ) -> asyncio.Future[list[Task]]:
-        """Claim; the outcome is what was told, which is nothing if it is to be made elsewhere."""
-        told: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
-        if not self.pool.submit(session, lease or next(leases), want, serving, told.set_result):
-            told.set_result([])
-        return told
+        """Claim; the result is the tasks, none if the claim belongs to PostgreSQL."""
+        claimed: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
+        if not self.pool.submit(session, lease or next(leases), want, scope, claimed.set_result):
+            claimed.set_result([])
+        return claimed
 
     async def claim(self, session: int = 1, want: int = 1, lease: str = "") -> list[Task]:
-        """Claim, and wait for what is told."""
+        """Claim, and wait for the tasks."""
         return await self.ask(session, want, lease)
 
 
@@ -83,9 +83,9 @@ async def until(predicate: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-Scene = Callable[[Desk], Coroutine[Any, Any, None]]
-Play = Callable[[Scene], None]
+Scenario = Callable[[PoolClient], Coroutine[Any, Any, None]]
+RunScenario = Callable[[Scenario], None]
 
 
-def plain(tasks: list[Task]) -> list[tuple[int, str]]:
+def task_leases(tasks: list[Task]) -> list[tuple[int, str]]:
     return [(task.task, task.lease) for task in tasks]

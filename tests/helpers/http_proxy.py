@@ -1,4 +1,4 @@
-"""A small proxy, as sites have them between worker nodes and the world."""
+"""A small HTTP proxy, as sites have them between worker nodes and the internet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 65_536
 
 
 class Proxy:
-    """Leads every name to this machine. asked: the first lines and credentials of requests."""
+    """Forwards every name to this host. asked: the first lines and credentials of requests."""
 
     def __init__(self, credentials: str | None) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -65,7 +65,7 @@ class Proxy:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def lets_in(self, request: BaseHTTPRequestHandler) -> bool:
-        """Note a request, and turn it away if it lacks the credentials."""
+        """Record a request; refuse it if it lacks the credentials."""
         shown = request.headers.get("Proxy-Authorization") or ""
         self.asked.append((request.requestline.rpartition(" ")[0], shown))
         if self._wanted is None or shown == self._wanted:

@@ -33,9 +33,9 @@ _POLL_S = 0.01
 
 
 class Reply(NamedTuple):
-    """What is sent instead of the answer. hang_up: close at once, and say nothing if no status.
+    """Reply that is sent instead. hang_up: close at once; without a status, send nothing.
 
-    afterwards: returns what nobody has asked for, sent when it returns.
+    afterwards: returns unsolicited bytes, which are sent after the reply.
     """
 
     status: int = 0
@@ -45,8 +45,8 @@ class Reply(NamedTuple):
     afterwards: Callable[[], bytes] = bytes
 
 
-class Seen(NamedTuple):
-    """A request that came: whence, what for, and by which right."""
+class SeenRequest(NamedTuple):
+    """A request that was received: peer, method, path and token."""
 
     peer: tuple[str, int]
     method: str
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 def error(status: int, code: str, **headers: str) -> Reply:
-    """Return an error as the protocol has it."""
+    """Return an error reply in the form of the protocol."""
     body = json.dumps({"error": {"code": code, "message": f"it is {code}"}}).encode()
     return Reply(status, body, tuple((name.replace("_", "-"), it) for name, it in headers.items()))
 
@@ -63,18 +63,18 @@ def error(status: int, code: str, **headers: str) -> Reply:
 class HttpGateway:
     """Serves the agents of one queue until it is closed.
 
-    misfortune: asked for each request, by its path; what it returns is sent instead.
-    orders: what all answers carry. seen: all requests. held_up: grows while claims wait.
-    tokens: of the sessions; gateways of one queue share them.
+    substitute: called for each request, with its path; a reply that it returns is sent instead.
+    orders: sent with all answers. seen: all requests. waits: grows while claims wait. tokens: of
+    the sessions; gateways of one queue share them.
     """
 
     def __init__(self, queue: MemoryQueue, tls: ssl.SSLContext | None = None) -> None:
         self.queue = queue
-        self.misfortune: Callable[[str], Reply | None] = lambda _: None
+        self.substitute: Callable[[str], Reply | None] = lambda _: None
         self.orders = NO_ORDERS
         self.blobs: dict[str, bytes] = {}
-        self.seen: list[Seen] = []
-        self.held_up = 0
+        self.seen: list[SeenRequest] = []
+        self.waits = 0
         self.closing = False
         self.tokens: dict[str, int] = {}
         gateway = self
@@ -98,7 +98,7 @@ class HttpGateway:
         self._thread.start()
 
     def connections(self, path: str = "") -> int:
-        """Return over how many connections such requests have come."""
+        """Return over how many connections requests for such paths came."""
         return len({one.peer for one in list(self.seen) if one.path.startswith(path)})
 
     def ended(self) -> int:
@@ -116,8 +116,8 @@ class HttpGateway:
         """Answer a request."""
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         token = (handler.headers.get("Authorization") or "").removeprefix("Bearer ")
-        self.seen.append(Seen(handler.client_address, handler.command, handler.path, token))
-        reply = self.misfortune(handler.path)
+        self.seen.append(SeenRequest(handler.client_address, handler.command, handler.path, token))
+        reply = self.substitute(handler.path)
         if reply is None:
             try:
                 reply = self._reply(handler, token, body)
@@ -137,7 +137,7 @@ class HttpGateway:
             return _json(self._exchange(replace(wire.decoded(Request, body), session=session)))
         if handler.path == "/v1/beat":
             beat = replace(wire.decoded(Heartbeat, body), session=session)
-            return _json(replace(self.queue.beat(beat), orders=self.orders))
+            return _json(replace(self.queue.heartbeat(beat), orders=self.orders))
         if handler.path == "/v1/session":
             self.queue.close(session)
             return Reply(204)
@@ -152,7 +152,7 @@ class HttpGateway:
         return _json(replace(welcome, token=f"tqs_{digest}"))
 
     def _exchange(self, request: Request) -> Answer:
-        """Answer, or wait until there is something to say."""
+        """Answer, or wait until there are tasks or something else to say."""
         deadline = time.monotonic() + request.wait_s
         answer = self.queue.exchange(request)
         while (
@@ -160,7 +160,7 @@ class HttpGateway:
             and not (request.until_empty and answer.unfinished == 0)
             and time.monotonic() < deadline
         ):
-            self.held_up += 1
+            self.waits += 1
             time.sleep(_POLL_S)
             answer = self.queue.exchange(request)
         return replace(answer, orders=self.orders)

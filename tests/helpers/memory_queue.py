@@ -1,4 +1,4 @@
-"""A queue in memory that keeps the agents' protocol, for tests of agents without a database."""
+"""A queue in memory with the protocol of the agents, for tests without a database."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TWICE = "arrives twice"
 
 @dataclass
 class Entry:
-    """A task of the queue; accepted: the outcomes that were accepted, handing back included."""
+    """A task of the queue; accepted: the reports that were accepted, releases included."""
 
     task: int
     payload: Mapping[str, Any]
@@ -50,10 +50,10 @@ class Entry:
 
 
 class MemoryQueue:
-    """One campaign. `trouble` is asked at each call by its name, and may name a misfortune.
+    """A queue with one campaign. `trouble` gets the name of each call, and may return a fault.
 
-    given_away: fences of attempts that a beat has handed to somebody else. timeline: of the server
-    that it is; see `lose`.
+    given_away: fences of attempts that a heartbeat has given to another agent. timeline: of the
+    server that it stands for; see `fail_over`.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class MemoryQueue:
         """Report and claim."""
         return self._amid_trouble("exchange", lambda: self._exchange(request))
 
-    def break_off(self, request: Request) -> None:
+    def cancel_exchange(self, request: Request) -> None:
         """Do nothing: claims do not wait here."""
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
         return self._amid_trouble("beat", lambda: self._beat(beat))
 
@@ -116,10 +116,10 @@ class MemoryQueue:
             raise TransportFailed(trouble)
         return answer
 
-    # What tests do to it and want to know
+    # Operations and questions of tests
 
     def expire(self, session: int) -> None:
-        """Give up a session; its tasks wait for others."""
+        """End a session; its tasks wait for other agents."""
         with self._lock:
             self._end(session)
 
@@ -132,13 +132,13 @@ class MemoryQueue:
             return number
 
     def cancel(self, task: int) -> None:
-        """Make a task final, whoever works on it."""
+        """Make a task final, whoever holds it."""
         with self._lock:
             self.tasks[task].final = True
             self._leave(self.tasks[task])
 
-    def lose(self, task: int, session: int = 1) -> None:
-        """Be another server from now on, which has not received the last report on a task."""
+    def fail_over(self, task: int, session: int = 1) -> None:
+        """Become another server, which has not received the last report on a task."""
         with self._lock:
             self.timeline += 1
             entry = self.tasks[task]
@@ -146,7 +146,7 @@ class MemoryQueue:
             self._working.setdefault(entry.lease, []).append(entry)
 
     def counts(self) -> Counter[str]:
-        """Return how many tasks have ended how; the rest is `open`."""
+        """Return how many tasks ended with each outcome; the rest is `open`."""
         return Counter(
             entry.accepted[-1].outcome if entry.accepted and entry.final else "open"
             for entry in self.tasks.values()
@@ -156,7 +156,7 @@ class MemoryQueue:
         """Return the outcomes that were accepted for a task, in order."""
         return [report.outcome for report in self.tasks[task].accepted]
 
-    # The acts
+    # The operations
 
     def _open(self, hello: Hello) -> Welcome:
         self.hellos.append(hello)

@@ -1,4 +1,4 @@
-"""Plans of statements as the server executed them, inside functions too."""
+"""Plans of statements as the server executed them, also inside functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXPLAIN = """
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One way to a table: which index (None: all of the table), and rows got and thrown away."""
+    """One access to a table: its index (None: a full scan), and rows returned and filtered out."""
 
     table: str
     index: str | None
@@ -34,22 +34,24 @@ class Access:
 
 
 @dataclass(slots=True)
-class Seen:
-    """What was executed: all accesses, the pages touched and the rows met, each as often as it was.
+class ExecutedPlans:
+    """Executed plans: all accesses, the pages touched and the rows met, each as often as executed.
 
-    met: by all steps of the plans, joins and sorts included.
+    rows_met: by all steps of the plans, joins and sorts included.
     """
 
     accesses: list[Access] = field(default_factory=list)
     buffers: int = 0
-    met: float = 0
+    rows_met: float = 0
 
-    def to(self, *tables: str) -> Seen:
-        """Return what concerns some tables."""
-        return Seen([one for one in self.accesses if one.table in tables], self.buffers, self.met)
+    def to(self, *tables: str) -> ExecutedPlans:
+        """Return the accesses to some tables."""
+        return ExecutedPlans(
+            [one for one in self.accesses if one.table in tables], self.buffers, self.rows_met
+        )
 
     @property
-    def ways(self) -> set[str]:
+    def access_paths(self) -> set[str]:
         """The accesses as `table by index`."""
         return {f"{one.table} by {one.index}" for one in self.accesses}
 
@@ -60,9 +62,9 @@ class Seen:
 
 
 @contextmanager
-def watched(connection: psycopg.Connection[DictRow]) -> Iterator[Seen]:
+def watched(connection: psycopg.Connection[DictRow]) -> Iterator[ExecutedPlans]:
     """Collect the plans of what a connection executes in the block."""
-    seen = Seen()
+    seen = ExecutedPlans()
 
     def note(message: psycopg.errors.Diagnostic) -> None:
         text = message.message_primary or ""
@@ -79,7 +81,7 @@ def watched(connection: psycopg.Connection[DictRow]) -> Iterator[Seen]:
         connection.execute("set auto_explain.log_min_duration = -1")
 
 
-def _add(seen: Seen, explained: dict[str, Any]) -> None:
+def _add(seen: ExecutedPlans, explained: dict[str, Any]) -> None:
     top = explained["Plan"]
     query = explained["Query Text"]
     # A function's buffers are in those of the statement that calls it: count the outermost only.
@@ -88,7 +90,7 @@ def _add(seen: Seen, explained: dict[str, Any]) -> None:
     for node in _nodes(top):
         discarded = sum(node.get(name, 0) for name in _DISCARDED)
         rows = (node["Actual Rows"] + discarded) * node["Actual Loops"]
-        seen.met += rows
+        seen.rows_met += rows
         table = node.get("Relation Name")
         if table is None or node["Node Type"] in {"ModifyTable", "LockRows"}:
             continue

@@ -1,4 +1,4 @@
-"""What tests see and turn behind the queue's back: rows as they are, and time."""
+"""Access of tests to the database beside the queue: rows, and changes of time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def task_row(postgres: Postgres, task: int) -> dict[str, Any]:
 def silence(postgres: Postgres, session: int) -> None:
     """Make a session silent for longer than its lease, as the next round of upkeep sees it.
 
-    Its lease becomes the shortest there is, because silence before the server's start does not
+    Its lease becomes the shortest there is, because silence before the start of the server does not
     count.
     """
     postgres.execute(
@@ -83,14 +83,14 @@ def promote(postgres: Postgres) -> int:
 
 
 def value(postgres: Postgres, query: str, *values: object) -> Any:
-    """Return the one value that a query gives."""
+    """Return the single value that a query returns."""
     row = postgres.execute(query.encode(), values).fetchone()
     assert row is not None
     return next(iter(row.values()))
 
 
 def server_age_s(postgres: Postgres) -> float:
-    """Return for how long the server has been running: before that, nobody was silent."""
+    """Return for how long the server has run: silence before that does not count."""
     return float(
         value(
             postgres,

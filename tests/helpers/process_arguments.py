@@ -1,4 +1,4 @@
-"""What all users of a machine see of its processes: their command lines."""
+"""Command lines of processes, as all users of a host can see them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def command_lines() -> set[str]:
 
 @contextmanager
 def watched_command_lines() -> Iterator[set[str]]:
-    """Give the command lines that are seen, again and again, until the block ends."""
+    """Collect the command lines that appear until the block ends."""
     seen: set[str] = set()
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The CPythons that this machine has."""
+"""The CPython releases that are installed here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAYS = "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_inf
 
 @cache
 def pythons() -> dict[str, str]:
-    """Return the path of each CPython that the agent supports, by its release; ours is one."""
+    """Return the path of each CPython that the agent supports, by release; ours is one."""
     found = {".".join(map(str, sys.version_info[:3])): sys.executable}
     for path in _candidates():
         said = subprocess.run(
@@ -41,7 +41,7 @@ def _candidates() -> list[str]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return what is in a folder; nothing if it may not be read: PATH may be another user's."""
+    """Return the content of a folder; nothing if it cannot be read: PATH may be of another user."""
     try:
         return sorted(folder.iterdir())
     except OSError:

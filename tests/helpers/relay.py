@@ -1,4 +1,4 @@
-"""Relays: they pass bytes on between two that speak with each other, in the hands of a test."""
+"""Relays that forward bytes between two peers, under the control of a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 65_536
 
 
 class Relay(ABC):
-    """Passes bytes on in both directions, from whoever connects to where `connect` leads."""
+    """Forwards bytes in both directions, between each client and the target of `connect`."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -26,7 +26,7 @@ class Relay(ABC):
         self._threads = [threading.Thread(target=self._accept)]
 
     def __enter__(self) -> Self:
-        """Begin to pass on."""
+        """Begin to forward."""
         self._threads[0].start()
         return self
 
@@ -35,7 +35,7 @@ class Relay(ABC):
         self.close()
 
     def close(self) -> None:
-        """Cut all connections, and take no more."""
+        """Close all connections, and accept no more."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -46,11 +46,11 @@ class Relay(ABC):
         """Return a connection to the other end."""
 
     def welcome(self, client: socket.socket) -> socket.socket:
-        """Return a connection that was accepted, as what is passed on is read from it."""
+        """Return the connection from which the data of an accepted client is read."""
         return client
 
     def passes(self, answer: bytes) -> bool:  # noqa: ARG002  # those who inherit look at it
-        """Return, now or later, whether a part of an answer is passed on; if not, that is all."""
+        """Return, now or later, whether to forward part of an answer; if not, the relay ends."""
         return True
 
     def _accept(self) -> None:
@@ -77,7 +77,7 @@ class Relay(ABC):
 
 
 class TlsRelay(Relay):
-    """TLS on a port of 127.0.0.1, in front of a Unix socket that has none itself."""
+    """Accepts TLS on a port of 127.0.0.1, in front of a Unix socket without TLS."""
 
     def __init__(self, target: Path, context: ssl.SSLContext) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
@@ -99,7 +99,7 @@ class TlsRelay(Relay):
 
 
 def _received(source: socket.socket) -> bytes:
-    """Return what has come; of TLS also what was read with it, which `select` does not see."""
+    """Return received data, including what TLS has buffered, which `select` does not see."""
     data = source.recv(_CHUNK)
     while isinstance(source, ssl.SSLSocket) and source.pending():
         data += source.recv(source.pending())

@@ -1,6 +1,6 @@
-"""Writes what is installed in a database as text, one line for each thing that somebody could miss.
+"""Description of an installed schema as text, one line for each object or property.
 
-`python -m tests.helpers.schema > sql/schema.txt` brings the snapshot up to date.
+`python -m tests.helpers.schema > sql/schema.txt` updates the snapshot.
 """
 
 from __future__ import annotations

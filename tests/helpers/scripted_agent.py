@@ -1,4 +1,4 @@
-"""An agent that does what a test says, and speaks to the queue as a real one does."""
+"""Scripted agent: does what a test says, and calls the SQL functions as a real agent does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A task in an agent's hands."""
+    """A task that an agent holds."""
 
     campaign: int
     task: int
@@ -25,7 +25,7 @@ class Claimed:
     payload: dict[str, Any]
 
 
-class AgentDouble:
+class ScriptedAgent:
     """One session, on a connection of its own."""
 
     def __init__(
@@ -67,7 +67,7 @@ class AgentDouble:
         return self.drawn
 
     def forget_position(self) -> None:
-        """Let the next claim look from the first task on, as that of a new connection does."""
+        """Let the next claim search from the first task on, as on a new connection."""
         with self._line.connected() as statements:
             statements.script(f"set taskq.position_{self.campaign} = ''")
 
@@ -115,7 +115,7 @@ class AgentDouble:
         """Hand an attempt back; return the verdict."""
         return self.report(task, RELEASED, started=started)
 
-    def beat(
+    def heartbeat(
         self,
         held: Iterable[Claimed] | None = (),
         *,
@@ -123,7 +123,7 @@ class AgentDouble:
         drawn: str | None = None,
         timeline: int = 0,
     ) -> set[int]:
-        """Send a heartbeat, as one that knows of all leases drawn; return the tasks to stop."""
+        """Send a heartbeat that knows all leases drawn; return the tasks to stop."""
         beat = {
             "session": self.session,
             "held": None if held is None else [(one.campaign, one.task, one.lease) for one in held],

@@ -1,4 +1,4 @@
-"""A pool that a test fills and empties by hand: the part of Redis, the refiller and the gateway."""
+"""Scripted pool: a test leases ahead and returns, in place of Redis, refiller and gateway."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from taskq.db.connections import Database
 from tests.helpers.scripted_agent import Claimed
 
 
-class PoolDouble:
-    """Leases ahead, and reads entries as docs and SQL describe them, with code of its own."""
+class ScriptedPool:
+    """Leases ahead, and decodes entries as docs and SQL specify them, with code of its own."""
 
     def __init__(self, database: Database, campaign: int, pool_s: float = 120.0) -> None:
         self._database = database
@@ -42,11 +42,11 @@ class PoolDouble:
         return list(row["entries"] or ())
 
     def lease(self, most: int, *, before: int | None = None) -> list[Claimed]:
-        """Lease some tasks ahead; return them as whoever pops their entries gets them."""
+        """Lease some tasks ahead; return them as a gateway that pops their entries gets them."""
         return [self.read(entry) for entry in self.entries(most, before=before)]
 
     def read(self, entry: str) -> Claimed:
-        """Return the task of an entry, once it has proved to be genuine."""
+        """Return the task of an entry, after verifying its authentication tag."""
         tag, body = entry[:32], entry[32:]
         digest = hmac.new(self.state["secret"], body.encode(), "sha256").hexdigest()
         assert digest[:32] == tag
@@ -56,7 +56,7 @@ class PoolDouble:
         return Claimed(campaign, task, str(lease), attempt, key, payload)
 
     def give_back(self, tasks: Iterable[Claimed]) -> int:
-        """Give leases back; return how many tasks wait again."""
+        """Return leases; the result is how many tasks wait again."""
         tasks = list(tasks)
         return int(
             self._database.value(
@@ -68,7 +68,7 @@ class PoolDouble:
         )
 
     def keep(self, *stocked: tuple[int, int, int], holder: str = "") -> dict[str, Any]:
-        """Do a round of the refiller; stocked: campaign, entries, rank."""
+        """Run a round of the refiller; stocked: tuples of campaign, entries and rank."""
         row = self._database.row(
             "keep_front",
             holder=holder or self.holder,

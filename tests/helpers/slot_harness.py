@@ -1,4 +1,4 @@
-"""One slot of an agent, with nothing around it."""
+"""Harness of one slot: a real runner, without an agent."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.helpers.waiting import wait_until
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 
-_VARIABLE = "SLOT_WORLD"
+_VARIABLE = "SLOT_HARNESS"
 
 
-class SlotWorld:
+class SlotHarness:
     """Runs tasks one after the other."""
 
     def __init__(
@@ -56,7 +56,7 @@ class SlotWorld:
         key: str = "key",
         attempt: int = 1,
     ) -> Ended:
-        """Run one task; a campaign other than before makes a new revision."""
+        """Run one task; a campaign that differs from the last one gets a new revision."""
         campaign = (dict(handler), dict(params or {}), limit_s, dict(inputs or {}))
         if campaign != self._last:
             self._last = campaign
@@ -71,7 +71,7 @@ class SlotWorld:
     ) -> tuple[Ended, float]:
         """Run a task that makes the file `ready` and never ends; return also the time limit.
 
-        On a busy machine it takes a longer limit for it to come so far.
+        On a busy host the limit is raised until the task gets so far.
         """
         for limit_s in (0.5, 2.0, 8.0, 32.0):
             ended = self.run(handler, payload, limit_s=limit_s)
@@ -80,11 +80,11 @@ class SlotWorld:
         raise AssertionError(f"{ready} was never made: {ended}")
 
     def processes(self) -> list[int]:
-        """Return what is left of everything that payloads have started."""
+        """Return the living processes that payloads have started."""
         return processes_with(_VARIABLE, self._name)
 
     def close(self) -> None:
-        """End the slot; all processes and folders must be gone then."""
+        """End the slot; assert that all processes and folders are gone."""
         self.runner.close()
         del os.environ[_VARIABLE]
         self.wait_until_alone()
@@ -92,7 +92,7 @@ class SlotWorld:
             assert list(self.scratch.iterdir()) == []
 
     def wait_until_alone(self) -> None:
-        """Wait until nothing that payloads have started is left."""
+        """Wait until no process that payloads have started is left."""
         wait_until(lambda: not self.processes(), on_timeout=lambda: str(self.processes()))
 
 
@@ -103,13 +103,13 @@ def slot_in(
     grace_s: float = 5.0,
     keep_scratch: bool = False,
     blobs: Blobs | None = None,
-) -> Iterator[SlotWorld]:
+) -> Iterator[SlotHarness]:
     """Provide a slot, and close it."""
-    world = SlotWorld(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs)
+    harness = SlotHarness(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs)
     try:
-        yield world
+        yield harness
     finally:
-        world.close()
+        harness.close()
 
 
 def command(*argv: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def command(*argv: str) -> dict[str, Any]:
 
 
 def shell(script: str, *arguments: str) -> dict[str, Any]:
-    """Return a command that runs a script in which braces are braces."""
+    """Return a command that runs a script, with its braces escaped."""
     return command("sh", "-c", script.replace("{", "{{").replace("}", "}}"), "sh", *arguments)
 
 
@@ -131,7 +131,7 @@ def talker() -> dict[str, Any]:
 
 
 def wait_for_exit(pid: int) -> None:
-    """Wait until a process has exited, whether or not its parent has taken notice."""
+    """Wait until a process has exited, whether or not its parent has reaped it."""
     wait_until(lambda: _state(pid) in ("Z", ""))
 
 
@@ -143,7 +143,7 @@ def _state(pid: int) -> str:
 
 
 def processes_with(variable: str, value: str, *, reapers: bool = False) -> list[int]:
-    """Return the living processes that were started with this in their environment.
+    """Return the living processes with this variable in their initial environment.
 
     reapers: also those of `taskq_agent.reaper`; ours lives as long as the tests do.
     """

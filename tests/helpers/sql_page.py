@@ -1,7 +1,7 @@
-"""Writes the part of docs/sql.md that says each function which a role may call.
+"""Generator of the part of docs/sql.md that lists the functions of each role.
 
-`python -m tests.helpers.sql_page` brings it up to date, from the grants in sql/roles and the heads
-of the files in sql/functions; what stands above its mark is written by hand.
+`python -m tests.helpers.sql_page` updates it from the grants in sql/roles and the heads of the
+files in sql/functions; the part above its mark is written by hand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def granted() -> dict[str, list[str]]:
 
 
 def functions() -> str:
-    """Return what the page says of them."""
+    """Return the generated part of the page."""
     return "\n".join(_section(name, roles) for name, roles in granted().items())
 
 

@@ -1,4 +1,4 @@
-"""A real agent with its threads, on a queue in memory, and runners that call a function."""
+"""A real agent with its threads, on a queue in memory, with runners that call a function."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from taskq_agent.settings import AgentSettings
 from taskq_agent.transport import Transport
 from tests.helpers.memory_queue import MemoryQueue
 
-Work = Callable[[Task, "Bench"], Ended]
+Work = Callable[[Task, "FunctionRunner"], Ended]
 
 
-def done(task: Task, _: Bench) -> Ended:
+def done(task: Task, _: FunctionRunner) -> Ended:
     """Succeed at once."""
     return Ended(DONE, result={"echo": task.payload["n"]})
 
 
-def until_stopped(_: Task, bench: Bench) -> Ended:
-    """Work until somebody says stop."""
+def until_stopped(_: Task, bench: FunctionRunner) -> Ended:
+    """Run until the runner is stopped."""
     assert bench.stopped.wait(20), "nobody has stopped the task"
     return Ended(RELEASED)
 
 
-class Bench:
-    """A runner that calls a function, and remembers what it was asked.
+class FunctionRunner:
+    """Runner that calls a function and records how it was used.
 
     runs: how often each task was begun, over all slots.
     """
@@ -57,16 +57,16 @@ class Bench:
         return self._work(task, self)
 
     def stop(self) -> None:
-        """End the attempt in hand."""
+        """Stop the running attempt."""
         self.stopped.set()
 
     def close(self) -> None:
-        """Clear up."""
+        """Record that it was closed."""
         self.closed = True
 
 
-class Shop:
-    """A queue, an agent in a thread of its own, and its benches."""
+class ThreadedAgent:
+    """An agent in a thread of its own, with its queue and its runners."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Shop:
     ) -> None:
         self.queue = queue
         self.runs: Counter[int] = Counter()
-        self.benches: list[Bench] = []
+        self.runners: list[FunctionRunner] = []
         self.summary: AgentSummary | None = None
         self.abandoned: list[int] = []
-        self.bench: type[Bench] = Bench
+        self.runner_class: type[FunctionRunner] = FunctionRunner
         self._work = work
         self.agent = Agent(
             transport or queue,
@@ -90,22 +90,22 @@ class Shop:
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def make_runner(self, slot: int) -> Bench:
+    def make_runner(self, slot: int) -> FunctionRunner:
         """Make the runner of a slot."""
-        assert slot == len(self.benches)
-        self.benches.append(self.bench(self._work, self.runs))
-        return self.benches[-1]
+        assert slot == len(self.runners)
+        self.runners.append(self.runner_class(self._work, self.runs))
+        return self.runners[-1]
 
     def work(self) -> AgentSummary:
-        """Let the agent work until it leaves."""
+        """Run the agent until it has ended; return its summary."""
         with self.open():
             pass
         assert self.summary is not None
         return self.summary
 
     @contextmanager
-    def open(self) -> Iterator[Shop]:
-        """Let the agent work meanwhile, and wait until it has left."""
+    def open(self) -> Iterator[ThreadedAgent]:
+        """Run the agent during the block, and wait until it has ended."""
         self._thread.start()
         try:
             yield self
@@ -115,28 +115,28 @@ class Shop:
             raise
         self._thread.join(30)
         assert not self._thread.is_alive(), "the agent does not leave"
-        assert all(bench.closed for bench in self.benches)
+        assert all(bench.closed for bench in self.runners)
 
     def _run(self) -> None:
         self.summary = self.agent.run()
 
 
 class MemoryTransport:
-    """A transport that tests put their own calls into."""
+    """A transport to a queue in memory, whose calls tests override."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self.open = queue.open
         self.close = queue.close
-        self.break_off = queue.break_off
+        self.cancel_exchange = queue.cancel_exchange
         self._queue = queue
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim."""
         return self._queue.exchange(request)
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
-        return self._queue.beat(beat)
+        return self._queue.heartbeat(beat)
 
 
 def queue_of(count: int, **options: Any) -> MemoryQueue:

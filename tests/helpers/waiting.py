@@ -1,4 +1,4 @@
-"""What the tests of several parts use."""
+"""Waiting for a condition, and free ports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wait_until(
     timeout_s: float = 10.0,
     on_timeout: Callable[[], str] = lambda: "",
 ) -> None:
-    """Poll until the predicate is true; fail with what `on_timeout` says after the timeout."""
+    """Poll until the predicate is true; after the timeout fail with the text of `on_timeout`."""
     deadline = time.monotonic() + timeout_s
     while not predicate():
         if time.monotonic() > deadline:
@@ -27,7 +27,7 @@ def wait_until(
 
 
 def free_port() -> int:
-    """Return a port that nobody has, that outgoing connections do not get, and never one twice."""
+    """Return a free port outside the ephemeral range; never the same one twice."""
     for port in _PORTS:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

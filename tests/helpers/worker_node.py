@@ -1,4 +1,4 @@
-"""A worker node: the agent as one file, run by an interpreter of the node's own."""
+"""A worker node: the agent as one file, run by a given interpreter."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TIMEOUT_S = 60.0
 _WITHHELD = ("TASKQ_", "PYTHON", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-class Node:
-    """A folder with the agent and a token, and nothing of ours on the Python path."""
+class WorkerNode:
+    """A folder with the agent and a token; nothing of this project is on the Python path."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,7 +39,7 @@ class Node:
     def started(
         self, *words: object, python: str = sys.executable, **environment: str
     ) -> Iterator[subprocess.Popen[str]]:
-        """Start the agent with this command; kill it when the block ends before it does."""
+        """Start the agent with this command; kill it at the end of the block if it still runs."""
         with subprocess.Popen(
             [python, str(self.agent), *map(str, words)],
             cwd=self.folder,
@@ -68,14 +68,14 @@ class Node:
         with self.started(*words, python=python) as process:
             yield process
 
-    def run(self, *urls: str, python: str = sys.executable, **options: Any) -> Ran:
-        """Let an agent work until it leaves."""
+    def run(self, *urls: str, python: str = sys.executable, **options: Any) -> AgentResult:
+        """Run an agent until it ends."""
         with self.at_work(*urls, python=python, **options) as process:
-            return Ran(process)
+            return AgentResult(process)
 
 
-class Ran:
-    """How an agent ended. summary: what it has printed, if it came so far."""
+class AgentResult:
+    """The end of an agent. summary: what it has printed, if it got so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.out, self.err = process.communicate(timeout=TIMEOUT_S)

@@ -26,7 +26,7 @@ from tests.helpers.pythons import pythons
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.threaded_agent import queue_of
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Node, Ran
+from tests.helpers.worker_node import AgentResult, WorkerNode
 
 pytestmark = pytest.mark.thorough
 
@@ -41,8 +41,8 @@ def square(payload, shared):
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> WorkerNode:
+    return WorkerNode(tmp_path)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_file_is_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("release", pythons())
 def test_agent_works_under_every_python(
-    release: str, node: Node, gateway: HttpGateway, queue: MemoryQueue
+    release: str, node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue
 ) -> None:
     """Python callables run in children that find the agent in its file, and so does the reaper."""
     (node.folder / "squares.py").write_text(PAYLOAD)
@@ -116,7 +116,7 @@ def test_agent_works_under_every_python(
 
 
 def test_killed_agent_leaves_nothing_behind(
-    node: Node, gateway: HttpGateway, queue: MemoryQueue
+    node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue
 ) -> None:
     """The reaper works from within the file too."""
     sleeping(queue)
@@ -133,7 +133,7 @@ def test_killed_agent_leaves_nothing_behind(
 
 
 def test_campaign_is_finished_while_a_gateway_is_killed(
-    node: Node, tmp_path: Path, queue: MemoryQueue
+    node: WorkerNode, tmp_path: Path, queue: MemoryQueue
 ) -> None:
     """Over TLS, with two gateways: the agent notices little, the campaign nothing."""
     (node.folder / "squares.py").write_text(
@@ -149,35 +149,35 @@ def test_campaign_is_finished_while_a_gateway_is_killed(
             wait_until(lambda: queue.counts()[DONE] >= 2, timeout_s=30)
             doomed = max(one, two, key=lambda gateway: len(gateway.seen))
             doomed.close()
-            ran = Ran(it)
+            ran = AgentResult(it)
     assert (ran.code, ran.summary["done"]) == (0, 9), ran.err
     assert queue.counts() == {DONE: 9, "failed": 1}
     assert f":{doomed.port}" in ran.err
 
 
-def test_idle_agent_hears_signals_at_once(node: Node) -> None:
+def test_idle_agent_hears_signals_at_once(node: WorkerNode) -> None:
     """It does not sit out the time for which its claim may wait."""
     with gateway_of(queue_of(0)) as gateway, node.at_work(gateway.url) as process:
-        wait_until(lambda: gateway.held_up, timeout_s=30)
+        wait_until(lambda: gateway.waits, timeout_s=30)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["reason"]) == (0, "it was told to"), ran.err
     assert time.monotonic() - began < 5
     assert gateway.queue.opened == set()
 
 
-def test_order_to_drain_ends_an_idle_agent(node: Node) -> None:
+def test_order_to_drain_ends_an_idle_agent(node: WorkerNode) -> None:
     """It comes with a beat while a claim is waiting."""
     with gateway_of(queue_of(0, heartbeat_s=0.2)) as gateway, node.at_work(gateway.url) as process:
-        wait_until(lambda: gateway.held_up, timeout_s=30)
+        wait_until(lambda: gateway.waits, timeout_s=30)
         gateway.orders = Orders(drain=True)
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["reason"]) == (0, "it was told to drain"), ran.err
 
 
 def test_busy_gateway_is_left_alone_until_its_time(
-    node: Node, gateway: HttpGateway, queue: MemoryQueue
+    node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue
 ) -> None:
     """Retry-After is kept, and then the agent works as if nothing had been."""
     with_handler(queue, kind="command", argv=["true"])
@@ -189,14 +189,14 @@ def test_busy_gateway_is_left_alone_until_its_time(
         came.append(time.monotonic())
         return error(503, "busy", Retry_After="1.5") if len(came) < 3 else None
 
-    gateway.misfortune = busy
+    gateway.substitute = busy
     ran = node.run(gateway.url, until_empty=True)
     assert (ran.code, ran.summary["done"]) == (0, 10), ran.err
     assert all(1.5 <= later - earlier < 4 for earlier, later in pairwise(came))
 
 
 def test_unheard_agent_stops_what_is_not_to_run_so(
-    node: Node, queue: MemoryQueue, gateway: HttpGateway
+    node: WorkerNode, queue: MemoryQueue, gateway: HttpGateway
 ) -> None:
     """`on_disconnect = stop`: the payload is gone when the session must have expired."""
     sleeping(queue, on_disconnect=STOP)
@@ -209,24 +209,26 @@ def test_unheard_agent_stops_what_is_not_to_run_so(
             return processes_with("TASKQ_CAMPAIGN", "/test")
 
         wait_until(sleepers, timeout_s=30)
-        gateway.misfortune = lambda _: Reply(hang_up=True)
+        gateway.substitute = lambda _: Reply(hang_up=True)
         wait_until(lambda: not sleepers(), timeout_s=20)
         assert process.poll() is None, "the agent itself goes on"
-        gateway.misfortune = lambda _: None
+        gateway.substitute = lambda _: None
         wait_until(lambda: RELEASED in queue.outcomes(1), timeout_s=40)
 
 
 # A node that is not fit, an agent that is told nonsense
 
 
-def test_unfit_node_claims_nothing(node: Node, gateway: HttpGateway, queue: MemoryQueue) -> None:
+def test_unfit_node_claims_nothing(
+    node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue
+) -> None:
     ran = node.run(gateway.url, self_test="sh -c 'echo no GPU >&2; exit 3'")
     assert ran.code == 69
     assert ran.summary["reason"] == "this node is unfit: sh exited with 3: no GPU"
     assert queue.hellos == []
 
 
-def test_fit_node_works(node: Node, gateway: HttpGateway, queue: MemoryQueue) -> None:
+def test_fit_node_works(node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue) -> None:
     with_handler(queue, kind="command", argv=["true"])
     ran = node.run(gateway.url, self_test="true", until_empty=True)
     assert (ran.code, ran.summary["done"]) == (0, 10), ran.err
@@ -240,7 +242,7 @@ def test_fit_node_works(node: Node, gateway: HttpGateway, queue: MemoryQueue) ->
     ],
 )
 def test_what_is_missing_on_a_node_is_named(
-    node: Node, gateway: HttpGateway, options: dict[str, str], text: str
+    node: WorkerNode, gateway: HttpGateway, options: dict[str, str], text: str
 ) -> None:
     ran = node.run(gateway.url, **options)
     assert ran.code == 69
@@ -248,7 +250,7 @@ def test_what_is_missing_on_a_node_is_named(
     assert text in ran.err
 
 
-def test_node_that_trusts_no_gateway_is_unfit(node: Node, tmp_path: Path) -> None:
+def test_node_that_trusts_no_gateway_is_unfit(node: WorkerNode, tmp_path: Path) -> None:
     """It is told at once, rather than by an agent that waits for ever."""
     certificates = Certificates(tmp_path)
     with gateway_of(queue_of(1), certificates.server()) as gateway:
@@ -257,16 +259,16 @@ def test_node_that_trusts_no_gateway_is_unfit(node: Node, tmp_path: Path) -> Non
     assert "certificate" in ran.summary["reason"]
 
 
-def test_clock_that_is_far_off_is_told(node: Node, gateway: HttpGateway) -> None:
+def test_clock_that_is_far_off_is_told(node: WorkerNode, gateway: HttpGateway) -> None:
     date = (("Date", "Mon, 01 Jan 2001 00:00:00 GMT"),)
-    gateway.misfortune = lambda path: Reply(200, b"{}", date) if path == "/healthz" else None
+    gateway.substitute = lambda path: Reply(200, b"{}", date) if path == "/healthz" else None
     with_handler(gateway.queue, kind="command", argv=["true"])
     ran = node.run(gateway.url, until_empty=True)
     assert ran.code == 0
     assert "the clock of this node is off by" in ran.err
 
 
-def test_refused_agent_says_so(node: Node, gateway: HttpGateway) -> None:
+def test_refused_agent_says_so(node: WorkerNode, gateway: HttpGateway) -> None:
     node.token.write_text("tqe_revoked")
     ran = node.run(gateway.url)
     assert (ran.code, ran.summary["exit_code"]) == (77, 77)
@@ -274,20 +276,20 @@ def test_refused_agent_says_so(node: Node, gateway: HttpGateway) -> None:
 
 
 def test_token_is_neither_shown_nor_given_to_payloads(
-    node: Node, gateway: HttpGateway, queue: MemoryQueue
+    node: WorkerNode, gateway: HttpGateway, queue: MemoryQueue
 ) -> None:
     with_handler(queue, kind="command", argv=["env"])
     with node.started(
         "run", "--gateway", gateway.url, "--until-empty", "-v", TASKQ_TOKEN=node.token.read_text()
     ) as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert (ran.code, ran.summary["done"]) == (0, 10), ran.err
     said = ran.err + ran.out + str([entry.accepted for entry in queue.tasks.values()])
     assert "tqe_" not in said
     assert "tqs_" not in said
 
 
-def test_token_file_that_others_can_read_is_told(node: Node, gateway: HttpGateway) -> None:
+def test_token_file_that_others_can_read_is_told(node: WorkerNode, gateway: HttpGateway) -> None:
     node.token.chmod(0o644)
     with_handler(gateway.queue, kind="command", argv=["true"])
     ran = node.run(gateway.url, until_empty=True)
@@ -314,25 +316,25 @@ def test_token_file_that_others_can_read_is_told(node: Node, gateway: HttpGatewa
         ([], "--gateway"),
     ],
 )
-def test_wrong_call_is_explained(node: Node, words: list[str], text: str) -> None:
+def test_wrong_call_is_explained(node: WorkerNode, words: list[str], text: str) -> None:
     with node.started("run", "--token-file", node.token, *words) as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert ran.code == 2
     assert text in ran.err
     assert ran.out == ""
 
 
-def test_token_of_a_manager_is_told_from_a_sites(node: Node) -> None:
+def test_token_of_a_manager_is_told_from_a_sites(node: WorkerNode) -> None:
     """Without asking a gateway, which knows only that it is none of a site."""
     node.token.write_text("tqm_" + "x" * 43)
     words = ["run", "--gateway", "http://localhost:1", "--token-file", node.token]
     with node.started(*words) as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert ran.code == 2
     assert "manager's token; agents show a site's" in ran.err
 
 
-def test_want_of_open_files_is_explained(node: Node, gateway: HttpGateway) -> None:
+def test_want_of_open_files_is_explained(node: WorkerNode, gateway: HttpGateway) -> None:
     """Who asks for too many slots learns what limits them."""
     few = 200
     with_handler(gateway.queue, kind="command", argv=["true"])
@@ -346,8 +348,8 @@ def test_want_of_open_files_is_explained(node: Node, gateway: HttpGateway) -> No
     assert f"`ulimit -n` allows too few for {few} slots" in ran.err
 
 
-def test_missing_token_is_explained(node: Node) -> None:
+def test_missing_token_is_explained(node: WorkerNode) -> None:
     with node.started("run", "--gateway", "http://localhost:1") as process:
-        ran = Ran(process)
+        ran = AgentResult(process)
     assert ran.code == 2
     assert "give --token-file or set TASKQ_TOKEN" in ran.err

@@ -13,7 +13,7 @@ from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from tests.helpers.certificates import Certificates
 from tests.helpers.memory_gateway import TOKEN, Reply, gateway_of
-from tests.helpers.worker_node import TIMEOUT_S, Node
+from tests.helpers.worker_node import TIMEOUT_S, WorkerNode
 from tests.integration.test_agent_tls import open_and_beat, queue_of
 
 
@@ -24,12 +24,12 @@ def certificates(tmp_path: Path) -> Certificates:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
+def node(tmp_path: Path) -> WorkerNode:
     """Give a worker node."""
-    return Node(tmp_path)
+    return WorkerNode(tmp_path)
 
 
-def ended(node: Node, *words: object) -> tuple[int, str]:
+def ended(node: WorkerNode, *words: object) -> tuple[int, str]:
     """Run an agent to its end; return exit code and reason."""
     run = ["run", "--token-file", node.token, "--quiet", "--until-empty", *words]
     with node.started(*run) as agent:
@@ -40,7 +40,7 @@ def ended(node: Node, *words: object) -> tuple[int, str]:
 
 @pytest.mark.parametrize("clients_only", [False, True])
 def test_http_to_a_gateway_with_tls_is_told(
-    node: Node, certificates: Certificates, clients_only: bool
+    node: WorkerNode, certificates: Certificates, clients_only: bool
 ) -> None:
     """At the start, with the address that will do; the token was not sent in the clear."""
     server = certificates.server(clients_only=clients_only)
@@ -51,14 +51,14 @@ def test_http_to_a_gateway_with_tls_is_told(
     assert (code, f"TLS is spoken there; is it {gateway.url}?" in reason) == (69, True), reason
 
 
-def test_https_to_a_gateway_without_tls_is_told(node: Node) -> None:
+def test_https_to_a_gateway_without_tls_is_told(node: WorkerNode) -> None:
     """The other way round."""
     with gateway_of(queue_of(1)) as gateway:
         code, reason = ended(node, "--gateway", gateway.url.replace("http", "https"))
     assert (code, f"no TLS is spoken there; is it {gateway.url}?" in reason) == (69, True), reason
 
 
-def test_one_right_address_is_enough(node: Node) -> None:
+def test_one_right_address_is_enough(node: WorkerNode) -> None:
     """Agents that know several gateways work with those that they can speak with."""
     with gateway_of(queue_of(0)) as good, gateway_of(queue_of(0)) as other:
         wrong = other.url.replace("http", "https")
@@ -70,7 +70,7 @@ def test_a_gateway_that_sends_on_is_told() -> None:
     """A proxy that redirects to HTTPS is not followed with the token, and says where it leads."""
     with gateway_of(queue_of(1)) as gateway:
         place = ("Location", "https://queue.example.org/v1/sessions")
-        gateway.misfortune = lambda _: Reply(301, headers=(place,))
+        gateway.substitute = lambda _: Reply(301, headers=(place,))
         transport = HttpTransport(GatewayList([gateway.url]), TOKEN, Dialer())
         with pytest.raises(TransportFailed, match=r"301: it sends on to https://queue\.example"):
             open_and_beat(transport)

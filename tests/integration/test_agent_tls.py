@@ -49,7 +49,7 @@ def transport_of(url: str, tls: ssl.SSLContext | None = None, **options: bool) -
 
 def open_and_beat(transport: HttpTransport) -> None:
     with transport:
-        transport.beat(Heartbeat(transport.open(HELLO).session))
+        transport.heartbeat(Heartbeat(transport.open(HELLO).session))
 
 
 # Certificates
@@ -106,11 +106,11 @@ def test_waiting_exchange_is_broken_off_under_tls(
         session = transport.open(HELLO).session
         request = Request(session, (), 1, "lease", wait_s=30)
         claim = pool.submit(transport.exchange, request)
-        wait_until(lambda: gateway.held_up)
-        transport.break_off(request)
+        wait_until(lambda: gateway.waits)
+        transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             claim.result(10)
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
 
 
 # Proxies

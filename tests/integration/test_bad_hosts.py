@@ -18,11 +18,11 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
 from taskq_agent.errors import Refused
-from taskq_agent.protocol import Heartbeat, Outcomes
+from taskq_agent.protocol import CampaignOutcomes, Heartbeat
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("campaign")
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("campaign")
 Told = tuple[int, int]
 
 
-def tell(postgres: Postgres, agent: AgentDouble, *tallies: Outcomes) -> str | None:
+def tell(postgres: Postgres, agent: ScriptedAgent, *tallies: CampaignOutcomes) -> str | None:
     """Beat with a tally; return what is said of the agent's host."""
     beat = f"[{encoded(Heartbeat(agent.session, tally=tallies))}]"
     row = postgres.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()
@@ -46,7 +46,7 @@ def judged(postgres: Postgres, hire: Hire, *hosts: Told) -> list[int]:
     """Tell of hosts how many attempts were done and failed; return which are suspicious then."""
     for number, (done, failed) in enumerate(hosts):
         agent = hire(host=f"host{number}")
-        tell(postgres, agent, Outcomes(agent.campaign, done, failed))
+        tell(postgres, agent, CampaignOutcomes(agent.campaign, done, failed))
     return [int(host.removeprefix("host")) for host in judge(postgres)]
 
 
@@ -84,9 +84,13 @@ def test_campaigns_are_not_mixed_up(queue: Client, hire: Hire, postgres: Postgre
     agents = [hire("/", host=name) for name in "abcd"]
     good, bad = hire("/c").campaign, hire("/bad").campaign
     for agent, one in zip(agents, (good, good, bad, bad), strict=True):
-        tell(postgres, agent, Outcomes(one, 20 if one == good else 0, 20 if one == bad else 0))
+        tell(
+            postgres,
+            agent,
+            CampaignOutcomes(one, 20 if one == good else 0, 20 if one == bad else 0),
+        )
     assert judge(postgres) == []
-    tell(postgres, agents[3], Outcomes(bad, 0, 16), Outcomes(good, 0, 16))
+    tell(postgres, agents[3], CampaignOutcomes(bad, 0, 16), CampaignOutcomes(good, 0, 16))
     assert judge(postgres) == ["d"]
 
 
@@ -96,18 +100,18 @@ def test_agents_are_told_until_their_host_is_like_others_again(
     """All of a host's, also those that were not asked; a beat that says nothing changes nothing."""
     good, bad, same = hire(host="good"), hire(host="bad"), hire(host="bad")
     campaign = good.campaign
-    tell(postgres, good, Outcomes(campaign, 30, 1))
-    tell(postgres, bad, Outcomes(campaign, 1, 12))
+    tell(postgres, good, CampaignOutcomes(campaign, 30, 1))
+    tell(postgres, bad, CampaignOutcomes(campaign, 1, 12))
     assert judge(postgres) == ["bad"]
     assert judge(postgres) == []
     why = "12 of 13 first attempts failed here, 1 of 31 on other hosts"
     assert [tell(postgres, agent) for agent in (good, bad, same)] == [None, why, why]
     assert sum(agent.suspect == why for agent in queue.agents()) == 2
     assert f"slowed: {why}" in CommandLine(dsn).out("agents", "list")
-    tell(postgres, bad, Outcomes(campaign, 20, 12))
+    tell(postgres, bad, CampaignOutcomes(campaign, 20, 12))
     assert judge(postgres) == []
     assert tell(postgres, bad) is not None
-    tell(postgres, bad, Outcomes(campaign, 30, 2))
+    tell(postgres, bad, CampaignOutcomes(campaign, 30, 2))
     judge(postgres)
     assert [tell(postgres, agent) for agent in (bad, same)] == [None, None]
 
@@ -125,8 +129,8 @@ def test_suspicious_host_is_no_other_to_wait_for(
     value(postgres, "select taskq.promote()")
     good.forget_position()
     assert good.claim(1)[0].task != task.task
-    tell(postgres, good, Outcomes(good.campaign, 30, 1))
-    tell(postgres, bad, Outcomes(good.campaign, 0, 12))
+    tell(postgres, good, CampaignOutcomes(good.campaign, 30, 1))
+    tell(postgres, bad, CampaignOutcomes(good.campaign, 0, 12))
     assert judge(postgres) == ["bad"]
     good.forget_position()
     assert good.claim(1)[0].task == task.task
@@ -143,7 +147,7 @@ def test_tally_of_another_form_is_refused(tally: object, hire: Hire, postgres: P
         postgres.execute("select * from taskq.beat(%s)", [said])
     assert refused.value.sqlstate == "TQ400"
     with pytest.raises(Refused, match="number of attempts"):
-        encoded(Heartbeat(1, tally=(Outcomes(1, 2, -1),)))
+        encoded(Heartbeat(1, tally=(CampaignOutcomes(1, 2, -1),)))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from taskq_agent.protocol import new_lease
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("true_counts")]
@@ -23,7 +23,7 @@ BATCH = "select * from taskq.beat(%s)"
 
 
 @pytest.fixture
-def agents(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
+def agents(campaign: Campaign, hire: Hire) -> list[ScriptedAgent]:
     """Give four agents of a campaign with the tasks a to h."""
     campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcdefgh"))
     return [hire() for _ in range(4)]
@@ -36,7 +36,7 @@ def last_beats(postgres: Postgres) -> dict[int, Any]:
 
 
 def test_beat_that_says_nothing_of_tasks_only_lives_on(
-    agents: list[AgentDouble], postgres: Postgres
+    agents: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """Also in the company of others that do."""
     silent, other = agents[:2]
@@ -67,7 +67,7 @@ def test_beat_that_says_nothing_of_tasks_only_lives_on(
     ],
 )
 def test_what_is_no_beat_changes_nothing(
-    broken: str, agents: list[AgentDouble], postgres: Postgres
+    broken: str, agents: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """An error of its own class, whatever is wrong, and nobody's beat is half done."""
     agents[0].claim(1)
@@ -79,7 +79,7 @@ def test_what_is_no_beat_changes_nothing(
 
 
 def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
-    agents: list[AgentDouble], dsn: str, postgres: Postgres
+    agents: list[ScriptedAgent], dsn: str, postgres: Postgres
 ) -> None:
     """So two gateways that beat for the same sessions never wait for each other in a circle."""
     lowest, *higher = sorted(agent.session for agent in agents)
@@ -99,7 +99,7 @@ def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
 
 
 def test_session_that_ends_at_this_moment_is_not_revived(
-    agents: list[AgentDouble], dsn: str, postgres: Postgres
+    agents: list[ScriptedAgent], dsn: str, postgres: Postgres
 ) -> None:
     """The beat waits for the end and then reports it; the others' beats count."""
     ending, other = agents[:2]
@@ -164,7 +164,7 @@ def test_beats_go_by_key_whatever_the_statistics_say(
         assert postgres.execute(BATCH, [say(2)]).fetchall() == []
     assert value(postgres, "select count(*) from taskq.task where status = 'waiting'") > 60
     hot = seen.to("task", "session", "spec", "attempt")
-    assert hot.ways <= {
+    assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
         "session by session_pkey",

@@ -18,7 +18,7 @@ from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, statuses, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -26,7 +26,7 @@ GATHER_S = 0.05
 
 
 @pytest.fixture
-def agents(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
+def agents(campaign: Campaign, hire: Hire) -> list[ScriptedAgent]:
     """Give four agents of a campaign with the tasks a to h."""
     campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcdefgh"))
     return [hire() for _ in range(4)]
@@ -37,7 +37,7 @@ def held(*tasks: Claimed) -> tuple[Held, ...]:
     return tuple(Held(one.campaign, one.task, one.lease) for one in tasks)
 
 
-def beat_of(agent: AgentDouble, *tasks: Claimed, **words: Any) -> Heartbeat:
+def beat_of(agent: ScriptedAgent, *tasks: Claimed, **words: Any) -> Heartbeat:
     """Return the beat of an agent that knows of all its leases and holds these tasks."""
     return Heartbeat(agent.session, held(*tasks), **{"drawn": agent.drawn or "", **words})
 
@@ -96,7 +96,7 @@ def last_beats(postgres: Postgres) -> dict[int, Any]:
 
 
 def test_beats_that_arrive_together_are_one_statement(
-    agents: list[AgentDouble], database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """It keeps each of the sessions alive."""
     before = last_beats(postgres)
@@ -106,7 +106,7 @@ def test_beats_that_arrive_together_are_one_statement(
 
 
 def test_each_of_a_batch_is_answered_for_itself(
-    agents: list[AgentDouble], campaign: Campaign, database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """Void leases, an end, an order to drain; what is not named goes back, what is named stays."""
     quiet, stopped, ended, lossy = agents
@@ -142,7 +142,7 @@ def test_each_of_a_batch_is_answered_for_itself(
 
 
 def test_nobody_is_asked_about_the_claims_of_others(
-    agents: list[AgentDouble], database: Database
+    agents: list[ScriptedAgent], database: Database
 ) -> None:
     """What one names, as held or pending, does not speak for another; nor does its lease."""
     careless, thief, patient, hasty = agents
@@ -182,7 +182,7 @@ def test_nobody_is_asked_about_the_claims_of_others(
     ],
 )
 def test_bad_beat_is_refused_alone(
-    words: dict[str, Any], agents: list[AgentDouble], database: Database
+    words: dict[str, Any], agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Those that came with it are answered."""
     bad = Heartbeat(**{"session": agents[0].session, **words})
@@ -192,7 +192,7 @@ def test_bad_beat_is_refused_alone(
 
 
 def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
-    agents: list[AgentDouble], database: Database
+    agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Should this side have overlooked something, it harms nobody else."""
 
@@ -210,7 +210,7 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
 
 
 def test_the_newest_of_two_beats_of_a_session_counts(
-    agents: list[AgentDouble], database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Both callers get its answer."""
     agent = agents[0]
@@ -223,7 +223,7 @@ def test_the_newest_of_two_beats_of_a_session_counts(
 
 
 def test_beat_that_nobody_waits_for_is_not_said(
-    agents: list[AgentDouble], database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Its client has gone."""
     gone, here = agents[:2]
@@ -245,7 +245,7 @@ def test_beat_that_nobody_waits_for_is_not_said(
 def test_no_statement_grows_beyond_its_bounds(
     bounds: tuple[int, int],
     sizes: list[int],
-    agents: list[AgentDouble],
+    agents: list[ScriptedAgent],
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -256,7 +256,7 @@ def test_no_statement_grows_beyond_its_bounds(
 
 
 def test_beat_that_names_much_goes_after_all_others(
-    agents: list[AgentDouble], database: Database, monkeypatch: pytest.MonkeyPatch
+    agents: list[ScriptedAgent], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, so that what a client makes up costs the others nothing; all are answered."""
     monkeypatch.setattr("taskq.dispatch.heartbeats.LARGE_NAMED", 20)
@@ -269,7 +269,7 @@ def test_beat_that_names_much_goes_after_all_others(
 
 
 def test_database_that_does_not_answer_is_told_to_all(
-    agents: list[AgentDouble], database: Database, dsn: str
+    agents: list[ScriptedAgent], database: Database, dsn: str
 ) -> None:
     """And the next beat finds it again."""
 
@@ -287,7 +287,7 @@ def test_database_that_does_not_answer_is_told_to_all(
 
 
 def test_lost_connection_is_made_anew_unnoticed(
-    agents: list[AgentDouble], database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """A beat may be repeated, so nobody need hear that its connection was cut."""
 
@@ -304,7 +304,7 @@ def test_lost_connection_is_made_anew_unnoticed(
 
 
 def test_closing_sends_what_waits(
-    agents: list[AgentDouble], database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """At once, and answers it."""
     before = last_beats(postgres)
@@ -322,7 +322,7 @@ def test_closing_sends_what_waits(
 
 
 def test_what_an_ended_session_left_is_not_the_beats_to_hand_on(
-    agents: list[AgentDouble], database: Database, postgres: Postgres
+    agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Whether it was lost or released, upkeep knows."""
     agent = agents[0]

@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 from taskq import Client
 from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
-from tests.helpers.plans import Seen, watched
+from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres, value
 
 #: What tells a statement of which campaigns it is.
@@ -323,18 +323,18 @@ def test_what_names_a_campaign_touches_no_other(
     for name, cases in scene.cases(hire("/new").session).items():
         for case in cases:
             seen = asked(connection, name, case)
-            ways = {way for way in seen.ways if way.endswith(" by None") or " and " in way}
+            ways = {way for way in seen.access_paths if way.endswith(" by None") or " and " in way}
             widest = seen.widest
             rows = NEW if case.several and old else case.rows
             if ways - {"session by None"} or (widest is not None and widest.rows > rows):
                 wrong.append((name, ways, widest and (widest.table, widest.index, widest.rows)))
             # A join of two that is not by key meets their product.
-            if seen.met > 40 * rows + 3_000:
-                wrong.append((name, seen.met))
+            if seen.rows_met > 40 * rows + 3_000:
+                wrong.append((name, seen.rows_met))
     assert wrong == [], "\n".join(map(str, wrong))
 
 
-def asked(connection: Postgres, name: str, case: Case) -> Seen:
+def asked(connection: Postgres, name: str, case: Case) -> ExecutedPlans:
     """Return what a statement has touched; whatever it does is undone."""
     for _ in range(2):  # planning reads the catalogues
         run(connection, name, case)

@@ -319,7 +319,7 @@ def test_report_on_a_removed_campaign_is_unknown(queue: Client, hire: Hire) -> N
     (task,) = agent.claim(1)
     queue.campaign("/a").remove()
     assert agent.done(task) == "unknown"
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
     assert agent.claim(1) == []
 
 

@@ -13,12 +13,12 @@ from taskq import Campaign, Client, Seed
 from taskq.errors import UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
-from tests.helpers.scripted_agent import AgentDouble, report_of
+from tests.helpers.scripted_agent import ScriptedAgent, report_of
 
 SEVERAL = "select tasks, refused from taskq.exchange(%s, null, %s::bigint[], %s::uuid[], %s)"
 
 
-def keys(agent: AgentDouble, want: int) -> list[str]:
+def keys(agent: ScriptedAgent, want: int) -> list[str]:
     """Claim, and return the keys."""
     return [task.key for task in agent.claim(want)]
 
@@ -78,7 +78,7 @@ def test_each_of_many_tasks_is_done_exactly_once_by_single_exchanges(
     campaign.seed({"n": n} for n in range(1_000))
     agents = [hire() for _ in range(4)]
 
-    def work(agent: AgentDouble) -> int:
+    def work(agent: ScriptedAgent) -> int:
         count = 0
         tasks = agent.claim(1)
         while tasks:

@@ -18,7 +18,7 @@ from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.helpers.waiting import wait_until
 
 TASKS = 10
@@ -42,7 +42,7 @@ class Stocked:
     """A front with five of the campaign's tasks in its list, and a refiller that has just acted."""
 
     def __init__(self, database: Database, campaign: Campaign, server: RedisServer) -> None:
-        self.pool = PoolDouble(database, campaign.campaign_id)
+        self.pool = ScriptedPool(database, campaign.campaign_id)
         self.keys = Keys(self.pool.state["name"])
         self.list = self.keys.tasks(campaign.campaign_id)
         self.server = server
@@ -137,7 +137,7 @@ def test_flush_gives_back_what_is_in_the_lists_and_nothing_else(
         stocked.pool.read(raw.decode()) for raw in stocked.server.admin.lrange(stocked.list, 0, -1)
     )
     stocked.server.admin.lpop(stocked.list)
-    agent.beat([popped, repeated])
+    agent.heartbeat([popped, repeated])
     done = taskq.json("front", "flush", "--redis", stocked.server.url)
     assert done == {"epoch": 2, "withdrawn": 4, "returned": 3}
     assert stocked.length == 0

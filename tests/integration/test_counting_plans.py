@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from taskq import Client
-from tests.helpers.plans import Seen, watched
+from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres
 
 TABLES = ("campaign", "counter", "delta", "task", "spec", "attempt")
@@ -76,7 +76,7 @@ def test_questions_touch_no_campaign_elsewhere(
 
     for name, question in QUESTIONS.items():
         seen = asked(postgres, question)
-        assert seen.ways <= WAYS, name
+        assert seen.access_paths <= WAYS, name
         asked_about = [one.rows for one in seen.accesses if one.table != "delta"]
         assert max(asked_about) <= 201, name
         assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 100, name
@@ -90,18 +90,18 @@ def test_work_grows_no_faster_than_the_campaigns_asked_about(
     """Ten times the campaigns and deltas are ten times the rows, in joins too, not a hundred."""
     queue.create_campaign("/a")
     postgres.execute("vacuum analyze taskq.delta")  # it looks as if there were hardly any
-    few = met(postgres, "/a/", 50)
-    many = met(postgres, "/a/x", 450)
+    few = rows_met(postgres, "/a/", 50)
+    many = rows_met(postgres, "/a/x", 450)
     assert {name: many[name] <= 11 * few[name] for name in few} == dict.fromkeys(few, True)
 
 
-def met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:
+def rows_met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:
     """Add campaigns; return how many rows the plan of each question meets."""
     grow(postgres, "/a", prefix, count)
-    return {name: asked(postgres, question).met for name, question in QUESTIONS.items()}
+    return {name: asked(postgres, question).rows_met for name, question in QUESTIONS.items()}
 
 
-def asked(postgres: Postgres, question: str) -> Seen:
+def asked(postgres: Postgres, question: str) -> ExecutedPlans:
     """Return what a question has touched."""
     postgres.execute(question)  # planning reads the catalogues
     with watched(postgres) as seen:

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign, Client
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.waiting import wait_until
 
 CLAIM = "select taskq.exchange(%s, null, %s, array[gen_random_uuid()], %s)"
@@ -30,7 +30,7 @@ def snapshot(dsn: str) -> Iterator[Postgres]:
 
 
 @contextmanager
-def claim_under_way(dsn: str, agent: AgentDouble, want: int = 1) -> Iterator[psycopg.Connection]:
+def claim_under_way(dsn: str, agent: ScriptedAgent, want: int = 1) -> Iterator[psycopg.Connection]:
     """Give a transaction that has claimed tasks; it commits when the block ends."""
     with psycopg.connect(dsn) as connection:
         connection.execute(CLAIM, [agent.campaign, [agent.session], [want]])
@@ -241,7 +241,7 @@ def test_exchanges_fold_by_themselves_where_no_keeper_runs(
     assert_counts_are_true(postgres)
 
 
-def write(agent: AgentDouble, draw: random.Random, stop: threading.Event) -> int:
+def write(agent: ScriptedAgent, draw: random.Random, stop: threading.Event) -> int:
     """Claim and report in all ways until told to stop; return how often."""
     moves = 0
     while not stop.is_set():
@@ -257,7 +257,7 @@ def write(agent: AgentDouble, draw: random.Random, stop: threading.Event) -> int
     return moves
 
 
-def commit_late(dsn: str, agent: AgentDouble, draw: random.Random, stop: threading.Event) -> int:
+def commit_late(dsn: str, agent: ScriptedAgent, draw: random.Random, stop: threading.Event) -> int:
     """Claim again and again, and keep each transaction open until others have been folded."""
     moves = 0
     with (

@@ -24,7 +24,7 @@ from tests.helpers.postgres import (
     task_row,
     value,
 )
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -32,14 +32,14 @@ OUTCOMES = [DONE, FAILED, RELEASED]
 
 
 @pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
     """Give an agent of a campaign with the tasks a and b."""
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     return hire()
 
 
 @pytest.fixture
-def task(agent: AgentDouble) -> Claimed:
+def task(agent: ScriptedAgent) -> Claimed:
     """Give a task in the agent's hands."""
     (claimed,) = agent.claim(1)
     return claimed
@@ -47,7 +47,7 @@ def task(agent: AgentDouble) -> Claimed:
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_report_that_is_sent_twice_is_a_duplicate(
-    agent: AgentDouble, task: Claimed, campaign: Campaign, outcome: str
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign, outcome: str
 ) -> None:
     """An agent whose acknowledgement was lost reports again; that changes nothing."""
     assert agent.report(task, outcome) == "accepted"
@@ -58,7 +58,7 @@ def test_report_that_is_sent_twice_is_a_duplicate(
 
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(OUTCOMES, 2)])
 def test_second_word_about_an_attempt_is_superseded(
-    agent: AgentDouble, task: Claimed, campaign: Campaign, first: str, second: str
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign, first: str, second: str
 ) -> None:
     """The first report counts, whatever a later one says."""
     assert agent.report(task, first) == "accepted"
@@ -68,7 +68,7 @@ def test_second_word_about_an_attempt_is_superseded(
 
 
 def test_handing_back_unstarted_twice_changes_nothing_more(
-    agent: AgentDouble, task: Claimed, campaign: Campaign
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign
 ) -> None:
     """It leaves no record that could tell a repetition from a stranger; both verdicts are final."""
     assert agent.release(task, started=False) == "accepted"
@@ -77,7 +77,7 @@ def test_handing_back_unstarted_twice_changes_nothing_more(
 
 
 def test_late_report_of_an_expired_attempt_is_superseded(
-    agent: AgentDouble, task: Claimed, campaign: Campaign, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """The task belongs to whoever claimed it since, and only that agent's word counts."""
 
@@ -98,7 +98,7 @@ def test_late_report_of_an_expired_attempt_is_superseded(
 
 @pytest.mark.parametrize("hinted", [False, True])
 def test_claim_that_comes_too_late_gives_no_lease_twice(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres, hinted: bool
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres, hinted: bool
 ) -> None:
     """Else what a gateway sends again about the old attempt would count for the new one."""
     lease, other = agent.draw_lease(), hire()
@@ -121,7 +121,7 @@ def test_claim_that_comes_too_late_gives_no_lease_twice(
 
 
 def test_report_under_a_foreign_lease_is_superseded(
-    agent: AgentDouble, task: Claimed, campaign: Campaign
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign
 ) -> None:
     """Knowing the task is not enough."""
     stranger = Claimed(task.campaign, task.task, agent.draw_lease(), 1, task.key, {})
@@ -130,7 +130,7 @@ def test_report_under_a_foreign_lease_is_superseded(
 
 
 def test_report_of_a_task_that_does_not_exist_is_unknown(
-    agent: AgentDouble, task: Claimed, hire: Hire, queue: Client
+    agent: ScriptedAgent, task: Claimed, hire: Hire, queue: Client
 ) -> None:
     """Also one of another campaign: a report names its campaign."""
     assert agent.done(Claimed(task.campaign, 10**9, task.lease, 1, "", {})) == "unknown"
@@ -139,7 +139,7 @@ def test_report_of_a_task_that_does_not_exist_is_unknown(
 
 
 def test_report_on_a_task_that_nobody_claimed_is_superseded(
-    agent: AgentDouble, task: Claimed, postgres: Postgres
+    agent: ScriptedAgent, task: Claimed, postgres: Postgres
 ) -> None:
     """A lease opens only what was claimed under it."""
     unclaimed = value(postgres, "select task_id from taskq.task where status = 'waiting'")
@@ -148,7 +148,7 @@ def test_report_on_a_task_that_nobody_claimed_is_superseded(
 
 @pytest.mark.parametrize("outcome", ["lost", "cancelled"])
 def test_agents_cannot_decide_what_the_queue_decides(
-    agent: AgentDouble, task: Claimed, campaign: Campaign, outcome: str
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign, outcome: str
 ) -> None:
     """Whether an attempt is lost or cancelled is not the agent's to say."""
     assert agent.report(task, outcome) == "superseded"
@@ -156,7 +156,7 @@ def test_agents_cannot_decide_what_the_queue_decides(
 
 
 def test_unknown_outcome_is_refused_as_a_whole(
-    agent: AgentDouble, task: Claimed, campaign: Campaign
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign
 ) -> None:
     """A report that cannot be read changes nothing, nor do those beside it."""
     (other,) = agent.claim(1)
@@ -167,7 +167,7 @@ def test_unknown_outcome_is_refused_as_a_whole(
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(OUTCOMES, repeat=2)))
 def test_of_two_reports_of_one_attempt_in_one_exchange_the_first_counts(
-    agent: AgentDouble, task: Claimed, campaign: Campaign, first: str, second: str
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign, first: str, second: str
 ) -> None:
     """The second is answered as if it had come later."""
     verdicts = agent.exchange([report_of(task, first), report_of(task, second)])["acks"]
@@ -179,7 +179,7 @@ def test_of_two_reports_of_one_attempt_in_one_exchange_the_first_counts(
 
 
 def test_task_handed_back_twice_in_one_exchange_is_counted_once(
-    agent: AgentDouble, task: Claimed, campaign: Campaign
+    agent: ScriptedAgent, task: Claimed, campaign: Campaign
 ) -> None:
     """Though no attempt is recorded for a task that was not begun."""
     unstarted = report_of(task, "released", started=False)
@@ -189,7 +189,9 @@ def test_task_handed_back_twice_in_one_exchange_is_counted_once(
     assert (after.working, after.waiting) == (before.working - 1, before.waiting + 1)
 
 
-def test_verdicts_come_in_the_order_of_the_reports(agent: AgentDouble, campaign: Campaign) -> None:
+def test_verdicts_come_in_the_order_of_the_reports(
+    agent: ScriptedAgent, campaign: Campaign
+) -> None:
     """Whatever order the tasks have, and whatever becomes of each."""
     campaign.seed({"n": n} for n in range(20))
     tasks = agent.claim(22)
@@ -207,7 +209,7 @@ def test_verdicts_come_in_the_order_of_the_reports(agent: AgentDouble, campaign:
 
 
 def test_of_many_words_at_once_exactly_one_is_accepted(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Eight connections report the same attempts at the same moment, each in its own way."""
     campaign.seed({"n": n} for n in range(50))
@@ -267,7 +269,7 @@ def test_reports_in_opposite_orders_do_not_deadlock(
 
 
 def test_sql_verbs_keep_the_same_fence(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A client that speaks SQL has claim, complete, fail and release, by path."""
 
@@ -291,7 +293,7 @@ def test_sql_verbs_keep_the_same_fence(
 
 
 def test_sql_verbs_refuse_an_ended_session_and_an_absent_campaign(
-    agent: AgentDouble, postgres: Postgres
+    agent: ScriptedAgent, postgres: Postgres
 ) -> None:
     """Each error has a code of its own, for scripts."""
     lease = agent.draw_lease()

@@ -33,7 +33,7 @@ from tests.fixtures.redis_servers import RedisServer
 from tests.gateway.site import PAYLOADS, Site
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
-from tests.helpers.worker_node import Ran
+from tests.helpers.worker_node import AgentResult
 
 pytestmark = pytest.mark.thorough
 
@@ -133,9 +133,9 @@ def claims_served(gateway: GatewayProcess, manager: str) -> float:
 
 
 @contextmanager
-def at_work(site: Site, place: Realm, payloads: Path) -> Iterator[list[Ran]]:
+def at_work(site: Site, place: Realm, payloads: Path) -> Iterator[list[AgentResult]]:
     """Have agents at work until nothing is left; give how they ended, after the block."""
-    ran: list[Ran] = []
+    ran: list[AgentResult] = []
     with ExitStack() as stack:
         agents = [
             stack.enter_context(
@@ -150,7 +150,7 @@ def at_work(site: Site, place: Realm, payloads: Path) -> Iterator[list[Ran]]:
             for _ in range(NODES)
         ]
         yield ran
-        ran += [Ran(agent) for agent in agents]
+        ran += [AgentResult(agent) for agent in agents]
     assert [agent.code for agent in ran] == [0] * NODES, [agent.err for agent in ran]
     assert [agent.summary["undelivered"] for agent in ran] == [0] * NODES
 

@@ -19,7 +19,7 @@ from taskq.front.lists import PUSH_BYTES, Lists
 from taskq.front.redis import FrontDown, RedisLink
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import Front
+from tests.helpers.front_harness import ScriptedFront
 from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.waiting import wait_until
 
@@ -40,9 +40,9 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> Front:
+def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> ScriptedFront:
     """Give a front that has begun, without entries."""
-    return Front(database, redis_server, campaign)
+    return ScriptedFront(database, redis_server, campaign)
 
 
 def broken_off(postgres: Postgres, statement: str) -> set[int]:
@@ -60,7 +60,7 @@ def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
 ) -> None:
     """Their entries are gone from Redis by then, and nobody else knows of them."""
     refill(POOL_S)
-    popper.stock(campaign.campaign_id)
+    popper.fill(campaign.campaign_id)
     with psycopg.connect(dsn) as other:
         other.execute("lock table taskq.delta in share mode")  # whoever moves tasks has to wait
         campaign.pause()
@@ -106,10 +106,10 @@ def fill(database: Database, redis_server: RedisServer) -> Fill:
 
 
 def test_leases_go_back_though_the_next_list_cannot_be_emptied(
-    front: Front, queue: Client, fill: Fill, postgres: Postgres
+    front: ScriptedFront, queue: Client, fill: Fill, postgres: Postgres
 ) -> None:
     """Each list counts by itself."""
-    front.stock(300)  # more than one call takes out
+    front.fill(300)  # more than one call takes out
     other = queue.create_campaign("/other").campaign_id
     front.server.admin.set(front.keys.tasks(other), "no list")
 
@@ -125,7 +125,7 @@ def test_leases_go_back_though_the_next_list_cannot_be_emptied(
 
 
 def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_there(
-    front: Front, campaign: Campaign, fill: Fill, postgres: Postgres
+    front: ScriptedFront, campaign: Campaign, fill: Fill, postgres: Postgres
 ) -> None:
     """All other leases go back at once; of those nobody knows whether they can be popped."""
     text = "x" * 60_000

@@ -25,7 +25,7 @@ from taskq_agent.protocol import (
     Report,
     Request,
 )
-from tests.helpers.batched_agents import Members, done
+from tests.helpers.batched_agents import BatchedAgents, done
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
@@ -64,7 +64,7 @@ def test_each_task_of_many_agents_is_done_once(
 ) -> None:
     """A hundred agents, each with one task at a time, share few statements and no task."""
     campaign.seed({"n": n} for n in range(1_000))
-    members = Members(database, 100)
+    members = BatchedAgents(database, 100)
     executed: Counter[int] = Counter()
 
     async def work(gatherer: Batcher, number: int) -> None:
@@ -97,7 +97,7 @@ def test_every_agent_gets_what_it_wants(
 ) -> None:
     """Claims of unlike size in one statement are told apart."""
     campaign.seed({"n": n} for n in range(100))
-    members = Members(database, 5)
+    members = BatchedAgents(database, 5)
 
     async def scene(gatherer: Batcher) -> None:
         answers = await asyncio.gather(
@@ -115,7 +115,7 @@ def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
 ) -> None:
     """Who gets nothing learns how many tasks are left with others."""
     campaign.seed({"n": n} for n in range(2))
-    members = Members(database, 4)
+    members = BatchedAgents(database, 4)
 
     async def scene(gatherer: Batcher) -> None:
         answers = await asyncio.gather(
@@ -131,7 +131,7 @@ def test_nobody_is_sent_home_by_an_old_count(
     campaign: Campaign, database: Database, gathered: Run
 ) -> None:
     """What was seeded before the question is not finished, also if it cannot be claimed yet."""
-    members = Members(database, 2)
+    members = BatchedAgents(database, 2)
 
     async def scene(gatherer: Batcher) -> None:
         assert (await gatherer.exchange(members.claim(0), SERVING)).unfinished == 0
@@ -147,7 +147,7 @@ def test_session_that_has_ended_is_told_alone(
 ) -> None:
     """The others of the same statement get their tasks."""
     campaign.seed({"n": n} for n in range(10))
-    members = Members(database, 3)
+    members = BatchedAgents(database, 3)
     transport = DirectTransport(database)
     transport.close(members.sessions[1])
 
@@ -166,7 +166,7 @@ def test_request_that_is_wrong_fails_alone(
 ) -> None:
     """A report that the database cannot take does not keep the others from theirs."""
     campaign.seed({"n": n} for n in range(10))
-    members = Members(database, 3)
+    members = BatchedAgents(database, 3)
 
     async def scene(gatherer: Batcher) -> None:
         claimed = await asyncio.gather(
@@ -192,7 +192,7 @@ def test_exchange_repeated_gets_the_same_answer(
 ) -> None:
     """Also while its first copy is on the way: a session is in one statement once."""
     campaign.seed({"n": n} for n in range(10))
-    members = Members(database, 1)
+    members = BatchedAgents(database, 1)
 
     async def scene(gatherer: Batcher) -> None:
         request = members.claim(0, 2)
@@ -218,7 +218,7 @@ def test_lost_connection_is_made_anew_unnoticed(
 ) -> None:
     """An exchange may be repeated, so nobody need hear that its connection was cut."""
     campaign.seed({"n": n} for n in range(10))
-    members = Members(database, 4)
+    members = BatchedAgents(database, 4)
 
     async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)
@@ -242,7 +242,7 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
 ) -> None:
     """Who gives up before the statement went out leaves no task behind."""
     campaign.seed({"n": n} for n in range(10))
-    members = Members(database, 8)
+    members = BatchedAgents(database, 8)
 
     async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)
@@ -271,7 +271,7 @@ def test_gatherer_serves_one_agent_as_its_own_transport_does(
     other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
     campaign.seed([{"n": 1}])
     other.seed([{"n": 2}])
-    members = Members(database, 1)
+    members = BatchedAgents(database, 1)
 
     async def scene(gatherer: Batcher) -> None:
         tasks = []
@@ -293,7 +293,7 @@ def test_result_that_is_no_json_is_refused_alone(
 ) -> None:
     """Nor does it leave the others without an answer."""
     campaign.seed({"n": n} for n in range(4))
-    members = Members(database, 2)
+    members = BatchedAgents(database, 2)
 
     async def scene(gatherer: Batcher) -> None:
         claimed = await asyncio.gather(
@@ -314,7 +314,7 @@ def test_result_that_is_no_json_is_refused_alone(
 def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) -> None:
     """An exchange that had not been sent yet is not left hanging."""
     campaign.seed({"n": n} for n in range(10))
-    members = Members(database, 5)
+    members = BatchedAgents(database, 5)
 
     async def play() -> None:
         gatherer = Batcher(database, connections=1)

@@ -26,7 +26,7 @@ def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up
     living, ended = hire(), hire()
     ended.leave()
 
-    async def scene() -> None:
+    async def scenario() -> None:
         lines = StatementPool(database, 1)
         handed_out = Bindings(lines)
         keeping = asyncio.create_task(handed_out.keep())
@@ -40,4 +40,4 @@ def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up
         await cancel([keeping])
         await lines.close()
 
-    asyncio.run(asyncio.wait_for(scene(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -29,7 +29,7 @@ from taskq_agent.protocol import (
     Request,
     Task,
 )
-from tests.helpers.batched_agents import Members, done
+from tests.helpers.batched_agents import BatchedAgents, done
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
@@ -72,7 +72,7 @@ async def together(gatherer: Batcher, *requests: Request, serving: Scope = SERVI
     return await asyncio.gather(*(gatherer.exchange(one, serving) for one in requests))
 
 
-async def claimed(gatherer: Batcher, members: Members, count: int) -> list[Task]:
+async def claimed(gatherer: Batcher, members: BatchedAgents, count: int) -> list[Task]:
     """Let so many members claim a task each."""
     answers = await together(gatherer, *(members.claim(number) for number in range(count)))
     return [task for answer in answers for task in answer.tasks]
@@ -98,7 +98,7 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
 ) -> None:
     """And the campaign stays open to all others of the same serving."""
     campaign.seed({"n": n} for n in range(8))
-    members = Members(database, 4)
+    members = BatchedAgents(database, 4)
 
     async def scene(gatherer: Batcher) -> None:
         lease = members.lease_ids()
@@ -124,7 +124,7 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
     assert owners == 4
 
 
-async def handed_back(gatherer: Batcher, members: Members, want: int) -> Request:
+async def handed_back(gatherer: Batcher, members: BatchedAgents, want: int) -> Request:
     """Let the first member claim tasks and hand them back; return its claim."""
     claim = members.claim(0, want)
     tasks = (await gatherer.exchange(claim, SERVING)).tasks
@@ -139,7 +139,7 @@ def test_spent_lease_id_strikes_no_campaign_off(
 ) -> None:
     """Who claims under one that its task has had gets nothing; all others get their tasks."""
     campaign.seed([{"n": 1}])
-    members = Members(database, 2)
+    members = BatchedAgents(database, 2)
 
     async def scene(gatherer: Batcher) -> None:
         claim = await handed_back(gatherer, members, 1)
@@ -159,7 +159,7 @@ def test_spent_lease_id_keeps_no_task_from_those_beside_it(
 ) -> None:
     """In the same statement."""
     campaign.seed({"n": n} for n in range(3))
-    members = Members(database, 3)
+    members = BatchedAgents(database, 3)
 
     async def scene(gatherer: Batcher) -> None:
         claim = await handed_back(gatherer, members, 3)
@@ -176,7 +176,7 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
 ) -> None:
     """The other gets the verdict of any second report: in one exchange, and in two."""
     campaign.seed({"n": n} for n in range(4))
-    members = Members(database, 4)
+    members = BatchedAgents(database, 4)
 
     async def scene(gatherer: Batcher) -> None:
         tasks = await claimed(gatherer, members, 4)
@@ -215,7 +215,7 @@ def test_reports_on_campaigns_that_are_none_cost_one_statement(
 ) -> None:
     """All are unknown, and who claims beside them waits for none of it."""
     campaign.seed({"n": n} for n in range(8))
-    members = Members(database, 2)
+    members = BatchedAgents(database, 2)
 
     async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(1), SERVING)
@@ -243,7 +243,7 @@ def test_reports_on_many_campaigns_are_one_statement(
     paths = [f"/c/{n}" for n in range(6)]
     for path in paths:
         queue.create_campaign(CampaignSpec(path, handler=NEVER_RUN)).seed([{"n": 1}, {"n": 2}])
-    members = Members(database, 2)
+    members = BatchedAgents(database, 2)
 
     async def scene(gatherer: Batcher) -> None:
         tasks = []
@@ -270,7 +270,7 @@ def test_exchange_that_makes_statements_fail_does_so_for_others_once(
 ) -> None:
     """What fails is done again in halves; what the same session sends then goes apart."""
     campaign.seed({"n": n} for n in range(100))
-    members = Members(database, 9)
+    members = BatchedAgents(database, 9)
 
     async def scene(gatherer: Batcher) -> None:
         (task,) = (await gatherer.exchange(members.claim(0), SERVING)).tasks
@@ -297,7 +297,7 @@ def test_large_exchanges_take_turns_and_keep_nobody_waiting(
 ) -> None:
     """Each has a statement of its own; what comes with them shares one."""
     campaign.seed({"n": n} for n in range(1_000))
-    members = Members(database, 8)
+    members = BatchedAgents(database, 8)
 
     async def scene(gatherer: Batcher) -> None:
         await gatherer.exchange(members.claim(0), SERVING)

@@ -25,7 +25,7 @@ from tests.helpers.postgres import (
     task_row,
     value,
 )
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -47,7 +47,7 @@ def lose(campaign: Campaign, hire: Hire, postgres: Postgres) -> Lose:
     """Give a function by which an agent claims tasks and is given up; it returns the tasks."""
     assert campaign.path == "/c"
 
-    def lose_some(want: int = 1, agent: AgentDouble | None = None) -> list[Claimed]:
+    def lose_some(want: int = 1, agent: ScriptedAgent | None = None) -> list[Claimed]:
         agent = agent or hire()
         tasks = agent.claim(want)
         assert len(tasks) == want
@@ -131,7 +131,7 @@ def test_late_result_ends_the_attempt_that_works_on_the_task(
     again, beside = other.claim(2)
     assert hire().done(task, RESULT) == "accepted"
     assert attempts(campaign) == [(1, "done", "agent-lost"), (2, "cancelled", "salvaged")]
-    assert other.beat([again, beside]) == {again.task}
+    assert other.heartbeat([again, beside]) == {again.task}
     assert other.done(again) == "superseded"
     assert other.done(beside) == "accepted"
     assert results(campaign) == {"a": (1, RESULT), "b": (1, {})}
@@ -273,14 +273,14 @@ def test_attempt_that_may_be_salvaged_is_not_told_to_stop(
 ) -> None:
     """An agent that comes back in a new session goes on, until the task is decided."""
     (task,), agent, other = lose(), hire(), hire()
-    assert agent.beat([task]) == set()
+    assert agent.heartbeat([task]) == set()
     (again,) = other.claim(1)
-    assert agent.beat([task]) == set()
+    assert agent.heartbeat([task]) == set()
     other.done(again)
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
     campaign.change(CampaignSpec("/c"))
     (task,) = lose()
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
 
 
 def test_session_that_was_given_up_delivers_its_results(
@@ -290,7 +290,7 @@ def test_session_that_was_given_up_delivers_its_results(
     agent = hire()
     first, second = lose(2, agent)
     with pytest.raises(SessionEnded):
-        agent.beat([first])
+        agent.heartbeat([first])
     assert agent.done(first, RESULT) == "accepted"
     assert hire().done(second, RESULT) == "accepted"
     assert set(results(campaign)) == {"a", "b"}
@@ -318,7 +318,7 @@ def test_task_leased_ahead_is_taken_from_the_pool(
 @pytest.fixture
 def sites(
     queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
-) -> dict[str, AgentDouble]:
+) -> dict[str, ScriptedAgent]:
     """Give an agent of each of two sites."""
     sites = {}
     for name in ("here", "there"):
@@ -332,7 +332,7 @@ def sites(
     return sites
 
 
-def fenced(agent: AgentDouble, task: Claimed) -> list[str]:
+def fenced(agent: ScriptedAgent, task: Claimed) -> list[str]:
     """Report a success through a gateway, which says whose word it is; return the verdicts."""
     report = report_of(task, DONE, result=RESULT, session=agent.session)
     acks: list[str] = agent.exchange([report])["acks"]
@@ -340,7 +340,7 @@ def fenced(agent: AgentDouble, task: Claimed) -> list[str]:
 
 
 def test_late_result_counts_from_its_own_site_only(
-    sites: dict[str, AgentDouble], lose: Lose, hire: Hire, postgres: Postgres
+    sites: dict[str, ScriptedAgent], lose: Lose, hire: Hire, postgres: Postgres
 ) -> None:
     """From the session that was given up, or another of the same token; else it is unknown."""
     tasks = lose(2, sites["here"])
@@ -357,7 +357,7 @@ def test_late_result_counts_from_its_own_site_only(
 
 
 def test_revoked_token_salvages_nothing(
-    sites: dict[str, AgentDouble], lose: Lose, queue: Client, postgres: Postgres
+    sites: dict[str, ScriptedAgent], lose: Lose, queue: Client, postgres: Postgres
 ) -> None:
     """Its sessions have no rights any more, though the attempt was theirs."""
     (task,) = lose(1, sites["here"])

@@ -15,24 +15,24 @@ from tests.helpers.postgres import (
     task_row,
     value,
 )
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 @pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
     """Give an agent of a campaign with the tasks a and b."""
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     return hire()
 
 
-def claim_one(agent: AgentDouble) -> Claimed:
+def claim_one(agent: ScriptedAgent) -> Claimed:
     (task,) = agent.claim(1)
     return task
 
 
-def fail_all_attempts(agent: AgentDouble, postgres: Postgres, count: int) -> None:
+def fail_all_attempts(agent: ScriptedAgent, postgres: Postgres, count: int) -> None:
     """Let each of the campaign's tasks fail that many times."""
     for _ in range(count):
         for task in agent.claim(100):
@@ -40,7 +40,7 @@ def fail_all_attempts(agent: AgentDouble, postgres: Postgres, count: int) -> Non
         promote(postgres)
 
 
-def test_done_task_keeps_its_result(agent: AgentDouble, campaign: Campaign) -> None:
+def test_done_task_keeps_its_result(agent: ScriptedAgent, campaign: Campaign) -> None:
     """What was reported with success is what `results` and `attempts` tell."""
     task = claim_one(agent)
     verdict = agent.report(
@@ -56,14 +56,14 @@ def test_done_task_keeps_its_result(agent: AgentDouble, campaign: Campaign) -> N
     assert campaign.task("a").status == "done"
 
 
-def test_done_task_is_never_claimed_again(agent: AgentDouble) -> None:
+def test_done_task_is_never_claimed_again(agent: ScriptedAgent) -> None:
     """A final task is out of every agent's reach."""
     for task in agent.claim(2):
         agent.done(task)
     assert agent.claim(2) == []
 
 
-def test_failed_attempt_leaves_the_task_delayed(agent: AgentDouble, campaign: Campaign) -> None:
+def test_failed_attempt_leaves_the_task_delayed(agent: ScriptedAgent, campaign: Campaign) -> None:
     """A task that may be tried again waits for its backoff, out of agents' reach."""
     task = claim_one(agent)
     assert agent.fail(task, "OutOfMemory") == "accepted"
@@ -116,7 +116,7 @@ def test_many_failures_do_not_overflow_the_backoff(
 
 
 def test_delayed_task_becomes_waiting_only_when_it_is_due(
-    agent: AgentDouble, postgres: Postgres
+    agent: ScriptedAgent, postgres: Postgres
 ) -> None:
     """Promotion takes what is due by the database's clock, and nothing else."""
     first, second = agent.claim(2)
@@ -148,7 +148,7 @@ def test_promotion_is_bounded(queue: Client, hire: Hire, postgres: Postgres) -> 
 
 
 def test_task_is_failed_after_max_attempts(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The default is three failed attempts."""
     fail_all_attempts(agent, postgres, 2)
@@ -160,7 +160,9 @@ def test_task_is_failed_after_max_attempts(
     assert agent.claim(1) == []
 
 
-def test_failure_for_good_needs_no_further_attempt(agent: AgentDouble, campaign: Campaign) -> None:
+def test_failure_for_good_needs_no_further_attempt(
+    agent: ScriptedAgent, campaign: Campaign
+) -> None:
     """A report that rules further attempts out fails the task at once."""
     assert agent.fail(claim_one(agent), "BadLigand", retry=False) == "accepted"
     view = campaign.task("a")
@@ -168,7 +170,7 @@ def test_failure_for_good_needs_no_further_attempt(agent: AgentDouble, campaign:
 
 
 def test_losses_do_not_count_as_failures(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Four lost agents leave a task all its three attempts."""
     for _ in range(4):
@@ -182,7 +184,7 @@ def test_losses_do_not_count_as_failures(
 
 
 def test_task_is_failed_after_max_losses(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A task that takes five agents with it is given up, and says why."""
     for _ in range(5):
@@ -199,7 +201,7 @@ def test_task_is_failed_after_max_losses(
 
 
 def test_unstarted_attempt_that_is_handed_back_leaves_no_trace(
-    agent: AgentDouble, campaign: Campaign, hire: Hire
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
     """It waits at once, and its attempt number is used again."""
     assert agent.release(claim_one(agent), started=False) == "accepted"
@@ -210,7 +212,7 @@ def test_unstarted_attempt_that_is_handed_back_leaves_no_trace(
 
 
 def test_started_attempt_that_is_handed_back_is_recorded(
-    agent: AgentDouble, campaign: Campaign, hire: Hire
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
     """It counts neither as failure nor as loss, but the next attempt has the next number."""
     assert agent.release(claim_one(agent), started=True) == "accepted"
@@ -221,7 +223,7 @@ def test_started_attempt_that_is_handed_back_is_recorded(
 
 
 def test_cancelled_task_is_never_claimed(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Cancelling by key takes waiting and delayed tasks, and counts what it took."""
     agent.fail(claim_one(agent))
@@ -233,7 +235,7 @@ def test_cancelled_task_is_never_claimed(
 
 
 def test_final_tasks_cannot_be_cancelled(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """What is done or failed stays so."""
     first, second = agent.claim(2)
@@ -243,12 +245,14 @@ def test_final_tasks_cannot_be_cancelled(
     assert statuses(postgres) == {"a": "done", "b": "failed"}
 
 
-def test_cancelling_a_running_task_voids_its_lease(agent: AgentDouble, campaign: Campaign) -> None:
+def test_cancelling_a_running_task_voids_its_lease(
+    agent: ScriptedAgent, campaign: Campaign
+) -> None:
     """The agent is told at its next beat, and its late report changes nothing."""
     task = claim_one(agent)
     assert campaign.cancel(["a"]) == 1
     assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
     assert agent.done(task) == "superseded"
     assert campaign.task("a").status == "cancelled"
     assert list(campaign.results()) == []
@@ -256,7 +260,7 @@ def test_cancelling_a_running_task_voids_its_lease(agent: AgentDouble, campaign:
 
 @pytest.mark.parametrize("way", ["failed", "released", "lost", "left", "forgotten"])
 def test_task_that_comes_back_to_a_cancelled_campaign_is_cancelled(
-    way: str, agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    way: str, agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """However an attempt ends while a campaign is being cancelled, no further one follows."""
     task = claim_one(agent)
@@ -272,12 +276,12 @@ def test_task_that_comes_back_to_a_cancelled_campaign_is_cancelled(
     elif way == "left":
         agent.leave()
     else:
-        agent.beat()
+        agent.heartbeat()
     assert campaign.task("a").status == "cancelled"
 
 
 def test_retried_task_starts_anew(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """It has all its attempts again; they go on being numbered, so that none is overwritten."""
     fail_all_attempts(agent, postgres, 3)
@@ -289,7 +293,7 @@ def test_retried_task_starts_anew(
 
 
 def test_retry_can_be_limited_to_an_error_class(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The class of the last attempt counts, not that of an earlier one."""
     first, second = agent.claim(2)
@@ -303,7 +307,7 @@ def test_retry_can_be_limited_to_an_error_class(
 
 
 def test_retry_can_be_limited_to_keys(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Only the named tasks come back."""
     for task in agent.claim(2):
@@ -313,7 +317,7 @@ def test_retry_can_be_limited_to_keys(
 
 
 def test_retry_of_cancelled_tasks_is_asked_for(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A plain retry leaves them alone."""
     agent.fail(claim_one(agent), retry=False)

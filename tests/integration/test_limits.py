@@ -12,12 +12,12 @@ from psycopg.rows import dict_row
 from taskq import Campaign, CampaignSpec, Client
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 WORKING = "select count(*) from taskq.task where status = 'working'"
 
 
-def turn(agent: AgentDouble, held: list[Claimed], want: int) -> list[Claimed]:
+def turn(agent: ScriptedAgent, held: list[Claimed], want: int) -> list[Claimed]:
     """Report tasks as done and claim others in one exchange."""
     reports = [report_of(one, "done") for one in held]
     return agent.claimed(agent.exchange(reports, want))

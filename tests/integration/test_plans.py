@@ -21,7 +21,7 @@ from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, promote, silence, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 pytestmark = pytest.mark.thorough
 
@@ -247,7 +247,7 @@ class Load:
 
     def _exchange(
         self,
-        agent: AgentDouble,
+        agent: ScriptedAgent,
         reports: list[dict[str, Any]],
         verdict: str,
         *,
@@ -383,6 +383,6 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
         with watched(load.connection) as seen:
             verb.act(load)
         hot = seen.to("task", "spec", "attempt")
-        assert hot.ways <= verb.ways, name
+        assert hot.access_paths <= verb.access_paths, name
         assert hot.widest is None or hot.widest.rows <= verb.rows, (name, hot.widest)
         assert seen.buffers <= verb.pages, name

@@ -18,21 +18,23 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
-from tests.helpers.scripted_agent import AgentDouble, report_of
+from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.waiting import wait_until
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 
 
 @pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
     """Give an agent of a campaign of 1,000 tasks that are tried once."""
     campaign.change(replace(campaign.spec(), retry=RetryPolicy(max_attempts=1)))
     campaign.seed({"n": n} for n in range(1_000))
     return hire()
 
 
-def work(agent: AgentDouble, *, done: int = 0, failed: int = 0, error_class: str = "Boom") -> None:
+def work(
+    agent: ScriptedAgent, *, done: int = 0, failed: int = 0, error_class: str = "Boom"
+) -> None:
     """Claim so many tasks and report on them in one exchange."""
     tasks = iter(agent.claim(done + failed))
     reports = [report_of(task, "done", result={}) for task in islice(tasks, done)]
@@ -49,7 +51,7 @@ def keep(postgres: Postgres) -> list[str]:
 
 
 def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """With the numbers, how long it took, and the class that is most frequent."""
     work(agent, done=3, failed=2, error_class="timeout")
@@ -67,7 +69,7 @@ def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
 
 
 def test_people_who_look_from_above_see_what_paused_itself(
-    agent: AgentDouble, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
     """Though what they look at is open."""
     work(agent, failed=100)
@@ -79,7 +81,7 @@ def test_people_who_look_from_above_see_what_paused_itself(
 
 
 def test_fewer_than_a_hundred_attempts_pause_nothing(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The first tasks of a trial may all fail."""
     work(agent, failed=99)
@@ -91,7 +93,7 @@ def test_fewer_than_a_hundred_attempts_pause_nothing(
 
 @pytest.mark.parametrize(("done", "failed", "pauses"), [(10, 90, False), (9, 91, True)])
 def test_share_must_be_larger_than_the_campaign_allows(
-    done: int, failed: int, pauses: bool, agent: AgentDouble, postgres: Postgres
+    done: int, failed: int, pauses: bool, agent: ScriptedAgent, postgres: Postgres
 ) -> None:
     """Nine of ten, unless the campaign says otherwise."""
     work(agent, done=done, failed=failed)
@@ -100,7 +102,7 @@ def test_share_must_be_larger_than_the_campaign_allows(
 
 @pytest.mark.parametrize(("share", "pauses"), [(None, False), (0.2, True)])
 def test_campaign_says_which_share_of_failures_it_bears(
-    share: float | None, pauses: bool, agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    share: float | None, pauses: bool, agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Any, or only a small one."""
     campaign.change(replace(campaign.spec(), max_failure_share=share))
@@ -109,7 +111,7 @@ def test_campaign_says_which_share_of_failures_it_bears(
 
 
 def test_resumed_campaign_is_judged_by_what_happens_from_then_on(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """The reason is gone with the pause; the failures before it count no more."""
     work(agent, failed=150)
@@ -123,7 +125,7 @@ def test_resumed_campaign_is_judged_by_what_happens_from_then_on(
 
 
 def test_somebody_who_pauses_gives_no_reason(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Nor is a campaign judged while it is paused, and cancelling clears the reason."""
     campaign.pause()
@@ -143,7 +145,7 @@ def test_somebody_who_pauses_gives_no_reason(
 
 
 def test_failures_of_five_minutes_count_not_older_ones(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """A campaign that was well is paused for what goes wrong now; old failures are forgotten."""
     work(agent, done=400, failed=60)
@@ -162,7 +164,7 @@ def test_failures_of_five_minutes_count_not_older_ones(
 
 
 def test_tasks_that_fail_whenever_they_are_tried_do_not_stop_those_that_nobody_has_tried(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """First attempts are judged: of those, most are good. Where they fail, the campaign pauses."""
     retry = RetryPolicy(max_attempts=50, backoff_s=3_000)
@@ -207,7 +209,7 @@ def test_each_campaign_is_judged_for_itself(queue: Client, hire: Hire, postgres:
 
 
 def test_campaign_that_somebody_holds_is_paused_by_a_later_round(
-    agent: AgentDouble, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
     """Upkeep waits for nobody."""
     work(agent, failed=100)
@@ -218,7 +220,7 @@ def test_campaign_that_somebody_holds_is_paused_by_a_later_round(
 
 
 def test_upkeep_goes_on_when_no_campaign_can_be_judged(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Whatever is wrong there, delayed tasks are promoted, and moves folded."""
     work(agent, failed=100)
@@ -234,7 +236,9 @@ def test_upkeep_goes_on_when_no_campaign_can_be_judged(
     assert keep(postgres) == ["/c"]
 
 
-def test_campaigns_without_failures_leave_no_trace(agent: AgentDouble, postgres: Postgres) -> None:
+def test_campaigns_without_failures_leave_no_trace(
+    agent: ScriptedAgent, postgres: Postgres
+) -> None:
     """Nothing is written for them, and for others once in a window."""
     work(agent, done=200)
     assert keep(postgres) == []
@@ -249,7 +253,7 @@ def test_campaigns_without_failures_leave_no_trace(agent: AgentDouble, postgres:
 
 
 def test_removed_campaign_leaves_nothing(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Its window goes with it."""
     work(agent, failed=100)
@@ -259,7 +263,7 @@ def test_removed_campaign_leaves_nothing(
 
 
 def test_reason_is_found_among_many_classes(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:
     """Without a class there is none to name; lost attempts are no failures."""
     for error_class in ("a", "z", "é"):
@@ -275,7 +279,7 @@ def test_reason_is_found_among_many_classes(
 
 
 def test_keeper_names_what_paused_itself(
-    agent: AgentDouble, queue: Client, caplog: pytest.LogCaptureFixture
+    agent: ScriptedAgent, queue: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And the keeper says so."""
     work(agent, failed=100)
@@ -290,7 +294,9 @@ def test_keeper_names_what_paused_itself(
             keeper.join(timeout=10)
 
 
-def test_campaigns_are_judged_by_key(agent: AgentDouble, queue: Client, postgres: Postgres) -> None:
+def test_campaigns_are_judged_by_key(
+    agent: ScriptedAgent, queue: Client, postgres: Postgres
+) -> None:
     """No task is read, and no attempt but the failed ones of a campaign that is to be paused."""
     queue.create_campaign("/other").seed({"n": n} for n in range(500))
     work(agent, done=300, failed=20)
@@ -304,6 +310,6 @@ def test_campaigns_are_judged_by_key(agent: AgentDouble, queue: Client, postgres
     with watched(postgres) as seen:
         assert value(postgres, judge) == ["/c"]
     hot = seen.to("task", "spec", "attempt")
-    assert hot.ways == {"attempt by attempt_unsuccessful"}
+    assert hot.access_paths == {"attempt by attempt_unsuccessful"}
     assert hot.widest is not None
     assert hot.widest.rows <= 20

@@ -25,13 +25,13 @@ from tests.helpers.postgres import (
     task_row,
     value,
 )
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 
 NOTHING = Recovery(sessions=0, sessions_left=0, tasks_left=0, braked=False, campaigns=[])
 
 
 @pytest.fixture
-def gone(campaign: Campaign, hire: Hire, postgres: Postgres) -> tuple[AgentDouble, list[Claimed]]:
+def gone(campaign: Campaign, hire: Hire, postgres: Postgres) -> tuple[ScriptedAgent, list[Claimed]]:
     """Give an agent that has been silent for long, with two tasks of four."""
     campaign.seed({"n": n} for n in range(4))
     agent = hire()
@@ -52,7 +52,7 @@ def moved(path: str, handed_out: int, retried: int = 0) -> dict[str, object]:
 
 
 def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
+    gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """As released: the crash was not the tasks' fault. What the agents still say is superseded."""
     agent, tasks = gone
@@ -65,14 +65,14 @@ def test_tasks_of_silent_agents_are_handed_out_again_and_nothing_is_counted(
     assert (attempt.outcome, attempt.error_class) == ("released", None)
     assert agent.done(tasks[0]) == "superseded"
     with pytest.raises(SessionEnded):
-        agent.beat()
+        agent.heartbeat()
     assert [one.attempt for one in hire().claim(2)] == [2, 2]
     assert queue.recover() == NOTHING
     assert_counts_are_true(postgres)
 
 
 def test_agents_that_are_heard_go_on(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
+    gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Half of its lease is what an agent may be silent for, whatever the lease."""
     _, patient, prompt = gone, hire(lease_s=86_400), hire(lease_s=120)
@@ -84,12 +84,12 @@ def test_agents_that_are_heard_go_on(
     held = [(agent, agent.claim(1)) for agent in (patient, prompt)]
     assert queue.recover().sessions == 1
     for agent, tasks in held:
-        assert agent.beat(tasks) == set()
+        assert agent.heartbeat(tasks) == set()
         assert agent.done(tasks[0]) == "accepted"
 
 
 def test_time_in_which_the_server_was_down_is_not_silence(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, postgres: Postgres
+    gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, postgres: Postgres
 ) -> None:
     """Agents that live have not been able to beat."""
     agent, tasks = gone
@@ -98,11 +98,11 @@ def test_time_in_which_the_server_was_down_is_not_silence(
         "   set lease_s = 86400, heartbeat_at = clock_timestamp() - interval '9 d'"
     )
     assert queue.recover() == NOTHING
-    assert agent.beat(tasks) == set()
+    assert agent.heartbeat(tasks) == set()
 
 
 def test_dry_run_tells_the_same_and_changes_nothing(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client, postgres: Postgres
+    gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, postgres: Postgres
 ) -> None:
     """Not even what it would have written."""
     agent, tasks = gone
@@ -110,7 +110,7 @@ def test_dry_run_tells_the_same_and_changes_nothing(
     told = queue.recover(dry_run=True)
     after = value(postgres, "select array_agg(t::text order by task_id) from taskq.task t")
     assert after == before
-    assert agent.beat(tasks) == set()
+    assert agent.heartbeat(tasks) == set()
     silence(postgres, agent.session)
     assert queue.recover() == told
 
@@ -135,7 +135,7 @@ def test_site_and_path_choose_the_agents(queue: Client, hire: Hire, postgres: Po
 
 
 def test_silence_that_counts_can_be_said(
-    gone: tuple[AgentDouble, list[Claimed]], queue: Client
+    gone: tuple[ScriptedAgent, list[Claimed]], queue: Client
 ) -> None:
     """Longer, to be careful; shorter, when it is known that all are dead."""
     assert queue.recover(silent_s=86_400) == NOTHING
@@ -220,7 +220,7 @@ def other(dsn: str) -> Iterator[psycopg.Connection]:
 
 
 def test_what_somebody_has_locked_is_passed_over_and_told(
-    gone: tuple[AgentDouble, list[Claimed]],
+    gone: tuple[ScriptedAgent, list[Claimed]],
     queue: Client,
     hire: Hire,
     postgres: Postgres,
@@ -245,7 +245,7 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
 
 
 def test_recovering_goes_by_key(
-    gone: tuple[AgentDouble, list[Claimed]], database: Database, postgres: Postgres
+    gone: tuple[ScriptedAgent, list[Claimed]], database: Database, postgres: Postgres
 ) -> None:
     """It reads neither other tasks nor attempts that ended otherwise."""
     queue = Client(database)
@@ -255,7 +255,7 @@ def test_recovering_goes_by_key(
     with watched(postgres) as seen:
         postgres.execute(question)
     hot = seen.to("task", "spec", "attempt")
-    assert hot.ways <= {
+    assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
         "attempt by attempt_unsuccessful",
@@ -265,7 +265,7 @@ def test_recovering_goes_by_key(
 
 
 def test_command_tells_what_it_did(
-    gone: tuple[AgentDouble, list[Claimed]], taskq: CommandLine, postgres: Postgres
+    gone: tuple[ScriptedAgent, list[Claimed]], taskq: CommandLine, postgres: Postgres
 ) -> None:
     """By campaign; for programs as a record; a dry run in the same words."""
     assert taskq.out("recover", "/c", "--dry-run") == (

@@ -11,7 +11,7 @@ from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 
@@ -33,7 +33,7 @@ def refusal(task: Claimed) -> dict[str, object]:
     )
 
 
-def refuse(agent: AgentDouble, tasks: int = 1) -> None:
+def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
     """Refuse so many tasks, which were claimed together."""
     reports = [refusal(task) for task in agent.claim(tasks)]
     assert set(agent.exchange(reports)["acks"]) == {"accepted"}

@@ -90,22 +90,22 @@ def test_refused_login_is_an_outage_for_what_runs(staff: Staff) -> None:
     database = Database(agent.dsn).open()
     transport, keeper = DirectTransport(database), Keeper(database)
     session = transport.open(Hello("0" * 32, "/", "a", "h", 1, "", 1, "0")).session
-    transport.beat(Heartbeat(session))
+    transport.heartbeat(Heartbeat(session))
     keeper.round()
 
     change(staff, "alter role {} password 'another'", agent.name)
     cut(staff, agent)
     with pytest.raises(TransportFailed):
-        transport.beat(Heartbeat(session))  # its connection was cut
+        transport.heartbeat(Heartbeat(session))  # its connection was cut
     with pytest.raises(TransportFailed, match="refuses the login"):
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
     with pytest.raises(Unavailable):
         keeper.round()
     with pytest.raises(LoginRefused):
         keeper.round()
 
     change(staff, f"alter role {{}} password '{SECRET}'", agent.name)
-    transport.beat(Heartbeat(session))
+    transport.heartbeat(Heartbeat(session))
     keeper.round()
     with suppress(TransportFailed):  # the connection of exchanges was cut as well
         transport.close(session)

@@ -12,7 +12,7 @@ from taskq.spec.spec import RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, silence
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 
 AT_ONCE = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
 
@@ -25,7 +25,7 @@ def campaign(campaign: Campaign) -> Campaign:
     return campaign
 
 
-def work(agent: AgentDouble, *, good: bool, want: int = 1) -> list[Claimed]:
+def work(agent: ScriptedAgent, *, good: bool, want: int = 1) -> list[Claimed]:
     """Claim some tasks and report on them."""
     tasks = agent.claim(want)
     for task in tasks:
@@ -230,7 +230,7 @@ def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
     with watched(postgres) as seen:
         claim()
     hot = seen.to("task", "spec", "attempt")
-    assert hot.ways <= {
+    assert hot.access_paths <= {
         "task by task_waiting",
         "task by task_pkey",
         "task by task_working",

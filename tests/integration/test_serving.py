@@ -93,10 +93,10 @@ def test_agent_that_has_not_heard_of_this_server_is_not_taken_at_its_word(
     (task,) = agent.claim(1)
     (stranger,) = other.claim(1)
     here = value(postgres, "select taskq.timeline()")
-    assert agent.beat([stranger], timeline=here + 1) == {stranger.task}
+    assert agent.heartbeat([stranger], timeline=here + 1) == {stranger.task}
     assert set(statuses(postgres).values()) == {"working"}
     assert agent.done(task) == "accepted"
-    assert other.beat([], timeline=here) == set()
+    assert other.heartbeat([], timeline=here) == set()
     assert sorted(statuses(postgres).values()) == ["done", "waiting"]
 
 

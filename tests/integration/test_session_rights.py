@@ -23,12 +23,12 @@ from tests.helpers.postgres import (
     silence,
     task_row,
 )
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 OUTCOMES = [DONE, FAILED, RELEASED]
-Hired: TypeAlias = Callable[[str], AgentDouble]
+Hired: TypeAlias = Callable[[str], ScriptedAgent]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def hired(queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres) -> 
     for name in ("here", "there"):
         queue.tokens.create("site", name, ["/c"])
 
-    def of_site(name: str) -> AgentDouble:
+    def of_site(name: str) -> ScriptedAgent:
         agent = hire()
         postgres.execute(
             "update taskq.session s set token_id = t.token_id, token_hash = %s"
@@ -50,7 +50,7 @@ def hired(queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres) -> 
     return of_site
 
 
-def say(agent: AgentDouble, *reports: dict[str, Any], session: int | None = None) -> list[str]:
+def say(agent: ScriptedAgent, *reports: dict[str, Any], session: int | None = None) -> list[str]:
     """Report through a gateway, which adds whose word it is; return the verdicts."""
     session = agent.session if session is None else session
     acks: list[str] = agent.exchange([one | {"session": session} for one in reports])["acks"]

@@ -21,13 +21,13 @@ from tests.helpers.postgres import (
     statuses,
     task_row,
 )
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 @pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
     """Give an agent of a campaign with the tasks a to d."""
     campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcd"))
     return hire()
@@ -50,13 +50,13 @@ def open_session(database: Database, **changed: object) -> object:
     return database.value("open_session", **(words | changed))
 
 
-def test_opening_a_session_may_be_repeated(agent: AgentDouble, database: Database) -> None:
+def test_opening_a_session_may_be_repeated(agent: ScriptedAgent, database: Database) -> None:
     """The same key finds the same session, so an answer may get lost."""
     assert open_session(database, key=agent.key) == agent.session
     assert open_session(database) != agent.session
 
 
-def test_ended_session_cannot_be_opened_again(agent: AgentDouble, database: Database) -> None:
+def test_ended_session_cannot_be_opened_again(agent: ScriptedAgent, database: Database) -> None:
     """Its leases are void; the agent must draw a new key."""
     agent.leave()
     with pytest.raises(SessionEnded, match="open another"):
@@ -98,17 +98,17 @@ def test_session_keeps_what_its_agent_offers(queue: Client, database: Database) 
         open_session(database, offers=["mem>=64"])
 
 
-def test_beats_keep_a_session_alive(agent: AgentDouble, postgres: Postgres) -> None:
+def test_beats_keep_a_session_alive(agent: ScriptedAgent, postgres: Postgres) -> None:
     """A session whose beat arrived in time does not expire."""
     (task,) = agent.claim(1)
     silence(postgres, agent.session)
-    agent.beat([task])
+    agent.heartbeat([task])
     assert expire(postgres) == 0
     assert agent.done(task) == "accepted"
 
 
 def test_silent_session_expires_and_its_tasks_are_handed_out_again(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whoever comes next gets them; each attempt is recorded as lost, with its class."""
     agent.claim(2)
@@ -121,18 +121,18 @@ def test_silent_session_expires_and_its_tasks_are_handed_out_again(
     assert expire(postgres) == 0
 
 
-def test_expired_session_is_told_so(agent: AgentDouble, postgres: Postgres) -> None:
+def test_expired_session_is_told_so(agent: ScriptedAgent, postgres: Postgres) -> None:
     """Neither beats nor claims revive it."""
     agent.claim(1)
     silence(postgres, agent.session)
     expire(postgres)
     with pytest.raises(SessionEnded, match="has ended"):
-        agent.beat()
+        agent.heartbeat()
     assert agent.exchange(want=1)["refused"] == [agent.session]
 
 
 def test_session_expires_without_tasks_too(
-    agent: AgentDouble, queue: Client, postgres: Postgres
+    agent: ScriptedAgent, queue: Client, postgres: Postgres
 ) -> None:
     """An agent that is gone is not shown for ever."""
     assert [seen.session_id for seen in queue.agents()] == [agent.session]
@@ -142,7 +142,7 @@ def test_session_expires_without_tasks_too(
 
 
 def test_only_silence_longer_than_its_own_lease_ends_a_session(
-    agent: AgentDouble, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, hire: Hire, postgres: Postgres
 ) -> None:
     """Each agent chooses its lease time."""
     patient = hire(lease_s=86_400)
@@ -154,11 +154,11 @@ def test_only_silence_longer_than_its_own_lease_ends_a_session(
     patient.claim(1)
     silence(postgres, agent.session)
     expire(postgres)
-    assert patient.beat() == set()
+    assert patient.heartbeat() == set()
 
 
 def test_time_in_which_the_server_was_down_is_not_silence(
-    agent: AgentDouble, hire: Hire, postgres: Postgres
+    agent: ScriptedAgent, hire: Hire, postgres: Postgres
 ) -> None:
     """A lease runs from the last beat or the server's start, whichever is later.
 
@@ -174,11 +174,11 @@ def test_time_in_which_the_server_was_down_is_not_silence(
     assert expire(postgres) == 0
     silence(postgres, doomed.session)
     assert expire(postgres) == 1
-    assert agent.beat([task]) == set()
+    assert agent.heartbeat([task]) == set()
 
 
 def test_claim_that_overtakes_the_expiry_of_its_session_is_handed_out_again(
-    agent: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """It saw its session open, and commits after that was ended: the next round finds it."""
     silence(postgres, agent.session)
@@ -194,7 +194,7 @@ def test_claim_that_overtakes_the_expiry_of_its_session_is_handed_out_again(
 
 
 def test_report_that_overtakes_the_expiry_of_its_session_counts(
-    agent: AgentDouble, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
     """What is being reported at this moment is not lost, nor waited for."""
     done, lost = agent.claim(2)
@@ -208,7 +208,7 @@ def test_report_that_overtakes_the_expiry_of_its_session_counts(
 
 
 def test_leaving_agent_hands_back_what_it_holds(
-    agent: AgentDouble, campaign: Campaign, hire: Hire
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
     """At once, and counted neither as failure nor as loss; leaving twice changes nothing."""
     agent.claim(2)
@@ -221,7 +221,7 @@ def test_leaving_agent_hands_back_what_it_holds(
 
 
 def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
-    agent: AgentDouble, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
     """A claim may hold a row locked for a moment that it does not take; upkeep comes back to it."""
     first, second = agent.claim(2)
@@ -235,61 +235,63 @@ def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
     assert first.task != second.task
 
 
-def test_beat_that_names_everything_changes_nothing(agent: AgentDouble, postgres: Postgres) -> None:
+def test_beat_that_names_everything_changes_nothing(
+    agent: ScriptedAgent, postgres: Postgres
+) -> None:
     """The ordinary beat."""
     tasks = agent.claim(2)
     before = [task_row(postgres, task.task) for task in tasks]
-    assert agent.beat(tasks) == set()
+    assert agent.heartbeat(tasks) == set()
     assert [task_row(postgres, task.task) for task in tasks] == before
 
 
 def test_beat_hands_on_what_the_agent_does_not_name(
-    agent: AgentDouble, campaign: Campaign, hire: Hire
+    agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
     """Its claim's answer was lost and is not asked for again; the attempt never began."""
     kept, forgotten = agent.claim(2)
-    assert agent.beat([kept]) == set()
+    assert agent.heartbeat([kept]) == set()
     assert agent.done(forgotten) == "superseded"
     assert campaign.attempts("b") == []
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("b", 1)]
     assert agent.done(kept) == "accepted"
 
 
-def test_beat_leaves_claims_alone_that_may_still_be_answered(agent: AgentDouble) -> None:
+def test_beat_leaves_claims_alone_that_may_still_be_answered(agent: ScriptedAgent) -> None:
     """A claim that waits for its answer is named as pending."""
     lease = agent.draw_lease()
     tasks = agent.claim(2, lease=lease)
-    agent.beat([], pending=[lease])
+    agent.heartbeat([], pending=[lease])
     assert agent.claim(2, lease=lease) == tasks
 
 
-def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: AgentDouble) -> None:
+def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: ScriptedAgent) -> None:
     """A claim may overtake a beat that was written before it."""
     old = agent.draw_lease()
     (task,) = agent.claim(1)
-    assert agent.beat([], drawn=old) == set()
+    assert agent.heartbeat([], drawn=old) == set()
     assert agent.done(task) == "accepted"
 
 
-def test_beat_without_a_word_about_tasks_only_lives_on(agent: AgentDouble) -> None:
+def test_beat_without_a_word_about_tasks_only_lives_on(agent: ScriptedAgent) -> None:
     """A client that speaks SQL need not list what it holds."""
     (task,) = agent.claim(1)
-    assert agent.beat(None) == set()
+    assert agent.heartbeat(None) == set()
     assert agent.done(task) == "accepted"
 
 
-def test_beat_names_the_attempts_to_stop(agent: AgentDouble, campaign: Campaign) -> None:
+def test_beat_names_the_attempts_to_stop(agent: ScriptedAgent, campaign: Campaign) -> None:
     """Cancelled, ended, or handed on: each lease that is void, and no other."""
     cancelled, ended, fine, handed_on = agent.claim(4)
     campaign.cancel([cancelled.key])
     agent.done(ended)
-    agent.beat([cancelled, ended, fine])
-    stop = agent.beat([cancelled, ended, fine, handed_on])
+    agent.heartbeat([cancelled, ended, fine])
+    stop = agent.heartbeat([cancelled, ended, fine, handed_on])
     assert stop == {cancelled.task, ended.task, handed_on.task}
 
 
 def test_agents_are_shown_with_what_they_hold(
-    queue: Client, agent: AgentDouble, hire: Hire
+    queue: Client, agent: ScriptedAgent, hire: Hire
 ) -> None:
     """Those of a campaign, above and below it; longest silent first."""
     queue.create_campaign("/c/below")
@@ -325,10 +327,12 @@ def test_transport_beside_the_database_keeps_these_promises(
     assert transport.exchange(request) == answer
     held = tuple(Held(task.campaign, task.task, task.lease) for task in answer.tasks)
     campaign.cancel(["a"])
-    assert transport.beat(Heartbeat(welcome.session, held, drawn=request.lease)).stop == held[:1]
+    assert (
+        transport.heartbeat(Heartbeat(welcome.session, held, drawn=request.lease)).stop == held[:1]
+    )
     postgres.execute("select taskq.end_session(%s)", [welcome.session])
     with pytest.raises(SessionLost):
-        transport.beat(Heartbeat(welcome.session, held))
+        transport.heartbeat(Heartbeat(welcome.session, held))
     with pytest.raises(SessionLost):
         transport.exchange(Request(welcome.session, want=1, lease=new_lease()))
     transport.close(welcome.session)
@@ -344,6 +348,6 @@ def test_late_beat_of_a_session_that_was_replaced_ends_no_other(
         for _ in range(2)
     ]
     replaced, newest = [transport.open(hello).session for hello in hellos]
-    transport.beat(Heartbeat(replaced))
-    transport.beat(Heartbeat(newest))
+    transport.heartbeat(Heartbeat(replaced))
+    transport.heartbeat(Heartbeat(newest))
     transport.close(newest)

@@ -17,7 +17,7 @@ from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true
-from tests.helpers.scripted_agent import AgentDouble, report_of
+from tests.helpers.scripted_agent import ScriptedAgent, report_of
 
 MADE_UP = 10**12
 
@@ -61,8 +61,8 @@ def test_campaigns_that_are_none_cost_a_look_up_each(
         assert settle(connection, campaigns, reports) == ["unknown"] * 51
     with watched(connection) as seen:
         assert settle(connection, campaigns, reports) == ["unknown"] * 51
-    assert seen.to("task").ways == {"task by task_pkey"}
-    assert not seen.to("campaign").ways
+    assert seen.to("task").access_paths == {"task by task_pkey"}
+    assert not seen.to("campaign").access_paths
     assert owner.done(task) == "accepted"
 
 
@@ -80,7 +80,7 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
     )
     for one in (campaign, other):
         one.seed({"n": n} for n in range(3))
-    here, there = hire(), AgentDouble(database, "/other")
+    here, there = hire(), ScriptedAgent(database, "/other")
     mine, theirs = here.claim(2), there.claim(2)
     there.close()
     reports = [

@@ -373,7 +373,7 @@ def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
     with watched(postgres) as seen:
         postgres.execute(question, [json.dumps(servings)])
     tables = seen.to("campaign", "counter", "delta", "task", "spec", "attempt")
-    assert tables.ways <= {
+    assert tables.access_paths <= {
         "campaign by campaign_path_key",
         "campaign by campaign_pkey",
         "campaign by campaign_closed",

@@ -6,7 +6,7 @@ import pytest
 
 from taskq import Campaign, Seed
 from tests.fixtures.queues import Hire
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 
 
 @pytest.fixture(autouse=True)
@@ -15,13 +15,13 @@ def _sound(true_counts: None) -> None:
 
 
 @pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> AgentDouble:
+def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
     """Give an agent of a campaign with the tasks a and b."""
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     return hire()
 
 
 @pytest.fixture
-def held(agent: AgentDouble) -> list[Claimed]:
+def held(agent: ScriptedAgent) -> list[Claimed]:
     """Give both tasks, in the agent's hands."""
     return agent.claim(2)

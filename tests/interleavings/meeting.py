@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from tests.helpers.postgres import Postgres
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.waiting import wait_until
 
 First = TypeVar("First")
@@ -98,7 +98,7 @@ def telling(campaign: int, reports: list[dict[str, Any]]) -> Callable[[Postgres]
 
 
 def claiming(
-    agent: AgentDouble, want: int = 1, lease: str | None = None
+    agent: ScriptedAgent, want: int = 1, lease: str | None = None
 ) -> Callable[[Postgres], list[Claimed]]:
     """Return an act that claims for an agent, and returns the tasks in the order of their ids."""
     drawn = lease or agent.draw_lease()

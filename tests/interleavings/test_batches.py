@@ -9,13 +9,13 @@ from __future__ import annotations
 from taskq import Client
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.interleavings.meeting import in_order, telling
 
 
 def test_batch_with_what_another_agent_has_left(
     held: list[Claimed],
-    agent: AgentDouble,
+    agent: ScriptedAgent,
     hire: Hire,
     queue: Client,
     postgres: Postgres,
@@ -36,7 +36,7 @@ def test_batch_with_what_another_agent_has_left(
 
 
 def test_batch_with_two_words_on_one_task(
-    held: list[Claimed], agent: AgentDouble, hire: Hire, postgres: Postgres, dsn: str
+    held: list[Claimed], agent: ScriptedAgent, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """A late one, and that of the agent that has the task now: gateways gather both."""
     silence(postgres, agent.session)

@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign, CampaignSpec, Client
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, promote, task_row, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.helpers.waiting import wait_until
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet, reporting
 
@@ -122,7 +122,7 @@ def test_claim_that_is_asked_again_gets_others_if_the_first_was_undone(
 
 
 def test_cancellation_that_meets_a_claim_cancels_the_attempt(
-    agent: AgentDouble, campaign: Campaign, dsn: str
+    agent: ScriptedAgent, campaign: Campaign, dsn: str
 ) -> None:
     """Which has just begun; its agent is told to stop."""
     met = meet(dsn, claiming(agent), cancelling(campaign.campaign_id))
@@ -130,11 +130,11 @@ def test_cancellation_that_meets_a_claim_cancels_the_attempt(
     (task,) = met.first
     assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]
     assert campaign.attempts("b") == []
-    assert agent.beat([task]) == {task.task}
+    assert agent.heartbeat([task]) == {task.task}
 
 
 def test_claim_passes_over_what_is_being_cancelled(
-    agent: AgentDouble, campaign: Campaign, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """It does not wait, and takes nothing that is about to be final."""
     met = meet(dsn, cancelling(campaign.campaign_id), claiming(agent, 2))
@@ -144,7 +144,7 @@ def test_claim_passes_over_what_is_being_cancelled(
 
 @pytest.mark.parametrize("first", ["claim", "end"])
 def test_claim_that_meets_the_end_of_its_session_is_handed_out_again(
-    first: str, agent: AgentDouble, campaign: Campaign, postgres: Postgres, dsn: str
+    first: str, agent: ScriptedAgent, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """Upkeep looks through sessions that ended a while ago, and it counts as released.
 
@@ -200,7 +200,7 @@ def test_task_is_in_one_pair_of_hands(held: list[Claimed], hire: Hire, dsn: str)
 @pytest.mark.parametrize("want", [1, 2])
 def test_attempt_begins_after_that_before_it_has_ended(
     want: int,
-    agent: AgentDouble,
+    agent: ScriptedAgent,
     held: list[Claimed],
     hire: Hire,
     postgres: Postgres,

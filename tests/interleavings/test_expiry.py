@@ -15,7 +15,7 @@ import pytest
 from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.interleavings.meeting import EXPIRE, calling, claiming, in_turn, meet, reporting
 
 OUTCOMES = ["done", "failed", "released"]
@@ -23,7 +23,7 @@ AFTER = {"done": "done", "failed": "delayed", "released": "waiting"}
 
 
 @pytest.fixture
-def silent(agent: AgentDouble, held: list[Claimed], postgres: Postgres) -> AgentDouble:
+def silent(agent: ScriptedAgent, held: list[Claimed], postgres: Postgres) -> ScriptedAgent:
     """Give an agent that holds a and b and was silent for too long."""
     assert len(held) == 2
     silence(postgres, agent.session)
@@ -111,7 +111,7 @@ def test_late_report_does_not_touch_the_next_attempt(
 
 
 def test_beat_under_way_keeps_its_session(
-    silent: AgentDouble, held: list[Claimed], postgres: Postgres, dsn: str
+    silent: ScriptedAgent, held: list[Claimed], postgres: Postgres, dsn: str
 ) -> None:
     """The keeper does not wait for it, nor end the session from what it read before."""
     beat = calling("select count(*) from taskq.heartbeat(%s)", silent.session)
@@ -121,7 +121,9 @@ def test_beat_under_way_keeps_its_session(
     assert silent.done(held[0]) == "accepted"
 
 
-def test_beat_that_meets_the_end_of_its_session_hears_of_it(silent: AgentDouble, dsn: str) -> None:
+def test_beat_that_meets_the_end_of_its_session_hears_of_it(
+    silent: ScriptedAgent, dsn: str
+) -> None:
     """It does not revive what the keeper has given away."""
     beat = json.dumps([{"session": silent.session, "held": []}])
     met = meet(dsn, EXPIRE, calling("select session_id, ended from taskq.beat(%s)", beat))
@@ -130,7 +132,7 @@ def test_beat_that_meets_the_end_of_its_session_hears_of_it(silent: AgentDouble,
 
 @pytest.mark.parametrize("first", ["expiry", "leaving"])
 def test_session_that_expires_as_its_agent_leaves_ends_once(
-    first: str, silent: AgentDouble, campaign: Campaign, postgres: Postgres, dsn: str
+    first: str, silent: ScriptedAgent, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """Each attempt is lost or released, as whoever came first says, and handed out once."""
     leave = calling("select taskq.end_session(%s)", silent.session)

@@ -14,7 +14,7 @@ import pytest
 from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.interleavings.meeting import (
     calling,
     cancelling,
@@ -107,7 +107,7 @@ def test_cancellation_that_meets_an_undone_report_cancels_the_attempt(
 def test_late_report_does_not_touch_a_task_that_is_being_retried(
     way: str,
     outcome: str,
-    agent: AgentDouble,
+    agent: ScriptedAgent,
     held: list[Claimed],
     campaign: Campaign,
     hire: Hire,
@@ -137,7 +137,7 @@ def test_late_report_does_not_touch_a_task_that_is_being_retried(
 
 
 def test_two_retries_at_once_move_a_task_once(
-    agent: AgentDouble, held: list[Claimed], campaign: Campaign, dsn: str
+    agent: ScriptedAgent, held: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
     """The second waits for the first, and finds nothing more to do."""
     for task in held:

@@ -14,7 +14,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.interleavings.meeting import (
     EXPIRE,
     calling,
@@ -35,7 +35,7 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def lost(agent: AgentDouble, postgres: Postgres) -> list[Claimed]:
+def lost(agent: ScriptedAgent, postgres: Postgres) -> list[Claimed]:
     """Give two attempts, on a and on b, that were given up."""
     tasks = agent.claim(2)
     silence(postgres, agent.session)
@@ -84,7 +84,7 @@ def test_late_result_that_meets_a_claim_ends_the_new_attempt(
     met = meet(dsn, claiming(other), reporting(lost[0]))
     assert (met.waited, met.second) == (True, ["accepted"])
     assert attempts(campaign) == [SALVAGED, ("cancelled", "salvaged")]
-    assert other.beat(met.first) == {lost[0].task}
+    assert other.heartbeat(met.first) == {lost[0].task}
 
 
 def test_claim_that_meets_a_late_result_gets_another_task(
@@ -174,9 +174,9 @@ def test_late_result_meets_a_beat_of_the_new_attempt(
     """The beat waits for nothing, and the next one tells."""
     other = hire()
     (again,) = other.claim(1)
-    met = meet(dsn, reporting(lost[0]), lambda _: other.beat([again]))
+    met = meet(dsn, reporting(lost[0]), lambda _: other.heartbeat([again]))
     assert (met.waited, met.second) == (False, set())
-    assert other.beat([again]) == {again.task}
+    assert other.heartbeat([again]) == {again.task}
 
 
 def test_batch_with_a_late_result_locks_in_the_order_of_tasks(

@@ -14,11 +14,11 @@ import pytest
 from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet
 
 
-def beating(agent: AgentDouble, *held: Claimed) -> Callable[[Postgres], list[object]]:
+def beating(agent: ScriptedAgent, *held: Claimed) -> Callable[[Postgres], list[object]]:
     """Return an act that beats for an agent, and returns the leases that are to stop."""
     said = [(one.campaign, one.task, one.lease) for one in held]
     beat = json.dumps([{"session": agent.session, "held": said, "drawn": agent.drawn}])
@@ -32,7 +32,7 @@ def beating(agent: AgentDouble, *held: Claimed) -> Callable[[Postgres], list[obj
 @pytest.mark.parametrize("whose", ["own", "other"])
 def test_next_attempt_is_not_stopped_for_the_one_before(
     whose: str,
-    agent: AgentDouble,
+    agent: ScriptedAgent,
     held: list[Claimed],
     campaign: Campaign,
     hire: Hire,
@@ -55,12 +55,12 @@ def test_next_attempt_is_not_stopped_for_the_one_before(
     mine = anew if heir is agent else []
     assert beating(agent, *held, *mine)(postgres) == [task.lease for task in held]
     if heir is not agent:
-        assert heir.beat(anew) == set()
+        assert heir.heartbeat(anew) == set()
     assert [heir.done(task) for task in anew] == ["accepted"] * 2
 
 
 def test_order_to_stop_that_is_undone_was_never_given(
-    agent: AgentDouble, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
+    agent: ScriptedAgent, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
     """A beat beside a cancellation that is still open says nothing of it."""
     beat = beating(agent, *held)

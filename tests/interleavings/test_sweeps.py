@@ -14,8 +14,8 @@ from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, promote, silence, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.helpers.waiting import wait_until
 from tests.interleavings.meeting import EXPIRE, calling, locking, meet
 
@@ -28,14 +28,14 @@ def statuses_of(tasks: list[Claimed], postgres: Postgres) -> list[str]:
 
 
 @pytest.fixture
-def crew(campaign: Campaign, hire: Hire) -> list[AgentDouble]:
+def crew(campaign: Campaign, hire: Hire) -> list[ScriptedAgent]:
     """Give three agents of a campaign with twelve tasks."""
     campaign.seed({"n": n} for n in range(12))
     return [hire() for _ in range(3)]
 
 
 def test_locked_session_does_not_keep_others_from_expiring(
-    crew: list[AgentDouble], postgres: Postgres, dsn: str
+    crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """It is looked at by the next round."""
     for agent in crew:
@@ -50,7 +50,7 @@ def test_locked_session_does_not_keep_others_from_expiring(
 
 
 def test_locked_task_keeps_neither_its_session_nor_others_from_expiring(
-    crew: list[AgentDouble], postgres: Postgres, dsn: str
+    crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """The session's other tasks, and those of all others, are handed out at once."""
     held = [agent.claim(2) for agent in crew]
@@ -63,7 +63,7 @@ def test_locked_task_keeps_neither_its_session_nor_others_from_expiring(
 
 
 def test_locked_task_does_not_keep_others_from_being_promoted(
-    crew: list[AgentDouble], postgres: Postgres, dsn: str
+    crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """Though it has been due the longest."""
     tasks = crew[0].claim(4)
@@ -79,7 +79,7 @@ def test_locked_task_does_not_keep_others_from_being_promoted(
 
 
 def test_round_of_upkeep_passes_over_what_is_locked(
-    crew: list[AgentDouble], postgres: Postgres, dsn: str
+    crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """All its parts, in one transaction."""
     doomed, failing = crew[0].claim(2), crew[1].claim(2)
@@ -98,7 +98,7 @@ def test_round_of_upkeep_passes_over_what_is_locked(
 
 
 def test_locked_task_does_not_keep_a_beat_from_handing_on_others(
-    crew: list[AgentDouble], postgres: Postgres, dsn: str
+    crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """Of its own session or of others in the same statement; the next beat finds it."""
     held = [agent.claim(2) for agent in crew]
@@ -114,7 +114,7 @@ def test_locked_task_does_not_keep_a_beat_from_handing_on_others(
 
 
 def test_rows_of_a_campaign_that_is_gone_stop_no_sweep(
-    crew: list[AgentDouble], postgres: Postgres
+    crew: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """Such as a restore of some tables only leaves behind: the sweep serves all others."""
     held = crew[0].claim(2)
@@ -144,7 +144,7 @@ def test_rows_of_a_campaign_that_is_gone_stop_no_sweep(
 
 
 def test_attempt_that_is_recorded_already_stops_no_sweep(
-    crew: list[AgentDouble], postgres: Postgres
+    crew: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """Such as a restore of some tables only leaves behind: the record stays as it is."""
     held = crew[0].claim(2)
@@ -169,7 +169,7 @@ def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
     spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
     campaign = queue.create_campaign(spec)
     campaign.seed({"n": n} for n in range(2))
-    pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
+    pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     sweep = calling("select taskq.expire_ahead()")
 
     def sweep_a_younger_one(connection: Postgres) -> None:
@@ -191,7 +191,7 @@ def test_sweep_under_way_keeps_nothing_from_being_leased(
     spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
     campaign = queue.create_campaign(spec)
     campaign.seed([{}])
-    pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
+    pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     query = "select cardinality(entries) from taskq.lease_ahead(%s, %s, 1)"
     lease = calling(query, pool.state["epoch"], campaign.campaign_id)
     deadline_passed = "select taskq.serving_since() < clock_timestamp() - interval '1 s'"

@@ -25,7 +25,7 @@ AGENT: Final = (
     Mutant(
         "claim-is-repeated-under-another-lease",
         "agents/taskq_agent/core/core.py",
-        "            call = queue.call or self._next_call()\n",
+        "            call = calls.call or self._next_call()\n",
         "            call = self._next_call()\n",
         "A claim whose answer was lost is made anew, so that the first one's tasks are forgotten.",
         _CORE,
@@ -41,7 +41,7 @@ AGENT: Final = (
     Mutant(
         "former-session-gives-orders",
         "agents/taskq_agent/core/core.py",
-        "        if event.session == self._queue.session:\n",
+        "        if event.session == self._calls.session:\n",
         "        if event.session:\n",
         "What a former session was told is obeyed in the next one.",
         _CORE,
@@ -49,8 +49,8 @@ AGENT: Final = (
     Mutant(
         "agent-stops-by-task",
         "agents/taskq_agent/core/task_flow.py",
-        "if running.held == held and not running.void:",
-        "if running.held.task == held.task and not running.void:",
+        "if running.held == held and not running.revoked:",
+        "if running.held.task == held.task and not running.revoked:",
         "An order to stop an old attempt stops the next one of the task.",
         _CORE,
     ),
@@ -73,17 +73,17 @@ AGENT: Final = (
     Mutant(
         "any-answer-renews-the-lease",
         "agents/taskq_agent/core/call_state.py",
-        "        if self.is_parked():\n",
-        "        if self.in_air:\n",
+        "        if self.is_long_polling():\n",
+        "        if self.in_flight:\n",
         "Exchanges, which the queue takes for no beat, keep tasks running when beats are lost.",
         ("tests/unit/test_agent_core_gateway.py",),
     ),
     Mutant(
         "verdict-on-one-settles-all",
         "agents/taskq_agent/core/delivery.py",
-        "            forgotten.append(held)\n            self._journal.settled(ack)\n",
-        "            forgotten += [held, *self._hand.reports]\n"
-        "            self._journal.settled(ack)\n",
+        "            forgotten.append(held)\n            self._progress.acknowledged(ack)\n",
+        "            forgotten += [held, *self._held_tasks.reports]\n"
+        "            self._progress.acknowledged(ack)\n",
         "Reports without a verdict leave the disk with those that have one.",
         _CORE,
     ),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.property.concurrent_scene import (
     COMMIT,
     HOLD,
@@ -47,7 +47,7 @@ class ConcurrentAgents(ConcurrentScene):
         """Open a session."""
         if len(self.lines.model.live) == 3:
             return
-        agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=LONG_S, host="node1")
+        agent = ScriptedAgent(self.queue.database, self.campaign.path, lease_s=LONG_S, host="node1")
         self.agents.append(agent)
         self.lines.model.open(agent.session, "node1")
 

@@ -15,8 +15,8 @@ from psycopg.rows import dict_row
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db.connections import Database
 from tests.helpers.postgres import Postgres, assert_counts_are_true
-from tests.helpers.scripted_agent import AgentDouble
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_agent import ScriptedAgent
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.property.open_lines import Line, Lock, OpenLines
 from tests.property.pooled_model import Fence, PooledModel
 from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
@@ -66,10 +66,10 @@ class ConcurrentScene(RuleBasedStateMachine):
         self.queue = Client(database)
         self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         self.campaign = self.queue.create_campaign(f"/i{next(self.numbers)}")
-        self.pool = PoolDouble(database, self.campaign.campaign_id, POOL_S)
-        self.agents: list[AgentDouble] = []
+        self.pool = ScriptedPool(database, self.campaign.campaign_id, POOL_S)
+        self.agents: list[ScriptedAgent] = []
         self.fences: list[Fence] = []
-        self.claims: list[tuple[AgentDouble, str]] = []
+        self.claims: list[tuple[ScriptedAgent, str]] = []
 
     def teardown(self) -> None:
         """End what is open; leave nothing that is silent, over its deadline or due."""

@@ -22,7 +22,7 @@ from taskq_agent.protocol import Task as Handed
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.postgres import assert_counts_are_true, silence
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.property.front_actors import GatewayDouble, Stage, Statement, SteppedRefiller
 from tests.property.front_model import (
     MAX_ATTEMPTS,
@@ -88,12 +88,12 @@ class FrontScene(RuleBasedStateMachine):
         self.gateways = [GatewayDouble(self.database, self.address, self.stage) for _ in self.ids]
         keys = self.gateways[0].state.keys
         self.vandal = Vandal(self.server.admin, keys, self.ids)
-        self.agents: list[AgentDouble] = []
+        self.agents: list[ScriptedAgent] = []
         queue.create_campaign(f"{self.top}x")
-        self.outsider = AgentDouble(self.database, f"{self.top}x", lease_s=LONG_S)
+        self.outsider = ScriptedAgent(self.database, f"{self.top}x", lease_s=LONG_S)
         self.fences: list[Fence] = []
-        self.holders: dict[Fence, AgentDouble] = {}
-        self.popped: list[tuple[int, AgentDouble, str, list[Fence]]] = []
+        self.holders: dict[Fence, ScriptedAgent] = {}
+        self.popped: list[tuple[int, ScriptedAgent, str, list[Fence]]] = []
         self.seeded = 0
 
     def teardown(self) -> None:
@@ -116,12 +116,12 @@ class FrontScene(RuleBasedStateMachine):
         """Return one that has not done anything yet."""
         return SteppedRefiller(self.database, self.address, self.stage, self.statements.append)
 
-    def turned(self, agent: AgentDouble, side: int) -> AgentDouble:
+    def turned(self, agent: ScriptedAgent, side: int) -> ScriptedAgent:
         """Return an agent that speaks of the tasks of one of the campaigns."""
         agent.campaign = self.ids[side]
         return agent
 
-    def take(self, tasks: Iterable[Handed], campaign: int, agent: AgentDouble) -> list[Fence]:
+    def take(self, tasks: Iterable[Handed], campaign: int, agent: ScriptedAgent) -> list[Fence]:
         """Take over what a gateway hands out: nothing but what PostgreSQL has leased ahead."""
         fences: list[Fence] = []
         for one in tasks:
@@ -136,7 +136,7 @@ class FrontScene(RuleBasedStateMachine):
         self.note(fences, agent)
         return fences
 
-    def note(self, fences: Iterable[Fence], agent: AgentDouble) -> None:
+    def note(self, fences: Iterable[Fence], agent: ScriptedAgent) -> None:
         """Remember who was handed what."""
         for fence in fences:
             self.fences.append(fence)
@@ -239,7 +239,7 @@ class FrontScene(RuleBasedStateMachine):
         self.database.rows("keep", holder=KEEPER, term_s=LONG_S)
         self.model.pass_deadline()
         self.tasks_stand_where_the_model_says()
-        last = AgentDouble(self.database, self.top, lease_s=LONG_S)
+        last = ScriptedAgent(self.database, self.top, lease_s=LONG_S)
         self.agents.append(last)
         self.model.live.add(last.session)
         left = self.model.counts(self.ids[0])[WAITING] + self.model.counts(self.ids[1])[WAITING]

@@ -9,7 +9,7 @@ from hypothesis.stateful import precondition, rule
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.postgres import expire, silence
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
 
 
@@ -21,7 +21,7 @@ class QueueAgents(QueueScene):
     def come(self, host: str) -> None:
         """Open a session, on a connection of its own."""
         # Silent for longer than that is only who must be.
-        agent = AgentDouble(self.queue.database, self.campaign.path, lease_s=86_400, host=host)
+        agent = ScriptedAgent(self.queue.database, self.campaign.path, lease_s=86_400, host=host)
         self.agents.append(agent)
         self.model.open(agent.session, host)
 
@@ -31,7 +31,7 @@ class QueueAgents(QueueScene):
         agent = self._agent(which)
         self._claim(agent, agent.draw_lease(), want, from_the_start=from_the_start)
 
-    def _agent(self, which: int) -> AgentDouble:
+    def _agent(self, which: int) -> ScriptedAgent:
         """Return an agent, now and then one whose session has ended."""
         live = [one for one in self.agents if one.session in self.model.live]
         return pick(live if live and which % 8 else self.agents, which)
@@ -43,14 +43,14 @@ class QueueAgents(QueueScene):
         agent, lease = pick(self.claims, which)
         self._claim(agent, lease, want, from_the_start=False)
 
-    def _claim(self, agent: AgentDouble, lease: str, want: int, *, from_the_start: bool) -> None:
+    def _claim(self, agent: ScriptedAgent, lease: str, want: int, *, from_the_start: bool) -> None:
         if from_the_start:
             agent.forget_position()
         answer = agent.exchange(want=want, lease=lease)
         self._check_claim(agent, lease, want, answer, exact=from_the_start)
 
     def _check_claim(
-        self, agent: AgentDouble, lease: str, want: int, answer: dict[str, Any], *, exact: bool
+        self, agent: ScriptedAgent, lease: str, want: int, answer: dict[str, Any], *, exact: bool
     ) -> None:
         self.claims.append((agent, lease))
         got = [task.task for task in agent.claimed(answer)]
@@ -112,7 +112,7 @@ class QueueAgents(QueueScene):
         word = {"outcome": DONE, "error_class": None, "retry": True, "started": True}
         self._report(pick(self.agents, which), dict.fromkeys(fences, word), want)
 
-    def _report(self, agent: AgentDouble, said: dict[Fence, dict[str, Any]], want: int) -> None:
+    def _report(self, agent: ScriptedAgent, said: dict[Fence, dict[str, Any]], want: int) -> None:
         reports = [{"task": number, "lease": held, **word} for (number, held), word in said.items()]
         lease = agent.draw_lease()
         answer = agent.exchange(reports, want, lease=lease)
@@ -146,7 +146,7 @@ class QueueAgents(QueueScene):
         stop = self.model.beat(agent.session, fences, waited_for, drawn)
         campaign = self.campaign.campaign_id
         held = [Claimed(campaign, number, lease, 0, "", {}) for number, lease in fences]
-        assert agent.beat(held, pending=waited_for, drawn=drawn) == stop
+        assert agent.heartbeat(held, pending=waited_for, drawn=drawn) == stop
 
     @precondition(lambda self: self.model.live)
     @rule(which=INDEX)

@@ -15,7 +15,7 @@ from taskq import CampaignSpec, Client, RetryPolicy
 from taskq.db.connections import Database
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.postgres import assert_counts_are_true
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
 
 Fence = tuple[int, str]
@@ -54,9 +54,9 @@ class QueueScene(RuleBasedStateMachine):
         top = f"/m{next(self.numbers)}"
         self.campaign = self.queue.create_campaign(CampaignSpec(f"{top}/c", retry=POLICY))
         self.above = self.queue.campaign(top)
-        self.agents: list[AgentDouble] = []
+        self.agents: list[ScriptedAgent] = []
         self.fences: list[Fence] = []  # of every attempt that ever was
-        self.claims: list[tuple[AgentDouble, str]] = []
+        self.claims: list[tuple[ScriptedAgent, str]] = []
         self.seeded = 0
 
     def teardown(self) -> None:

@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from taskq import Client
 from taskq.db.connections import Database
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 
 WRITER = st.integers(0, 2)
 READER = st.integers(0, 1)
@@ -48,7 +48,7 @@ class CountsMachine(RuleBasedStateMachine):
         path = f"/n{next(self.numbers)}"
         campaign = Client(database).create_campaign(path)
         campaign.seed({"n": n} for n in range(40))
-        self.agent = AgentDouble(database, path)
+        self.agent = ScriptedAgent(database, path)
         self.writers = [self._connect(database) for _ in range(3)]
         self.readers = [self._connect(database) for _ in range(2)]
         for reader in self.readers:

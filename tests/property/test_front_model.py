@@ -21,7 +21,7 @@ from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.postgres import silence, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.front_model import DELAYED, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
 
@@ -65,7 +65,7 @@ class FrontMachine(FrontScene):
         """Open a session, on a connection of its own."""
         if len(self.model.live) == 3:
             return
-        agent = AgentDouble(self.database, self.top, lease_s=LONG_S)
+        agent = ScriptedAgent(self.database, self.top, lease_s=LONG_S)
         self.agents.append(agent)
         self.model.live.add(agent.session)
 
@@ -212,7 +212,7 @@ class FrontMachine(FrontScene):
             Claimed(self.model.tasks[task].campaign, task, lease, 0, "", {})
             for task, lease in fences
         ]
-        assert agent.beat(held, drawn=drawn) == {task for task, _ in stop}
+        assert agent.heartbeat(held, drawn=drawn) == {task for task, _ in stop}
         # What goes on began after the attempt before it had ended.
         self.postgres.execute(aged, [timedelta(0), self.ids])
 

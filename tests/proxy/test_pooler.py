@@ -17,8 +17,8 @@ from taskq.db.connections import Database
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.site import PAYLOADS, Site
 from tests.helpers.command_line import CommandLine
-from tests.helpers.scripted_agent import AgentDouble
-from tests.helpers.worker_node import Ran
+from tests.helpers.scripted_agent import ScriptedAgent
+from tests.helpers.worker_node import AgentResult
 
 ROUNDS = 3
 COUNTED = "do $$ begin assert (select count(*) {} from pg_prepared_statements); end $$"
@@ -38,7 +38,7 @@ def test_clients_are_not_taken_for_one_another(door: Database) -> None:
     queue = Client(door)
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(2 * ROUNDS))
-    agents = [AgentDouble(door), AgentDouble(door)]
+    agents = [ScriptedAgent(door), ScriptedAgent(door)]
     idle = door.async_line()
 
     async def rounds() -> None:
@@ -46,7 +46,7 @@ def test_clients_are_not_taken_for_one_another(door: Database) -> None:
             for agent in agents:
                 assert await idle.rows("installation")
                 (task,) = agent.claim(1)
-                assert agent.beat([task]) == set()
+                assert agent.heartbeat([task]) == set()
                 assert campaign.status().working == 1
                 assert agent.done(task) == "accepted"
             assert len(list(campaign.tasks(status="done"))) == 2 * (done + 1)
@@ -81,7 +81,7 @@ def test_farm_works_through_it(door: Database, start_gateway: StartGateway, tmp_
             ),
             *(stack.enter_context(beside.process("agent", "run", *words)) for _ in range(2)),
         ]
-        ran = [Ran(agent) for agent in agents]
+        ran = [AgentResult(agent) for agent in agents]
     assert [agent.code for agent in ran] == [0] * len(ran), [agent.err for agent in ran]
     assert not any("WARNING" in agent.err for agent in ran), [agent.err for agent in ran]
     assert site.executions() == dict.fromkeys(range(100), 1)

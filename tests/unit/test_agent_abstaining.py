@@ -10,115 +10,115 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.campaign_backoff import CampaignBackoff
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import FAILED, MAX_WITHOUT, RELEASED, Unservable
-from tests.helpers.core_harness import World, queue_of, world_of
+from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 REFUSED = Ended(RELEASED, error_class="prepare-failed", error="no receptor", refused=True)
 LEFT_OUT = ((1, 1),)
 
 
-def wait_for_attempt(world: World) -> float:
+def wait_for_attempt(harness: CoreHarness) -> float:
     """Let time pass until an attempt begins; return how long it took."""
-    began = world.now
-    while not world.running:
-        world.tick(0.25)
-        world.deliver_all()
-        assert world.now - began < 2_000
-    return world.now - began
+    began = harness.now
+    while not harness.running:
+        harness.tick(0.25)
+        harness.deliver_all()
+        assert harness.now - began < 2_000
+    return harness.now - began
 
 
 def test_refused_campaign_is_left_out_of_the_next_claim_and_the_agent_stays() -> None:
     """The attempt is reported with its class, what had not begun goes back, and it is said once."""
-    world = world_of(10, slots=2)
-    world.end(0, REFUSED)
-    report = world.reported[0]
+    harness = started_harness(10, slots=2)
+    harness.end(0, REFUSED)
+    report = harness.reported[0]
     assert (report.outcome, report.refused, report.started) == (RELEASED, True, True)
     assert report.error_class == "prepare-failed"
-    assert world.request().without == LEFT_OUT
-    world.end(1, REFUSED)
-    world.deliver_all()
-    assert not world.running
-    assert sum("cannot be run here" in line for line in world.said) == 1
-    assert world.exit is None
-    assert world.core.tally().failed == 0
+    assert harness.request().without == LEFT_OUT
+    harness.end(1, REFUSED)
+    harness.deliver_all()
+    assert not harness.running
+    assert sum("cannot be run here" in line for line in harness.logged) == 1
+    assert harness.exit is None
+    assert harness.core.totals().failed == 0
 
 
 def test_pause_doubles_and_one_task_is_tried_when_it_is_over() -> None:
     """Whatever number of slots there is; up to sixty times the first pause."""
-    world = world_of(100, slots=8, campaign_backoff_s=10)
-    for slot in list(world.running):
-        world.end(slot, REFUSED)
+    harness = started_harness(100, slots=8, campaign_backoff_s=10)
+    for slot in list(harness.running):
+        harness.end(slot, REFUSED)
     pauses = []
     for _ in range(8):
-        world.deliver_all()
-        pauses.append(wait_for_attempt(world))
-        assert len(world.running) == 1
-        world.end(next(iter(world.running)), REFUSED)
+        harness.deliver_all()
+        pauses.append(wait_for_attempt(harness))
+        assert len(harness.running) == 1
+        harness.end(next(iter(harness.running)), REFUSED)
     assert pauses == pytest.approx([10, 20, 40, 80, 160, 320, 600, 600], abs=6)
 
 
 def test_no_further_task_is_claimed_while_one_is_tried() -> None:
     """It may prepare for long, and others can use the tasks meanwhile."""
-    world = world_of(100, slots=8)
-    for slot in list(world.running):
-        world.end(slot, REFUSED)
-    world.deliver_all()
-    wait_for_attempt(world)
-    world.deliver_all()
-    released = world.core.tally().released
+    harness = started_harness(100, slots=8)
+    for slot in list(harness.running):
+        harness.end(slot, REFUSED)
+    harness.deliver_all()
+    wait_for_attempt(harness)
+    harness.deliver_all()
+    released = harness.core.totals().released
     for _ in range(100):
-        world.tick(1)
-        if world.air is not None:
-            assert world.request().without == LEFT_OUT
-        world.deliver_all()
-    assert len(world.running) == 1
-    assert world.core.tally().released == released
+        harness.tick(1)
+        if harness.in_flight is not None:
+            assert harness.request().without == LEFT_OUT
+        harness.deliver_all()
+    assert len(harness.running) == 1
+    assert harness.core.totals().released == released
 
 
 @pytest.mark.parametrize("ended", [None, Ended(FAILED, error_class="Boom", error="boom")])
 def test_task_that_runs_makes_all_well_again(ended: Ended | None) -> None:
     """Also one that fails: the campaign can be run."""
-    world = world_of(100, slots=2, ahead_s=0)
-    for slot in list(world.running):
-        world.end(slot, REFUSED)
-    world.deliver_all()
-    wait_for_attempt(world)
-    world.end(next(iter(world.running)), ended)
-    world.deliver_all()
-    world.tick(5)
-    world.deliver_all()
-    assert len(world.running) == 2
-    for slot in list(world.running):
-        world.end(slot, REFUSED)
-    world.deliver_all()
-    assert wait_for_attempt(world) == pytest.approx(10, abs=6)
+    harness = started_harness(100, slots=2, ahead_s=0)
+    for slot in list(harness.running):
+        harness.end(slot, REFUSED)
+    harness.deliver_all()
+    wait_for_attempt(harness)
+    harness.end(next(iter(harness.running)), ended)
+    harness.deliver_all()
+    harness.tick(5)
+    harness.deliver_all()
+    assert len(harness.running) == 2
+    for slot in list(harness.running):
+        harness.end(slot, REFUSED)
+    harness.deliver_all()
+    assert wait_for_attempt(harness) == pytest.approx(10, abs=6)
 
 
 def test_changed_campaign_is_tried_at_once() -> None:
     """The change may be the repair; the pause is for the revision that was refused."""
-    world = world_of(10, slots=1)
-    world.end(0, REFUSED)
-    world.deliver_all()
-    world.queue.campaign = replace(world.queue.campaign, revision=2)
-    assert wait_for_attempt(world) < 6
+    harness = started_harness(10, slots=1)
+    harness.end(0, REFUSED)
+    harness.deliver_all()
+    harness.queue.campaign = replace(harness.queue.campaign, revision=2)
+    assert wait_for_attempt(harness) < 6
 
 
 def test_stopped_attempt_refuses_nothing() -> None:
     """That it could not prepare was this agent's own doing."""
-    world = world_of(10, slots=1)
-    world.feed(ev.TermSignal())
-    world.feed(ev.TermSignal())
-    assert world.told_to_stop == [0]
-    world.end(0, REFUSED)
-    assert not world.reported[-1].refused
+    harness = started_harness(10, slots=1)
+    harness.feed(ev.TermSignal())
+    harness.feed(ev.TermSignal())
+    assert harness.stopped_slots == [0]
+    harness.end(0, REFUSED)
+    assert not harness.reported[-1].refused
 
 
 def test_agent_says_why_it_leaves() -> None:
     """And with which code."""
-    world = world_of(1, slots=1, until_empty=True)
-    world.end(0)
-    world.deliver_all()
-    assert world.exit is not None
-    assert world.queue.farewells == [(1, "nothing is left to do", 0)]
+    harness = started_harness(1, slots=1, until_empty=True)
+    harness.end(0)
+    harness.deliver_all()
+    assert harness.exit is not None
+    assert harness.queue.farewells == [(1, "nothing is left to do", 0)]
 
 
 def test_only_what_cannot_be_run_is_left() -> None:
@@ -128,24 +128,24 @@ def test_only_what_cannot_be_run_is_left() -> None:
         queue = queue_of(2)
         queue.unservable = Unservable(2, (said,))
         queue.campaign = replace(queue.campaign, time_limit_s=100.0)
-        world = World(queue, slots=1, until_empty=until_empty, max_seconds=50)
+        harness = CoreHarness(queue, slots=1, until_empty=until_empty, max_seconds=50)
         for _ in range(20):
-            world.deliver_all()
-            world.tick(1)
-        lines = [line for line in world.said if said in line]
+            harness.deliver_all()
+            harness.tick(1)
+        lines = [line for line in harness.logged if said in line]
         assert len(lines) == 1
         if until_empty:
-            assert world.exit is not None
-            assert (world.exit.code, said in world.exit.reason) == (3, True)
+            assert harness.exit is not None
+            assert (harness.exit.code, said in harness.exit.reason) == (3, True)
         else:
-            assert world.exit is None
+            assert harness.exit is None
 
 
 def test_claim_names_a_bounded_number_of_campaigns() -> None:
     """Those that are left out longest; the others' tasks go back when they come."""
-    abstaining = CampaignBackoff(10.0, lambda: 0.5)
+    backoff = CampaignBackoff(10.0, lambda: 0.5)
     for campaign in range(MAX_WITHOUT + 5):
-        abstaining.refused(campaign, 1, 0.0, float(campaign))
-    named = abstaining.without((), 9.0)
+        backoff.refused(campaign, 1, 0.0, float(campaign))
+    named = backoff.without((), 9.0)
     assert [campaign for campaign, _ in named] == list(range(5, MAX_WITHOUT + 5))
-    assert abstaining.leaves_out(0, 1, (), 9.0)
+    assert backoff.excludes(0, 1, (), 9.0)

@@ -8,109 +8,111 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
-from tests.helpers.core_harness import World, queue_of, world_of
+from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 
 def test_short_tasks_are_claimed_ahead() -> None:
     """At 10 ms a task, two slots hold about a second's work: no slot waits for the network."""
-    world = world_of(10_000, slots=2, ahead_s=1.0)
-    world.run_briskly(0.01, 50)
-    ahead = len(world.beat().held) - 2
+    harness = started_harness(10_000, slots=2, ahead_s=1.0)
+    harness.run_quickly(0.01, 50)
+    ahead = len(harness.heartbeat().held) - 2
     assert 50 <= ahead <= 200
 
 
 def test_long_tasks_are_not_hoarded() -> None:
     """What takes longer than half a second is claimed when a slot is free for it."""
-    world = world_of(10_000, slots=2, ahead_s=1.0)
-    world.run_briskly(0.6, 20)
-    assert len(world.beat().held) == 2
+    harness = started_harness(10_000, slots=2, ahead_s=1.0)
+    harness.run_quickly(0.6, 20)
+    assert len(harness.heartbeat().held) == 2
 
 
 def test_quick_failures_do_not_lead_to_hoarding() -> None:
     """A node where everything fails at once does not pull the campaign towards it."""
-    world = world_of(10_000, slots=2, ahead_s=1.0)
-    world.run_briskly(0.001, FAILURES - 1, Ended(FAILED, error_class="Boom", error=""))
-    assert len(world.beat().held) == 2
+    harness = started_harness(10_000, slots=2, ahead_s=1.0)
+    harness.run_quickly(0.001, FAILURES - 1, Ended(FAILED, error_class="Boom", error=""))
+    assert len(harness.heartbeat().held) == 2
 
 
 def test_tasks_stuck_behind_long_ones_are_handed_back() -> None:
     """Tasks claimed ahead are given back when the pace turns out to be another."""
-    world = world_of(10_000, slots=2, ahead_s=1.0)
-    world.run_briskly(0.01, 50)
-    world.tick(5)
-    assert len(world.beat().held) > 2
-    world.tick(6)
-    world.deliver_all()
-    assert len(world.beat().held) == 2
-    assert {report.started for report in world.reported[-10:]} == {False}
+    harness = started_harness(10_000, slots=2, ahead_s=1.0)
+    harness.run_quickly(0.01, 50)
+    harness.tick(5)
+    assert len(harness.heartbeat().held) > 2
+    harness.tick(6)
+    harness.deliver_all()
+    assert len(harness.heartbeat().held) == 2
+    assert {report.started for report in harness.reported[-10:]} == {False}
 
 
 def test_max_tasks_is_never_exceeded() -> None:
     """An agent told to make three attempts claims three tasks, not one more."""
-    world = world_of(100, slots=2, max_tasks=3)
-    world.run_briskly(0.001, 3)
-    assert world.exit == ev.Exit(0, "it has made 3 attempts")
-    assert world.queue.counts() == {DONE: 3, "open": 97}
-    assert sum(entry.attempt for entry in world.queue.tasks.values()) == 3
+    harness = started_harness(100, slots=2, max_tasks=3)
+    harness.run_quickly(0.001, 3)
+    assert harness.exit == ev.Exit(0, "it has made 3 attempts")
+    assert harness.queue.counts() == {DONE: 3, "open": 97}
+    assert sum(entry.attempt for entry in harness.queue.tasks.values()) == 3
 
 
 def test_until_empty_stays_while_others_work() -> None:
     """An empty claim is no reason to leave while a task may yet come back."""
-    world = world_of(2, slots=1, until_empty=True, ahead_s=0)
-    other = world.queue.open(replace(world.queue.hellos[0], key="another"))
-    taken = world.queue.exchange(Request(other.session, (), 1, "ffffffff")).tasks[0]
-    world.end(0)
-    world.deliver_all()
-    world.tick(5)
-    world.deliver_all()
-    assert world.exit is None
-    world.queue.exchange(Request(other.session, (Report(1, taken.task, taken.lease, DONE),)))
-    world.tick(5)
-    world.deliver_all()
-    assert world.exit == ev.Exit(0, "nothing is left to do")
+    harness = started_harness(2, slots=1, until_empty=True, ahead_s=0)
+    other = harness.queue.open(replace(harness.queue.hellos[0], key="another"))
+    taken = harness.queue.exchange(Request(other.session, (), 1, "ffffffff")).tasks[0]
+    harness.end(0)
+    harness.deliver_all()
+    harness.tick(5)
+    harness.deliver_all()
+    assert harness.exit is None
+    harness.queue.exchange(Request(other.session, (Report(1, taken.task, taken.lease, DONE),)))
+    harness.tick(5)
+    harness.deliver_all()
+    assert harness.exit == ev.Exit(0, "nothing is left to do")
 
 
 def test_remaining_lifetime_goes_with_each_claim() -> None:
     """The queue can choose tasks that end before the batch job does, with time to report."""
-    world = World(queue_of(1), slots=1, max_seconds=600, stop_s=10, farewell_s=20)
-    world.tick(100)
-    world.deliver()
-    assert world.request().lifetime_s == pytest.approx(470)
+    harness = CoreHarness(queue_of(1), slots=1, max_seconds=600, stop_s=10, farewell_s=20)
+    harness.tick(100)
+    harness.deliver()
+    assert harness.request().lifetime_s == pytest.approx(470)
 
 
 def test_task_that_cannot_end_in_time_is_handed_back() -> None:
     """The agent checks again when the answer was long under way."""
-    world = World(queue_of(1, time_limit_s=300.0), slots=1, max_seconds=600)
-    world.deliver()
-    world.now += 400
-    world.deliver()
-    assert not world.running
-    assert world.request().want == 0, "it does not ask for the same task again at once"
-    assert (world.reported[-1].outcome, world.reported[-1].started) == (RELEASED, False)
+    harness = CoreHarness(queue_of(1, time_limit_s=300.0), slots=1, max_seconds=600)
+    harness.deliver()
+    harness.now += 400
+    harness.deliver()
+    assert not harness.running
+    assert harness.request().want == 0, "it does not ask for the same task again at once"
+    assert (harness.reported[-1].outcome, harness.reported[-1].started) == (RELEASED, False)
 
 
 def test_agent_leaves_when_no_task_can_end_in_time() -> None:
     """It does not sit out the rest of its batch job."""
-    world = world_of(5, slots=1, max_seconds=600, time_limit_s=300.0, ahead_s=0)
-    world.now += 290
-    world.end(0)
-    world.deliver_all()
-    assert world.running == {}
-    assert world.exit == ev.Exit(0, "no task can end in the time that is left")
+    harness = started_harness(5, slots=1, max_seconds=600, time_limit_s=300.0, ahead_s=0)
+    harness.now += 290
+    harness.end(0)
+    harness.deliver_all()
+    assert harness.running == {}
+    assert harness.exit == ev.Exit(0, "no task can end in the time that is left")
 
 
 def test_all_is_handed_back_before_the_time_is_up() -> None:
     """At the end of its batch job an agent has nothing in hand, and the queue knows it."""
-    world = world_of(5, slots=2, max_seconds=600, stop_s=10, farewell_s=20)
-    begun = world.now
-    world.tick(569)
-    assert world.told_to_stop == []
-    world.tick(1)
-    assert sorted(world.told_to_stop) == [0, 1]
+    harness = started_harness(5, slots=2, max_seconds=600, stop_s=10, farewell_s=20)
+    begun = harness.now
+    harness.tick(569)
+    assert harness.stopped_slots == []
+    harness.tick(1)
+    assert sorted(harness.stopped_slots) == [0, 1]
     for slot in (0, 1):
-        world.end(slot, Ended(FAILED, error_class="Signal", error="terminated"))
-    world.deliver_all()
-    assert world.exit == ev.Exit(0, "its time is up")
-    assert world.now - begun <= 600
-    assert [(report.outcome, report.started) for report in world.reported] == [(RELEASED, True)] * 2
-    assert not world.spool
+        harness.end(slot, Ended(FAILED, error_class="Signal", error="terminated"))
+    harness.deliver_all()
+    assert harness.exit == ev.Exit(0, "its time is up")
+    assert harness.now - begun <= 600
+    assert [(report.outcome, report.started) for report in harness.reported] == [
+        (RELEASED, True)
+    ] * 2
+    assert not harness.spool

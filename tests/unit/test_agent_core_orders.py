@@ -21,7 +21,7 @@ from taskq_agent.core.reports import fence
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import CONTINUE, DONE, FAILED, RELEASED, STOP, Heartbeat, Held, Orders
-from tests.helpers.core_harness import World, queue_of
+from tests.helpers.core_harness import CoreHarness, queue_of
 from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
 
 ENDS = [
@@ -36,11 +36,11 @@ BROKEN = Ended(RELEASED, error_class="NodeBroken", error="no GPU", node_broken=T
 class AnyOrder(RuleBasedStateMachine):
     """What may happen to an agent, in any order.
 
-    `World` checks besides: one call in the air at most, which after a failure is the same again;
+    `CoreHarness` also checks: one call in flight at most, which after a failure is the same again;
     a slot runs one task at a time; no attempt runs twice or is reported twice.
     """
 
-    world: World
+    harness: CoreHarness
 
     @initialize(
         slots=st.integers(1, 3),
@@ -73,7 +73,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.ended: list[Held] = []
         queue = queue_of(count, time_limit_s=time_limit_s)
         queue.campaign = replace(queue.campaign, on_disconnect=on_disconnect)
-        self.world = World(
+        self.harness = CoreHarness(
             queue,
             uniform=uniform,
             slots=slots,
@@ -83,63 +83,65 @@ class AnyOrder(RuleBasedStateMachine):
             longest_wait_s=longest_wait_s,
         )
 
-    @precondition(lambda self: self.world.air is not None)
+    @precondition(lambda self: self.harness.in_flight is not None)
     @rule(trouble=st.sampled_from([None, None, None, REQUEST_LOST, ANSWER_LOST, TWICE]))
     def call_is_delivered(self, trouble: str | None) -> None:
-        self.world.deliver(trouble)
+        self.harness.deliver(trouble)
 
-    @precondition(lambda self: self.world.air is not None)
+    @precondition(lambda self: self.harness.in_flight is not None)
     @rule(retry_after_s=st.sampled_from([0.0, 5.0, 100.0]))
     def queue_is_busy(self, retry_after_s: float) -> None:
-        self.world.fail(TransportFailed("busy", retry_after_s))
+        self.harness.fail(TransportFailed("busy", retry_after_s))
 
-    @precondition(lambda self: self.world.reports_something_new())
+    @precondition(lambda self: self.harness.reports_something_new())
     @rule()
     def reports_are_refused(self) -> None:
         """But not that they were refused, so that none is dropped."""
-        self.world.fail(Refused("it cannot be stored"))
+        self.harness.fail(Refused("it cannot be stored"))
 
-    @precondition(lambda self: self.world.is_broken_off())
+    @precondition(lambda self: self.harness.is_cancelled())
     @rule(trouble=st.sampled_from([REQUEST_LOST, ANSWER_LOST]))
     def wait_is_broken_off(self, trouble: str) -> None:
-        self.world.deliver(trouble)
+        self.harness.deliver(trouble)
 
-    @precondition(lambda self: self.world.core.beat() is not None)
+    @precondition(lambda self: self.harness.core.heartbeat() is not None)
     @rule(orders=st.builds(Orders, claim_after_s=st.sampled_from([None, None, 0.0, 9.0])))
     def beat_is_answered(self, orders: Orders) -> None:
-        self.world.feed(ev.Heard(self.world.beat().session, orders))
+        self.harness.feed(ev.HeartbeatAnswered(self.harness.heartbeat().session, orders))
 
-    @precondition(lambda self: self.world.core.beat() is not None)
+    @precondition(lambda self: self.harness.core.heartbeat() is not None)
     @rule()
     def order_to_drain_comes(self) -> None:
-        self.world.feed(ev.Heard(self.world.beat().session, Orders(drain=True)))
+        self.harness.feed(
+            ev.HeartbeatAnswered(self.harness.heartbeat().session, Orders(drain=True))
+        )
 
-    @precondition(lambda self: self.world.running and self.world.exit is None)
+    @precondition(lambda self: self.harness.running and self.harness.exit is None)
     @rule(data=st.data(), ended=st.sampled_from(ENDS))
     def task_ends(self, data: st.DataObject, ended: Ended) -> None:
-        slot = data.draw(st.sampled_from(sorted(self.world.running)))
+        slot = data.draw(st.sampled_from(sorted(self.harness.running)))
         self.end(slot, ended)
 
-    @precondition(lambda self: self.world.running and self.world.exit is None)
+    @precondition(lambda self: self.harness.running and self.harness.exit is None)
     @rule(data=st.data())
     def node_breaks(self, data: st.DataObject) -> None:
-        slot = data.draw(st.sampled_from(sorted(self.world.running)))
+        slot = data.draw(st.sampled_from(sorted(self.harness.running)))
         self.end(slot, BROKEN)
 
     @rule(seconds=st.sampled_from([0.0, 0.01, 1.0, 7.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
-        self.world.tick(seconds)
+        self.harness.tick(seconds)
 
     @rule()
     def due_time_comes(self) -> None:
-        due = self.world.core.due()
-        assert due > self.world.now, "an agent does not spin"
-        if due < self.world.now + 1_000:
-            self.world.tick(due - self.world.now)
+        due = self.harness.core.due()
+        assert due > self.harness.now, "an agent does not spin"
+        if due < self.harness.now + 1_000:
+            self.harness.tick(due - self.harness.now)
 
     @rule()
     def beat_is_written_down(self) -> None:
-        beat = self.world.core.beat()
+        beat = self.harness.core.heartbeat()
         if beat is not None:
             self.beats.append(beat)
 
@@ -147,15 +149,15 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(data=st.data())
     def beat_arrives(self, data: st.DataObject) -> None:
         """Late, or after younger ones, as it may be."""
-        queue = self.world.queue
+        queue = self.harness.queue
         queue.trouble = lambda _: None
         beat = self.beats.pop(data.draw(st.integers(0, len(self.beats) - 1)))
         before = len(queue.given_away)
         try:
-            self.orders += queue.beat(beat).stop
+            self.orders += queue.heartbeat(beat).stop
         except SessionLost as error:
-            self.world.feed(ev.HeartbeatFailed(beat.session, error))
-        current = self.world.core.beat()
+            self.harness.feed(ev.HeartbeatFailed(beat.session, error))
+        current = self.harness.core.heartbeat()
         if current is not None and current.session == beat.session:
             for held in queue.given_away[before:]:
                 assert held not in current.held, "what is in hand is not given away"
@@ -166,43 +168,43 @@ class AnyOrder(RuleBasedStateMachine):
     def order_to_stop_comes(self, data: st.DataObject) -> None:
         held = self.orders.pop(data.draw(st.integers(0, len(self.orders) - 1)))
         self.void.add(held)
-        self.world.feed(ev.StopOrdered(held))
+        self.harness.feed(ev.StopOrdered(held))
 
-    @precondition(lambda self: self.world.queue.opened)
+    @precondition(lambda self: self.harness.queue.opened)
     @rule()
     def session_expires(self) -> None:
-        self.world.queue.expire(max(self.world.queue.opened))
+        self.harness.queue.expire(max(self.harness.queue.opened))
 
     @rule()
     def signal_comes(self) -> None:
-        self.world.feed(ev.TermSignal())
+        self.harness.feed(ev.TermSignal())
 
     @rule()
     def part_of_the_agent_breaks(self) -> None:
-        self.world.feed(ev.Broken("something has failed"))
+        self.harness.feed(ev.AgentFailed("something has failed"))
 
     @invariant()
     def every_end_is_reported(self) -> None:
-        reported = {fence(report) for report in self.world.reported}
+        reported = {fence(report) for report in self.harness.reported}
         assert {held for held in self.ended if held not in self.void} <= reported
 
     @invariant()
     def every_report_is_kept_until_the_queue_has_judged_it(self) -> None:
-        judged = sum(self.world.queue.verdicts.values())
-        assert len(self.world.reported) - len(self.world.spool) <= judged
+        judged = sum(self.harness.queue.verdicts.values())
+        assert len(self.harness.reported) - len(self.harness.spool) <= judged
 
     @invariant()
     def every_attempt_in_hand_is_named_in_beats(self) -> None:
-        beat = self.world.core.beat()
-        if beat is not None and self.world.exit is None:
-            assert self.world.held() - self.void <= set(beat.held)
-            assert set(self.world.spool) <= set(beat.held)
+        beat = self.harness.core.heartbeat()
+        if beat is not None and self.harness.exit is None:
+            assert self.harness.held() - self.void <= set(beat.held)
+            assert set(self.harness.spool) <= set(beat.held)
 
     @invariant()
     def limit_of_attempts_is_kept(self) -> None:
         if self.max_tasks is not None:
-            assert len(self.world.started) <= self.max_tasks + sum(
-                not report.started for report in self.world.reported
+            assert len(self.harness.started) <= self.max_tasks + sum(
+                not report.started for report in self.harness.reported
             )
 
     def teardown(self) -> None:
@@ -210,28 +212,30 @@ class AnyOrder(RuleBasedStateMachine):
 
         Unless it was leaving before, and may have had no time left for it.
         """
-        world = self.world
-        in_time = not any(text.startswith("the agent leaves") for text in world.said)
-        world.feed(ev.TermSignal())
+        harness = self.harness
+        in_time = not any(text.startswith("the agent leaves") for text in harness.logged)
+        harness.feed(ev.TermSignal())
         for _ in range(200):
-            if world.exit is not None:
+            if harness.exit is not None:
                 break
-            if world.air is not None:
-                world.deliver(REQUEST_LOST if world.is_broken_off() else None)
-            elif world.told_to_stop and world.running:
-                self.end(next(iter(world.running)), ENDS[1])
+            if harness.in_flight is not None:
+                harness.deliver(REQUEST_LOST if harness.is_cancelled() else None)
+            elif harness.stopped_slots and harness.running:
+                self.end(next(iter(harness.running)), ENDS[1])
             else:
-                world.tick(1)
-        assert world.exit is not None, "the agent leaves"
+                harness.tick(1)
+        assert harness.exit is not None, "the agent leaves"
         if in_time:
-            assert not world.spool
-            assert all(entry.lease is None for entry in world.queue.tasks.values())
-        elif world.spool:
-            assert world.exit.code != 0, "it does not look well when something is left undelivered"
+            assert not harness.spool
+            assert all(entry.lease is None for entry in harness.queue.tasks.values())
+        elif harness.spool:
+            assert harness.exit.code != 0, (
+                "it does not look well when something is left undelivered"
+            )
 
     def end(self, slot: int, ended: Ended) -> None:
-        self.ended.append(fence(self.world.running[slot][0]))
-        self.world.end(slot, ended)
+        self.ended.append(fence(self.harness.running[slot][0]))
+        self.harness.end(slot, ended)
 
 
 AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=60)

@@ -22,7 +22,7 @@ from taskq_agent.protocol import (
     Request,
     Welcome,
 )
-from tests.helpers.core_harness import World
+from tests.helpers.core_harness import CoreHarness
 from tests.helpers.memory_queue import ANSWER_LOST, MemoryQueue
 
 LEASE = "00000000-0000-7000-8000-000000000000"
@@ -64,30 +64,32 @@ def hopeless_tasks(*tasks: int) -> Callable[[Report], bool]:
     return lambda report: report.task in tasks
 
 
-def reporting_world(dislikes: Callable[[Report], bool], count: int = 9, **settings: Any) -> World:
+def reporting_world(
+    dislikes: Callable[[Report], bool], count: int = 9, **settings: Any
+) -> CoreHarness:
     """Return an agent that has its reports on the tasks 1 to 3 in the air."""
     queue = PickyQueue(count, lambda _: False)
-    world = World(queue, **{"slots": 4, "ahead_s": 0, **settings})
-    world.deliver()
-    world.deliver()
-    world.end(3)
+    harness = CoreHarness(queue, **{"slots": 4, "ahead_s": 0, **settings})
+    harness.deliver()
+    harness.deliver()
+    harness.end(3)
     for slot in range(3):
-        world.end(slot, Ended(DONE, result={"score": -7.5}, tail="tail"))
-    world.deliver()
-    assert [report.task for report in world.request().reports] == [1, 2, 3]
+        harness.end(slot, Ended(DONE, result={"score": -7.5}, tail="tail"))
+    harness.deliver()
+    assert [report.task for report in harness.request().reports] == [1, 2, 3]
     queue.requests.clear()
     queue.dislikes = dislikes
-    return world
+    return harness
 
 
-def picky(world: World) -> PickyQueue:
-    assert isinstance(world.queue, PickyQueue)
-    return world.queue
+def picky(harness: CoreHarness) -> PickyQueue:
+    assert isinstance(harness.queue, PickyQueue)
+    return harness.queue
 
 
-def tasks_told(world: World) -> list[list[int]]:
+def tasks_told(harness: CoreHarness) -> list[list[int]]:
     """Return which tasks the exchanges so far have reported on."""
-    return [[report.task for report in one.reports] for one in world.queue.requests]
+    return [[report.task for report in one.reports] for one in harness.queue.requests]
 
 
 def inherited(*tasks: int) -> list[Report]:
@@ -97,18 +99,18 @@ def inherited(*tasks: int) -> list[Report]:
 
 def test_reports_of_a_refused_exchange_go_one_at_a_time() -> None:
     """Without a claim, so that nothing but the report can be what is refused."""
-    world = reporting_world(disliked_tasks(2))
-    world.deliver_all()
-    assert tasks_told(world)[:5] == [[1, 2, 3], [1], [2], [2], [3]]
-    assert [one.want for one in world.queue.requests[1:5]] == [0, 0, 0, 0]
+    harness = reporting_world(disliked_tasks(2))
+    harness.deliver_all()
+    assert tasks_told(harness)[:5] == [[1, 2, 3], [1], [2], [2], [3]]
+    assert [one.want for one in harness.queue.requests[1:5]] == [0, 0, 0, 0]
 
 
 def test_refused_report_is_replaced_by_one_that_says_so() -> None:
     """Of the same attempt, without anything that the task itself has brought forth."""
-    world = reporting_world(disliked_tasks(2))
-    picky(world).reason = "\x1b[31mno\0 " + "x" * 10_000
-    world.deliver_all()
-    (report,) = world.queue.tasks[2].accepted
+    harness = reporting_world(disliked_tasks(2))
+    picky(harness).reason = "\x1b[31mno\0 " + "x" * 10_000
+    harness.deliver_all()
+    (report,) = harness.queue.tasks[2].accepted
     assert (report.outcome, report.retry, report.error_class) == (FAILED, False, "report-refused")
     assert (report.result, report.tail, report.phases) == (None, None, {})
     assert report.error is not None
@@ -118,197 +120,199 @@ def test_refused_report_is_replaced_by_one_that_says_so() -> None:
 
 def test_other_reports_count_and_the_agent_goes_on() -> None:
     """With all reports in one exchange again, and with claims."""
-    world = reporting_world(disliked_tasks(2))
-    world.deliver_all()
-    assert [world.queue.outcomes(task) for task in (1, 3, 4)] == [[DONE], [DONE], [DONE]]
-    assert not world.spool
-    assert len(world.running) == 4
-    for slot in list(world.running):
-        world.end(slot)
-    world.deliver()
-    assert len(world.request().reports) == 3
-    assert world.exit is None
+    harness = reporting_world(disliked_tasks(2))
+    harness.deliver_all()
+    assert [harness.queue.outcomes(task) for task in (1, 3, 4)] == [[DONE], [DONE], [DONE]]
+    assert not harness.spool
+    assert len(harness.running) == 4
+    for slot in list(harness.running):
+        harness.end(slot)
+    harness.deliver()
+    assert len(harness.request().reports) == 3
+    assert harness.exit is None
 
 
 def test_single_report_is_tried_without_the_claim_first() -> None:
     """It may be the claim that is refused: a result is not given up for that."""
     queue = PickyQueue(1, lambda _: False)
-    world = World(queue, slots=1)
-    world.deliver()
-    world.deliver()
-    world.end(0)
+    harness = CoreHarness(queue, slots=1)
+    harness.deliver()
+    harness.deliver()
+    harness.end(0)
     queue.refuses_claims = True
-    world.deliver()
-    assert world.request().want == 0
-    world.deliver_all()
+    harness.deliver()
+    assert harness.request().want == 0
+    harness.deliver_all()
     assert queue.outcomes(1) == [DONE]
-    assert world.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
+    assert harness.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
 
 
 def test_reports_that_come_meanwhile_wait_for_the_end_of_the_search() -> None:
-    world = reporting_world(disliked_tasks(2))
-    world.deliver()
-    (slot,) = world.running
-    world.end(slot)
-    world.deliver_all()
-    assert tasks_told(world)[1:6] == [[1], [2], [2], [3], [5]]
-    assert world.queue.requests[5].want == 4
+    harness = reporting_world(disliked_tasks(2))
+    harness.deliver()
+    (slot,) = harness.running
+    harness.end(slot)
+    harness.deliver_all()
+    assert tasks_told(harness)[1:6] == [[1], [2], [2], [3], [5]]
+    assert harness.queue.requests[5].want == 4
 
 
 def test_every_refused_report_of_an_exchange_is_found() -> None:
-    world = reporting_world(disliked_tasks(1, 3))
-    world.deliver_all()
-    outcomes = [world.queue.outcomes(task) for task in (1, 2, 3)]
+    harness = reporting_world(disliked_tasks(1, 3))
+    harness.deliver_all()
+    outcomes = [harness.queue.outcomes(task) for task in (1, 2, 3)]
     assert outcomes == [[FAILED], [DONE], [FAILED]]
-    assert not world.spool
+    assert not harness.spool
 
 
 def test_inherited_report_that_is_refused_does_not_stop_the_agent() -> None:
     """Nor the next one of this node: it is gone from the spool."""
-    world = World(PickyQueue(3, disliked_tasks(2)), slots=1, inherited=inherited(1, 2, 3))
-    world.deliver_all()
-    assert not world.spool
-    assert world.running
-    assert world.core.tally().failed == 0, "it was not this agent's attempt"
+    harness = CoreHarness(PickyQueue(3, disliked_tasks(2)), slots=1, inherited=inherited(1, 2, 3))
+    harness.deliver_all()
+    assert not harness.spool
+    assert harness.running
+    assert harness.core.totals().failed == 0, "it was not this agent's attempt"
 
 
 def test_report_is_kept_as_it_is_until_its_substitute_is_accepted() -> None:
     """A queue that refuses whatever it is told costs no result: the next agent tries again."""
-    world = reporting_world(disliked_tasks(2))
-    kept = dict(world.spool)
-    while world.request().reports[0].error_class is None:
-        world.deliver()
-    assert world.spool == {held: kept[held] for held in world.spool}
-    assert any(held.task == 2 for held in world.spool)
-    world.deliver(ANSWER_LOST)
-    assert any(held.task == 2 for held in world.spool)
-    world.tick(30)
-    world.deliver()
-    assert all(held.task != 2 for held in world.spool)
-    assert world.queue.outcomes(2) == [FAILED]
+    harness = reporting_world(disliked_tasks(2))
+    kept = dict(harness.spool)
+    while harness.request().reports[0].error_class is None:
+        harness.deliver()
+    assert harness.spool == {held: kept[held] for held in harness.spool}
+    assert any(held.task == 2 for held in harness.spool)
+    harness.deliver(ANSWER_LOST)
+    assert any(held.task == 2 for held in harness.spool)
+    harness.tick(30)
+    harness.deliver()
+    assert all(held.task != 2 for held in harness.spool)
+    assert harness.queue.outcomes(2) == [FAILED]
 
 
 def test_report_whose_substitute_is_refused_too_is_dropped() -> None:
     """As soon as the queue answers another exchange, which shows that it is the report's fault."""
-    world = World(PickyQueue(1, hopeless_tasks(7)), slots=1, inherited=inherited(7))
-    world.deliver()
+    harness = CoreHarness(PickyQueue(1, hopeless_tasks(7)), slots=1, inherited=inherited(7))
+    harness.deliver()
     for _ in range(3):
-        assert world.request().reports
-        world.deliver()
-    assert len(world.spool) == 1
-    assert world.core.undelivered() == 1
-    world.deliver()
-    assert not world.spool
-    assert world.core.undelivered() == 0
-    assert world.running
-    assert "the report on task 7 is dropped" in world.said
+        assert harness.request().reports
+        harness.deliver()
+    assert len(harness.spool) == 1
+    assert harness.core.undelivered() == 1
+    harness.deliver()
+    assert not harness.spool
+    assert harness.core.undelivered() == 0
+    assert harness.running
+    assert "the report on task 7 is dropped" in harness.logged
 
 
 def test_queue_that_refuses_everything_costs_no_report() -> None:
     """Rights that were taken away, say: the agent leaves, its reports stay for another one."""
-    world = reporting_world(lambda _: True)
-    picky(world).refuses_claims = True
-    spool = dict(world.spool)
-    world.deliver_all()
-    for slot in list(world.running):
-        world.end(slot)
-        world.deliver_all()
-    assert world.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
-    assert spool.items() <= world.spool.items()
-    assert world.core.undelivered() == len(world.spool)
-    assert sum(map(len, tasks_told(world))) <= 3 * len(world.spool), "it does not knock for ever"
+    harness = reporting_world(lambda _: True)
+    picky(harness).refuses_claims = True
+    spool = dict(harness.spool)
+    harness.deliver_all()
+    for slot in list(harness.running):
+        harness.end(slot)
+        harness.deliver_all()
+    assert harness.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
+    assert spool.items() <= harness.spool.items()
+    assert harness.core.undelivered() == len(harness.spool)
+    assert sum(map(len, tasks_told(harness))) <= 3 * len(harness.spool), (
+        "it does not knock for ever"
+    )
 
 
 def test_refused_session_makes_the_agent_leave() -> None:
     """Whatever it has to report."""
     queue = PickyQueue(1, lambda _: False)
     queue.refuses_sessions = True
-    world = World(queue, slots=1, inherited=inherited(1))
-    world.deliver()
-    assert world.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
-    assert len(world.spool) == 1
+    harness = CoreHarness(queue, slots=1, inherited=inherited(1))
+    harness.deliver()
+    assert harness.exit == ev.Exit(77, f"the queue refuses to serve it: {REASON}")
+    assert len(harness.spool) == 1
 
 
 def test_search_goes_on_after_a_failure_and_in_another_session() -> None:
     """What failed is repeated as it is; a lost session does not bring the culprit back."""
-    world = reporting_world(disliked_tasks(2))
-    world.deliver()
-    suspect = world.request().reports
-    world.fail(TransportFailed("down"))
-    world.tick(30)
-    assert world.request().reports == suspect
-    world.fail(SessionLost("expired"))
-    world.tick(30)
-    world.deliver()
-    assert (world.request().reports, world.request().want) == (suspect, 0)
-    world.deliver_all()
-    assert not world.spool
+    harness = reporting_world(disliked_tasks(2))
+    harness.deliver()
+    suspect = harness.request().reports
+    harness.fail(TransportFailed("down"))
+    harness.tick(30)
+    assert harness.request().reports == suspect
+    harness.fail(SessionLost("expired"))
+    harness.tick(30)
+    harness.deliver()
+    assert (harness.request().reports, harness.request().want) == (suspect, 0)
+    harness.deliver_all()
+    assert not harness.spool
 
 
 def test_attempt_is_held_while_its_report_is_in_doubt() -> None:
     """Nobody else gets a task while it is not settled how it has ended."""
-    world = reporting_world(disliked_tasks(2))
-    while world.air is not None:
-        assert set(world.spool) <= set(world.beat().held)
-        world.deliver()
+    harness = reporting_world(disliked_tasks(2))
+    while harness.in_flight is not None:
+        assert set(harness.spool) <= set(harness.heartbeat().held)
+        harness.deliver()
 
 
 def test_tally_counts_what_the_queue_has_heard() -> None:
     """A result that was refused is a failure; what is dropped does not count."""
-    world = reporting_world(disliked_tasks(2))
-    world.deliver_all()
-    tally = world.core.tally()
+    harness = reporting_world(disliked_tasks(2))
+    harness.deliver_all()
+    tally = harness.core.totals()
     assert (tally.done, tally.failed, tally.released, tally.superseded) == (3, 1, 0, 0)
 
-    world = reporting_world(hopeless_tasks(2))
-    world.deliver_all()
-    tally = world.core.tally()
+    harness = reporting_world(hopeless_tasks(2))
+    harness.deliver_all()
+    tally = harness.core.totals()
     assert (tally.done, tally.failed, tally.released, tally.superseded) == (4, 0, 0, 1)
 
 
 def test_leaving_agent_delivers_what_it_can() -> None:
-    world = reporting_world(disliked_tasks(2), count=4)
-    world.feed(ev.TermSignal())
-    world.deliver_all()
-    assert world.exit == ev.Exit(0, "it was told to")
-    assert not world.spool
-    assert world.queue.opened == set(), "the session is closed"
+    harness = reporting_world(disliked_tasks(2), count=4)
+    harness.feed(ev.TermSignal())
+    harness.deliver_all()
+    assert harness.exit == ev.Exit(0, "it was told to")
+    assert not harness.spool
+    assert harness.queue.opened == set(), "the session is closed"
 
 
 def test_leaving_agent_does_not_wait_for_a_hopeless_report() -> None:
     """It stays in the spool: nothing was answered since that could show whose fault it was."""
-    world = World(PickyQueue(0, hopeless_tasks(7)), slots=1, inherited=inherited(7))
-    world.deliver()
-    world.feed(ev.TermSignal())
-    world.deliver_all()
-    assert world.exit == ev.Exit(75, "it was told to")
-    assert [held.task for held in world.spool] == [7]
+    harness = CoreHarness(PickyQueue(0, hopeless_tasks(7)), slots=1, inherited=inherited(7))
+    harness.deliver()
+    harness.feed(ev.TermSignal())
+    harness.deliver_all()
+    assert harness.exit == ev.Exit(75, "it was told to")
+    assert [held.task for held in harness.spool] == [7]
 
 
 def test_leaving_agent_searches_for_a_bounded_time() -> None:
     """With many reports and a slow queue the rest stays in the spool."""
     reports = inherited(*range(1, 201))
-    world = World(PickyQueue(200, disliked_tasks(200)), farewell_s=10, inherited=reports)
-    world.deliver()
-    world.feed(ev.TermSignal())
-    begun = world.now
-    while world.exit is None:
-        world.deliver()
-        world.tick(1)
-    assert world.now - begun <= 12
-    assert world.exit.code == 75
-    assert 0 < len(world.spool) < 200
+    harness = CoreHarness(PickyQueue(200, disliked_tasks(200)), farewell_s=10, inherited=reports)
+    harness.deliver()
+    harness.feed(ev.TermSignal())
+    begun = harness.now
+    while harness.exit is None:
+        harness.deliver()
+        harness.tick(1)
+    assert harness.now - begun <= 12
+    assert harness.exit.code == 75
+    assert 0 < len(harness.spool) < 200
 
 
 @pytest.mark.parametrize("ended", [Ended(FAILED, error_class="Boom"), Ended(RELEASED)])
 def test_failures_and_tasks_handed_back_are_replaced_alike(ended: Ended) -> None:
     queue = PickyQueue(1, disliked_tasks(1))
-    world = World(queue, slots=1)
-    world.deliver()
-    world.deliver()
-    held = world.held()
-    world.end(0, ended)
-    world.deliver_all()
+    harness = CoreHarness(queue, slots=1)
+    harness.deliver()
+    harness.deliver()
+    held = harness.held()
+    harness.end(0, ended)
+    harness.deliver_all()
     assert queue.outcomes(1) == [FAILED]
-    assert {fence(report) for report in world.reported} == held
-    assert (world.core.tally().failed, world.core.tally().released) == (1, 0)
+    assert {fence(report) for report in harness.reported} == held
+    assert (harness.core.totals().failed, harness.core.totals().released) == (1, 0)

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from taskq_agent.protocol import DONE, FAILED, MAX_TAIL_BYTES, RELEASED
-from tests.helpers.slot_harness import SlotWorld, command, shell, slot_in
+from tests.helpers.slot_harness import SlotHarness, command, shell, slot_in
 from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotWorld]:
-    with slot_in(tmp_path) as world:
-        yield world
+def slot(tmp_path: Path) -> Iterator[SlotHarness]:
+    with slot_in(tmp_path) as harness:
+        yield harness
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def slot(tmp_path: Path) -> Iterator[SlotWorld]:
     ],
 )
 def test_exit_code_says_what_follows(
-    slot: SlotWorld, code: int, outcome: str, retry: bool, refused: bool
+    slot: SlotHarness, code: int, outcome: str, retry: bool, refused: bool
 ) -> None:
     """The contract of sysexits.h: 75 try again, 65 never, 69 not on this node."""
     ended = slot.run(command("sh", "-c", f"exit {code}"))
@@ -42,13 +42,13 @@ def test_exit_code_says_what_follows(
         assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
 
 
-def test_a_signal_is_named(slot: SlotWorld) -> None:
+def test_a_signal_is_named(slot: SlotHarness) -> None:
     ended = slot.run(shell("kill -SEGV $$"))
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "signal-SIGSEGV")
     assert ended.exit_code is None
 
 
-def test_one_argument_stays_one_and_no_shell_sees_it(slot: SlotWorld) -> None:
+def test_one_argument_stays_one_and_no_shell_sees_it(slot: SlotHarness) -> None:
     """Whatever a payload holds reaches the program as it is."""
     script = "import json, sys; print(json.dumps(dict(enumerate(sys.argv[1:]))))"
     values = {"text": "a b; $(touch x) `id` 'q' \"q\" {y}\n*", "n": 3, "f": 0.5, "l": [1, {"a": 2}]}
@@ -71,7 +71,7 @@ def test_one_argument_stays_one_and_no_shell_sees_it(slot: SlotWorld) -> None:
     assert Path(scratch).is_relative_to(slot.scratch)
 
 
-def test_missing_value_fails_for_good_and_is_named(slot: SlotWorld) -> None:
+def test_missing_value_fails_for_good_and_is_named(slot: SlotHarness) -> None:
     handler = command("echo", "{there}", "{missing}")
     for payload in ({"there": 1}, {"there": 1, "missing": None}):
         ended = slot.run(handler, payload)
@@ -95,7 +95,7 @@ def test_missing_value_fails_for_good_and_is_named(slot: SlotWorld) -> None:
     ],
 )
 def test_result_is_taken_from_file_then_output(
-    slot: SlotWorld, script: str, result: object
+    slot: SlotHarness, script: str, result: object
 ) -> None:
     ended = slot.run(shell(script))
     assert (ended.outcome, ended.result) == (DONE, result)
@@ -129,14 +129,16 @@ echo '"}' >> "$TASKQ_RESULT"
         (HUGE_FILE, "67108872 bytes; 67108864 at most"),
     ],
 )
-def test_bad_result_fails_for_good_with_the_reason(slot: SlotWorld, script: str, text: str) -> None:
+def test_bad_result_fails_for_good_with_the_reason(
+    slot: SlotHarness, script: str, text: str
+) -> None:
     ended = slot.run(shell(script))
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, False, "bad-result")
     assert text in str(ended.error)
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program", "./relative"])
-def test_missing_program_refuses_the_campaign(slot: SlotWorld, program: str) -> None:
+def test_missing_program_refuses_the_campaign(slot: SlotHarness, program: str) -> None:
     """A wrong installation uses up no attempts, and says nothing about other campaigns."""
     ended = slot.run(command(program))
     assert (ended.outcome, ended.refused, ended.node_broken) == (RELEASED, True, False)
@@ -145,7 +147,7 @@ def test_missing_program_refuses_the_campaign(slot: SlotWorld, program: str) -> 
 
 
 def test_program_that_cannot_be_executed_refuses_the_campaign(
-    slot: SlotWorld, tmp_path: Path
+    slot: SlotHarness, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\0 no program")
@@ -155,13 +157,13 @@ def test_program_that_cannot_be_executed_refuses_the_campaign(
         assert (ended.refused, ended.error_class) == (True, "command-not-executable")
 
 
-def test_argument_that_no_program_can_take_fails_for_good(slot: SlotWorld) -> None:
+def test_argument_that_no_program_can_take_fails_for_good(slot: SlotHarness) -> None:
     for value, error_class in (("a\0b", "bad-argument"), ("y" * 200_000, "arguments-too-long")):
         ended = slot.run(command("echo", "{x}"), {"x": value})
         assert (ended.retry, ended.node_broken, ended.error_class) == (False, False, error_class)
 
 
-def test_endless_output_is_kept_to_its_end(slot: SlotWorld) -> None:
+def test_endless_output_is_kept_to_its_end(slot: SlotHarness) -> None:
     """However much is written, a bounded tail remains, and nothing goes to the disk."""
     ended = slot.run(shell("head -c 200000000 /dev/zero | tr '\\0' 'z'; echo; echo last words"))
     assert ended.outcome == DONE
@@ -170,7 +172,7 @@ def test_endless_output_is_kept_to_its_end(slot: SlotWorld) -> None:
     assert ended.tail.endswith("z\nlast words\n")
 
 
-def test_binary_output_becomes_text(slot: SlotWorld) -> None:
+def test_binary_output_becomes_text(slot: SlotHarness) -> None:
     """NUL, escapes and bytes that are no UTF-8 would choke the database or a terminal."""
     ended = slot.run(
         shell("printf 'a\\0b\\033[31mred\\033[0m\\033]0;title\\007 \\377\\303\\244 x\\ry\\r\\n'")
@@ -230,7 +232,7 @@ def test_stopped_attempt_is_released(tmp_path: Path) -> None:
         slot.wait_until_alone()
 
 
-def test_stop_between_attempts_does_nothing(slot: SlotWorld) -> None:
+def test_stop_between_attempts_does_nothing(slot: SlotHarness) -> None:
     slot.runner.stop()
     assert slot.run(command("true")).outcome == DONE
     slot.runner.stop()
@@ -238,7 +240,7 @@ def test_stop_between_attempts_does_nothing(slot: SlotWorld) -> None:
 
 
 @pytest.mark.parametrize("start", ["sleep 600 &", "sleep 600 > /dev/null 2>&1 &"])
-def test_background_processes_end_with_the_attempt(slot: SlotWorld, start: str) -> None:
+def test_background_processes_end_with_the_attempt(slot: SlotHarness, start: str) -> None:
     """They are not waited for, whether or not they hold the output open."""
     began = time.monotonic()
     assert slot.run(shell(f"{start} echo done")).result == {"stdout": "done"}
@@ -246,7 +248,7 @@ def test_background_processes_end_with_the_attempt(slot: SlotWorld, start: str) 
     slot.wait_until_alone()
 
 
-def test_process_that_left_the_session_cannot_hold_the_attempt_open(slot: SlotWorld) -> None:
+def test_process_that_left_the_session_cannot_hold_the_attempt_open(slot: SlotHarness) -> None:
     began = time.monotonic()
     assert slot.run(shell("setsid sleep 600 & sleep 0.1; echo done")).outcome == DONE
     assert time.monotonic() - began < 5
@@ -254,7 +256,7 @@ def test_process_that_left_the_session_cannot_hold_the_attempt_open(slot: SlotWo
 
 
 def test_payload_learns_its_task_but_no_secret(
-    slot: SlotWorld, monkeypatch: pytest.MonkeyPatch
+    slot: SlotHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secrets = ["TASKQ_DSN", "TASKQ_TOKEN", "TASKQ_TOKEN_FILE", "PGPASSWORD", "PGHOST", "PGSERVICE"]
     for name in secrets:
@@ -281,7 +283,7 @@ def test_payload_learns_its_task_but_no_secret(
     assert result["TMPDIR"] == result["cwd"] == scratch
 
 
-def test_each_task_finds_its_scratch_folder_empty(slot: SlotWorld) -> None:
+def test_each_task_finds_its_scratch_folder_empty(slot: SlotHarness) -> None:
     """Whatever the one before has left there, or done to the folder itself."""
     handler = command("sh", "-c", 'eval "$1"', "sh", "{script}")
     for script in (
@@ -298,7 +300,7 @@ def test_each_task_finds_its_scratch_folder_empty(slot: SlotWorld) -> None:
 
 
 def test_folder_on_path_that_cannot_be_read_does_not_matter(
-    slot: SlotWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    slot: SlotHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A missing program is missing, and a payload's fault stays the payload's."""
     obstacle = tmp_path / "file" / "folder"
@@ -329,7 +331,7 @@ def test_unusable_scratch_is_the_nodes_fault(tmp_path: Path) -> None:
     (tmp_path / "scratch").unlink()
 
 
-def test_open_files_do_not_add_up(slot: SlotWorld) -> None:
+def test_open_files_do_not_add_up(slot: SlotHarness) -> None:
     slot.run(command("true"))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):

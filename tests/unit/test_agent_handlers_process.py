@@ -11,17 +11,17 @@ import pytest
 from taskq_agent.handlers.channel import MAX_LINE_BYTES, Channel
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.helpers.slot_harness import SlotWorld, slot_in, talker, wait_for_exit
+from tests.helpers.slot_harness import SlotHarness, slot_in, talker, wait_for_exit
 from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotWorld]:
-    with slot_in(tmp_path, grace_s=1) as world:
-        yield world
+def slot(tmp_path: Path) -> Iterator[SlotHarness]:
+    with slot_in(tmp_path, grace_s=1) as harness:
+        yield harness
 
 
-def test_process_is_told_the_parameters_once_and_then_tasks(slot: SlotWorld) -> None:
+def test_process_is_told_the_parameters_once_and_then_tasks(slot: SlotHarness) -> None:
     pids = set()
     for number in (1, 2, 3):
         ended = slot.run(talker(), {"x": "\u00e4"}, params={"p": 1}, key=f"k{number}")
@@ -40,7 +40,7 @@ def test_process_is_told_the_parameters_once_and_then_tasks(slot: SlotWorld) -> 
     assert len(pids) == 1
 
 
-def test_large_messages_pass_in_both_directions(slot: SlotWorld) -> None:
+def test_large_messages_pass_in_both_directions(slot: SlotHarness) -> None:
     """More than a pipe holds must not lock the two against each other."""
     payload = {"x": "y" * 200_000}
     ended = slot.run(talker(), payload, params={"p": "z" * 200_000})
@@ -60,7 +60,7 @@ def test_large_messages_pass_in_both_directions(slot: SlotWorld) -> None:
     ],
 )
 def test_answer_says_what_follows(
-    slot: SlotWorld, answer: dict[str, Any], expected: tuple[Any, ...]
+    slot: SlotHarness, answer: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(talker(), {"lines": [answer]})
     assert (ended.outcome, ended.retry, ended.refused, ended.error_class) == expected
@@ -82,7 +82,7 @@ def test_answer_says_what_follows(
     ],
 )
 def test_broken_protocol_fails_clearly_and_the_next_gets_a_new_process(
-    slot: SlotWorld, payload: dict[str, Any], text: str
+    slot: SlotHarness, payload: dict[str, Any], text: str
 ) -> None:
     ended = slot.run(talker(), payload)
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "bad-answer")
@@ -92,7 +92,7 @@ def test_broken_protocol_fails_clearly_and_the_next_gets_a_new_process(
     assert "prepare_s" in again.phases
 
 
-def test_line_that_nobody_asked_for_is_not_the_next_answer(slot: SlotWorld) -> None:
+def test_line_that_nobody_asked_for_is_not_the_next_answer(slot: SlotHarness) -> None:
     """A result must never end up with another task."""
     for _ in range(5):  # the line may arrive before the next task begins, or after
         ended = slot.run(talker(), {"lines": [{"result": {}}, {"result": {"x": 1}}]})
@@ -111,21 +111,23 @@ def test_line_that_nobody_asked_for_is_not_the_next_answer(slot: SlotWorld) -> N
     ],
 )
 def test_exit_instead_of_an_answer_has_the_meaning_of_its_code(
-    slot: SlotWorld, code: int, expected: tuple[Any, ...]
+    slot: SlotHarness, code: int, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(talker(), {"exit": code})
     assert (ended.outcome, ended.retry, ended.refused, ended.error_class) == expected
     assert ended.tail == "working on key\n"
 
 
-def test_exit_between_two_tasks_costs_nothing(slot: SlotWorld) -> None:
+def test_exit_between_two_tasks_costs_nothing(slot: SlotHarness) -> None:
     for _ in range(3):
         ended = slot.run(talker(), {"exit_after": True})
         assert ended.result is not None
         wait_for_exit(ended.result["pid"])
 
 
-def test_time_limit_ends_the_process_but_lets_it_clear_up(slot: SlotWorld, tmp_path: Path) -> None:
+def test_time_limit_ends_the_process_but_lets_it_clear_up(
+    slot: SlotHarness, tmp_path: Path
+) -> None:
     ready, polite = tmp_path / "ready", tmp_path / "polite"
     payload = {"sleep": 600, "ready": str(ready), "polite": str(polite)}
     ended, _ = slot.run_into_limit(talker(), payload, ready)
@@ -140,14 +142,14 @@ def test_flood_while_waiting_for_the_end_takes_no_memory(tmp_path: Path) -> None
     script = "while True: print('x' * 65_536, end='')"
     channel = Channel([sys.executable, "-c", script], cwd=str(tmp_path), env={}, watch=watch)
     received = channel._received  # noqa: SLF001 - memory is the point
-    wait_until(lambda: channel.group.catch_up() or len(received) > MAX_LINE_BYTES)
-    channel.group.linger(0.2)
+    wait_until(lambda: channel.group.read_available() or len(received) > MAX_LINE_BYTES)
+    channel.group.wait_for_exit(0.2)
     assert len(received) <= MAX_LINE_BYTES + 65_536
     channel.group.end()
     watch.close()
 
 
-def test_stopped_attempt_is_released(slot: SlotWorld) -> None:
+def test_stopped_attempt_is_released(slot: SlotHarness) -> None:
     def stop() -> None:
         wait_until(slot.processes)
         slot.runner.stop()
@@ -159,6 +161,6 @@ def test_stopped_attempt_is_released(slot: SlotWorld) -> None:
     assert (ended.outcome, ended.error_class) == (RELEASED, "stopped")
 
 
-def test_missing_program_refuses_the_campaign(slot: SlotWorld) -> None:
+def test_missing_program_refuses_the_campaign(slot: SlotHarness) -> None:
     ended = slot.run({"kind": "process", "argv": ["no-such-program"]})
     assert (ended.refused, ended.error_class) == (True, "command-not-found")

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
-from tests.helpers.slot_harness import SlotWorld, python, slot_in, wait_for_exit
+from tests.helpers.slot_harness import SlotHarness, python, slot_in, wait_for_exit
 from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotWorld]:
-    with slot_in(tmp_path) as world:
-        yield world
+def slot(tmp_path: Path) -> Iterator[SlotHarness]:
+    with slot_in(tmp_path) as harness:
+        yield harness
 
 
-def test_child_prepares_once_for_a_revision(slot: SlotWorld, tmp_path: Path) -> None:
+def test_child_prepares_once_for_a_revision(slot: SlotHarness, tmp_path: Path) -> None:
     """A receptor is loaded once, not per task; a changed campaign gets a child of its own."""
     journal = tmp_path / "journal"
     params = {"journal": str(journal)}
@@ -39,7 +39,7 @@ def test_child_prepares_once_for_a_revision(slot: SlotWorld, tmp_path: Path) -> 
     assert len(set(journal.read_text().splitlines())) == 2
 
 
-def test_folder_of_what_was_prepared_goes_with_it(slot: SlotWorld, tmp_path: Path) -> None:
+def test_folder_of_what_was_prepared_goes_with_it(slot: SlotHarness, tmp_path: Path) -> None:
     """Revisions must not add up on the disk."""
     for number in range(3):
         params = {"journal": str(tmp_path / "journal"), "number": number}
@@ -49,12 +49,12 @@ def test_folder_of_what_was_prepared_goes_with_it(slot: SlotWorld, tmp_path: Pat
         assert len(list(slot.scratch.rglob("unpacked"))) == 1
 
 
-def test_parameters_are_shared_when_nothing_is_prepared(slot: SlotWorld) -> None:
+def test_parameters_are_shared_when_nothing_is_prepared(slot: SlotHarness) -> None:
     params = {"a": [1, None, "\u00e4"]}
     assert slot.run(python("shared_is"), params=params).result == params
 
 
-def test_values_arrive_and_come_back_unchanged(slot: SlotWorld) -> None:
+def test_values_arrive_and_come_back_unchanged(slot: SlotHarness) -> None:
     payload = {"text": "\u00e4\n\u2028\U0001f600 \\u0000", "n": 2**70, "f": 0.1, "none": None}
     for value in (payload, {"large": "y" * 200_000}):
         assert slot.run(python("echo"), value).result == value
@@ -73,7 +73,7 @@ def test_values_arrive_and_come_back_unchanged(slot: SlotWorld) -> None:
     ],
 )
 def test_exception_says_what_follows(
-    slot: SlotWorld, how: str, outcome: str, retry: bool, refused: bool
+    slot: SlotHarness, how: str, outcome: str, retry: bool, refused: bool
 ) -> None:
     """The child survives all of them; only for those that are no verdict there is a trace."""
     ended = slot.run(python("fail"), {"how": how})
@@ -89,20 +89,20 @@ def test_exception_says_what_follows(
 
 
 @pytest.mark.parametrize("what", ["list", "nan", "set", "huge", "reserved", "nul", "surrogate"])
-def test_what_cannot_be_stored_fails_for_good(slot: SlotWorld, what: str) -> None:
+def test_what_cannot_be_stored_fails_for_good(slot: SlotHarness, what: str) -> None:
     ended = slot.run(python("answer"), {"what": what})
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, False, "bad-result")
 
 
-def test_nothing_returned_is_an_empty_result(slot: SlotWorld) -> None:
+def test_nothing_returned_is_an_empty_result(slot: SlotHarness) -> None:
     assert slot.run(python("nothing")).result == {}
 
 
-def test_escaped_text_is_no_nul(slot: SlotWorld) -> None:
+def test_escaped_text_is_no_nul(slot: SlotHarness) -> None:
     assert slot.run(python("answer"), {"what": "escaped"}).result == {"x": "\\u0000"}
 
 
-def test_output_belongs_to_its_attempt(slot: SlotWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_belongs_to_its_attempt(slot: SlotHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Python, compiled code and grandchildren write arrives in order, and is no answer."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     for word in ("one", "two"):
@@ -111,7 +111,7 @@ def test_output_belongs_to_its_attempt(slot: SlotWorld, monkeypatch: pytest.Monk
         assert ended.tail == f"python {word}\nc {word}\ngrandchild {word}\nno line end"
 
 
-def test_crash_fails_the_task_and_the_next_gets_a_new_child(slot: SlotWorld) -> None:
+def test_crash_fails_the_task_and_the_next_gets_a_new_child(slot: SlotHarness) -> None:
     """The tail shows what was written last and where the interpreter was."""
     ended = slot.run(python("crash"))
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, True, "signal-SIGSEGV")
@@ -130,13 +130,13 @@ def test_crash_fails_the_task_and_the_next_gets_a_new_child(slot: SlotWorld) -> 
     ],
 )
 def test_exit_instead_of_an_answer_has_the_meaning_of_its_code(
-    slot: SlotWorld, code: int, expected: tuple[Any, ...]
+    slot: SlotHarness, code: int, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(python("leave"), {"code": code})
     assert (ended.outcome, ended.retry, ended.refused, ended.error_class) == expected
 
 
-def test_child_that_died_between_two_tasks_is_replaced(slot: SlotWorld) -> None:
+def test_child_that_died_between_two_tasks_is_replaced(slot: SlotHarness) -> None:
     for _ in range(2):
         ended = slot.run(python("add", "prepare"), {"x": 1}, params={"journal": "journal"})
         assert ended.result is not None
@@ -145,7 +145,7 @@ def test_child_that_died_between_two_tasks_is_replaced(slot: SlotWorld) -> None:
         wait_for_exit(ended.result["pid"])
 
 
-def test_copy_of_the_child_cannot_answer(slot: SlotWorld) -> None:
+def test_copy_of_the_child_cannot_answer(slot: SlotHarness) -> None:
     """A fork that returns from the task would else answer a second time, for the next one."""
     for _ in range(3):
         assert slot.run(python("fork")).result == {"copy": False}
@@ -163,7 +163,7 @@ def test_copy_of_the_child_cannot_answer(slot: SlotWorld) -> None:
     ],
 )
 def test_missing_function_refuses_the_campaign(
-    slot: SlotWorld, handler: dict[str, str], text: str
+    slot: SlotHarness, handler: dict[str, str], text: str
 ) -> None:
     """A wrong installation uses up no attempts, and says nothing about other campaigns."""
     ended = slot.run({"kind": "python", **handler})
@@ -183,7 +183,7 @@ def test_missing_function_refuses_the_campaign(
     ],
 )
 def test_what_fails_while_preparing_does_not_use_up_the_tasks(
-    slot: SlotWorld, prepare: str, how: str, expected: tuple[Any, ...]
+    slot: SlotHarness, prepare: str, how: str, expected: tuple[Any, ...]
 ) -> None:
     ended = slot.run(python("add", prepare), params={"how": how})
     assert (ended.outcome, ended.refused, ended.error_class) == expected
@@ -220,7 +220,7 @@ def test_stopped_attempt_is_released(tmp_path: Path) -> None:
         assert (ended.outcome, ended.error_class) == (RELEASED, "stopped")
 
 
-def test_each_task_has_its_own_place(slot: SlotWorld) -> None:
+def test_each_task_has_its_own_place(slot: SlotHarness) -> None:
     """Working folder, temporary files and variables are those of the task, not of the child."""
     seen = set()
     for number in range(3):
@@ -238,7 +238,7 @@ def test_each_task_has_its_own_place(slot: SlotWorld) -> None:
     assert len(seen) == 3
 
 
-def test_what_is_prepared_may_leave_files_for_all_tasks(slot: SlotWorld, tmp_path: Path) -> None:
+def test_what_is_prepared_may_leave_files_for_all_tasks(slot: SlotHarness, tmp_path: Path) -> None:
     handler = python("shared_is", "prepare")
     for _ in range(2):
         result = slot.run(handler, params={"journal": str(tmp_path / "journal")}).result
@@ -247,7 +247,7 @@ def test_what_is_prepared_may_leave_files_for_all_tasks(slot: SlotWorld, tmp_pat
         assert Path(result["folder"]).is_dir()
 
 
-def test_working_folder_is_not_searched_for_modules(slot: SlotWorld) -> None:
+def test_working_folder_is_not_searched_for_modules(slot: SlotHarness) -> None:
     """What a payload leaves in its folder must not become the standard library of the next."""
     handler = {"kind": "python", "target": "sys:path.append"}
     assert slot.run(handler).error_class == "TypeError"

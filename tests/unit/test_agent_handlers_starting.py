@@ -14,13 +14,13 @@ import pytest
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.self_test import CHECKS, Node, Unfit
-from tests.helpers.slot_harness import SlotWorld, command, slot_in
+from tests.helpers.slot_harness import SlotHarness, command, slot_in
 
 
 @pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotWorld]:
-    with slot_in(tmp_path) as world:
-        yield world
+def slot(tmp_path: Path) -> Iterator[SlotHarness]:
+    with slot_in(tmp_path) as harness:
+        yield harness
 
 
 def script(folder: Path, content: bytes) -> Path:
@@ -46,7 +46,7 @@ UNSTARTABLE = pytest.mark.parametrize(
 
 @UNSTARTABLE
 def test_what_keeps_a_script_from_being_started_is_named(
-    slot: SlotWorld, tmp_path: Path, content: bytes, reason: str
+    slot: SlotHarness, tmp_path: Path, content: bytes, reason: str
 ) -> None:
     """Not that it was not found: it is there."""
     program = script(tmp_path, content)
@@ -57,7 +57,7 @@ def test_what_keeps_a_script_from_being_started_is_named(
 
 
 def test_a_script_on_path_is_looked_at_too(
-    slot: SlotWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name is the campaign's, the file that which PATH leads to."""
     script(tmp_path, b"#!/no/python\n")
@@ -66,7 +66,7 @@ def test_a_script_on_path_is_looked_at_too(
     assert "'dock.sh' is there, but its interpreter, '/no/python'" in str(ended.error)
 
 
-def test_cr_lf_is_named_where_it_is_env_that_fails(slot: SlotWorld, tmp_path: Path) -> None:
+def test_cr_lf_is_named_where_it_is_env_that_fails(slot: SlotHarness, tmp_path: Path) -> None:
     """`env` is started, and then finds no `sh` with a CR in its name."""
     program = script(tmp_path, b"#!/usr/bin/env sh\r\nexit 0\r\n")
     ended = slot.run(command(str(program)))
@@ -76,7 +76,7 @@ def test_cr_lf_is_named_where_it_is_env_that_fails(slot: SlotWorld, tmp_path: Pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loader is an ELF program's")
-def test_a_program_of_another_system_is_told(slot: SlotWorld, tmp_path: Path) -> None:
+def test_a_program_of_another_system_is_told(slot: SlotHarness, tmp_path: Path) -> None:
     """A loader that is missing is for the kernel a file that is missing."""
     data = Path("/bin/true").resolve().read_bytes()
     found = next((name for name in (b"/lib64/ld-linux", b"/lib/ld-linux") if name in data), None)

@@ -15,7 +15,15 @@ import pytest
 from taskq_agent.handlers import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.blob_server import BlobSource
-from tests.helpers.slot_harness import PAYLOADS, SlotWorld, command, python, shell, slot_in, talker
+from tests.helpers.slot_harness import (
+    PAYLOADS,
+    SlotHarness,
+    command,
+    python,
+    shell,
+    slot_in,
+    talker,
+)
 from tests.helpers.waiting import wait_until
 
 
@@ -27,13 +35,13 @@ def source(tmp_path: Path) -> BlobSource:
 
 
 @pytest.fixture
-def slot(tmp_path: Path, source: BlobSource) -> Iterator[SlotWorld]:
-    with slot_in(tmp_path, grace_s=1, blobs=source) as world:
-        yield world
+def slot(tmp_path: Path, source: BlobSource) -> Iterator[SlotHarness]:
+    with slot_in(tmp_path, grace_s=1, blobs=source) as harness:
+        yield harness
 
 
 def test_command_finds_inputs_by_placeholder_and_environment(
-    slot: SlotWorld, source: BlobSource
+    slot: SlotHarness, source: BlobSource
 ) -> None:
     """The file has the input's name, so that programs which look at suffixes are content."""
     inputs = {"a.txt": source.add(b"first"), "b": source.add(b"second")}
@@ -47,7 +55,7 @@ def test_command_finds_inputs_by_placeholder_and_environment(
     assert source.moved() == 11
 
 
-def test_python_finds_inputs_by_their_names(slot: SlotWorld, source: BlobSource) -> None:
+def test_python_finds_inputs_by_their_names(slot: SlotHarness, source: BlobSource) -> None:
     """By a function of ours, or in the environment."""
     inputs = {"a": source.add(b"first")}
     ended = slot.run(python("read_input"), {"name": "a"}, inputs=inputs)
@@ -56,7 +64,7 @@ def test_python_finds_inputs_by_their_names(slot: SlotWorld, source: BlobSource)
     assert ended.error == "the campaign has no input 'b'; it has ['a']"
 
 
-def test_process_is_told_its_inputs(slot: SlotWorld, source: BlobSource) -> None:
+def test_process_is_told_its_inputs(slot: SlotHarness, source: BlobSource) -> None:
     """In its first message, and in its arguments."""
     handler = {"kind": "process", "argv": [sys.executable, str(PAYLOADS / "talker.py")]}
     handler["argv"].append("{inputs.a}")  # type: ignore[attr-defined]  # it is the list
@@ -71,7 +79,7 @@ def test_process_is_told_its_inputs(slot: SlotWorld, source: BlobSource) -> None
 
 
 def test_inputs_are_fetched_once_and_stay_while_the_campaign_lasts(
-    slot: SlotWorld, source: BlobSource
+    slot: SlotHarness, source: BlobSource
 ) -> None:
     """Later tasks of the campaign wait for nothing."""
     inputs = {"a": source.add(b"first")}
@@ -82,7 +90,7 @@ def test_inputs_are_fetched_once_and_stay_while_the_campaign_lasts(
     assert ended.result == {"text": "other", "names": ["a"]}
 
 
-def test_missing_input_refuses_the_campaign(slot: SlotWorld, source: BlobSource) -> None:
+def test_missing_input_refuses_the_campaign(slot: SlotHarness, source: BlobSource) -> None:
     """It is no fault of the task, nor of this node; when it can be had, work goes on."""
     wanted = source.add(b"first")
     stored = next((source.folder / "store").glob("??/*"))
@@ -96,7 +104,7 @@ def test_missing_input_refuses_the_campaign(slot: SlotWorld, source: BlobSource)
 
 
 def test_transfer_that_breaks_is_tried_again_for_a_while(
-    slot: SlotWorld, source: BlobSource
+    slot: SlotHarness, source: BlobSource
 ) -> None:
     """Then the task goes back."""
     data = b"x" * 50_000
@@ -111,7 +119,7 @@ def test_transfer_that_breaks_is_tried_again_for_a_while(
     assert source.moved() == len(data)
 
 
-def test_stop_ends_a_transfer(slot: SlotWorld, source: BlobSource) -> None:
+def test_stop_ends_a_transfer(slot: SlotHarness, source: BlobSource) -> None:
     """The task goes back, unbegun."""
     wanted = source.add(b"x" * 50_000)
     source.break_at = 20_000
@@ -128,7 +136,7 @@ def test_stop_ends_a_transfer(slot: SlotWorld, source: BlobSource) -> None:
 
 
 def test_cache_that_cannot_be_used_is_the_nodes_fault(
-    slot: SlotWorld, source: BlobSource, tmp_path: Path
+    slot: SlotHarness, source: BlobSource, tmp_path: Path
 ) -> None:
     """As a full disk."""
     (tmp_path / "cache").write_text("in the way")
@@ -139,14 +147,14 @@ def test_cache_that_cannot_be_used_is_the_nodes_fault(
 
 @pytest.mark.parametrize("name", ["../a", "/etc/a", "..", ""])
 def test_name_that_leads_elsewhere_is_refused(
-    slot: SlotWorld, source: BlobSource, name: str
+    slot: SlotHarness, source: BlobSource, name: str
 ) -> None:
     """The server does not allow such names; the agent does not rely on that."""
     ended = slot.run(command("true"), inputs={name: source.add(b"first")})
     assert (ended.outcome, ended.error_class) == (RELEASED, "inputs-missing")
 
 
-def test_time_for_transfers_is_not_the_tasks(slot: SlotWorld, source: BlobSource) -> None:
+def test_time_for_transfers_is_not_the_tasks(slot: SlotHarness, source: BlobSource) -> None:
     """Its limit is for what the handler does."""
     source.break_at = 20_000
     threading.Timer(1.0, setattr, (source, "break_at", None)).start()
@@ -165,7 +173,7 @@ def uploaded(source: BlobSource, ended: Ended) -> Any:
     return json.loads(data)
 
 
-def test_large_result_of_python_is_uploaded(slot: SlotWorld, source: BlobSource) -> None:
+def test_large_result_of_python_is_uploaded(slot: SlotHarness, source: BlobSource) -> None:
     """The limit is one of bytes: 262,144 as compact UTF-8, no more."""
     inline = (262_144 - len('{"x":""}')) // 2
     ended = slot.run(python("large"), {"length": inline})
@@ -175,7 +183,7 @@ def test_large_result_of_python_is_uploaded(slot: SlotWorld, source: BlobSource)
     assert "upload_s" in ended.phases
 
 
-def test_large_result_of_a_command_is_uploaded(slot: SlotWorld, source: BlobSource) -> None:
+def test_large_result_of_a_command_is_uploaded(slot: SlotHarness, source: BlobSource) -> None:
     """From its result file."""
     write = f'{sys.executable} -c \'print("[" + "1," * 500_000 + "1]")\''
     script = f'(printf \'{{"x": \'; {write}; echo "}}") > "$TASKQ_RESULT"; echo words'
@@ -184,7 +192,7 @@ def test_large_result_of_a_command_is_uploaded(slot: SlotWorld, source: BlobSour
     assert ended.tail == "words\n"
 
 
-def test_large_result_of_a_process_is_uploaded(slot: SlotWorld, source: BlobSource) -> None:
+def test_large_result_of_a_process_is_uploaded(slot: SlotHarness, source: BlobSource) -> None:
     """In its answer up to the limit of a line, else from its result file."""
     result = {"x": "y" * 300_000}
     assert uploaded(source, slot.run(talker(), {"lines": [{"result": result}]})) == result
@@ -195,7 +203,7 @@ def test_large_result_of_a_process_is_uploaded(slot: SlotWorld, source: BlobSour
     assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
 
 
-def test_upload_that_breaks_is_tried_again(slot: SlotWorld, source: BlobSource) -> None:
+def test_upload_that_breaks_is_tried_again(slot: SlotHarness, source: BlobSource) -> None:
     """What was computed is not thrown away for a short outage."""
     source.broken_writes = 2
     assert uploaded(source, slot.run(python("large"), {"length": 200_000}))
@@ -205,7 +213,7 @@ def test_upload_that_breaks_is_tried_again(slot: SlotWorld, source: BlobSource) 
     assert (ended.result, ended.large) == (None, None)
 
 
-def test_stop_ends_an_upload(slot: SlotWorld, source: BlobSource) -> None:
+def test_stop_ends_an_upload(slot: SlotHarness, source: BlobSource) -> None:
     """The attempt is handed back."""
     source.broken_writes = 1_000_000
 

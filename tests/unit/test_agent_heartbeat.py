@@ -23,7 +23,7 @@ class Busy(MemoryTransport):
         self._busy = busy
         self._retry_after_s = retry_after_s
 
-    def beat(self, _: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, _: Heartbeat) -> HeartbeatAnswer:
         """Answer, or say when to come back."""
         self.came.append(time.monotonic())
         if len(self.came) <= self._busy:
@@ -61,4 +61,4 @@ def test_beat_does_not_stay_away_until_the_session_expires() -> None:
 
 def test_answered_beat_tells_the_core_what_it_carried() -> None:
     events = beats_to(Busy(0, 0.0), heartbeat_s=30.0)
-    assert events == [ev.Heard(7, Orders(drain=True)), ev.StopOrdered(HELD)]
+    assert events == [ev.HeartbeatAnswered(7, Orders(drain=True)), ev.StopOrdered(HELD)]

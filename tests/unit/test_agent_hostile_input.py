@@ -36,7 +36,7 @@ from taskq_agent.protocol import (
     dumps,
 )
 from taskq_agent.spool import Spool
-from tests.helpers.corruption import ANYTHING, spoiled
+from tests.helpers.corruption import ANYTHING, corrupted
 
 pytestmark = pytest.mark.thorough
 
@@ -78,7 +78,7 @@ def assert_typed(taken: Any, like: Any) -> None:
 @given(data=st.data())
 def test_spoiled_answer_is_a_message_or_refused(message: Any, data: st.DataObject) -> None:
     """Of a gateway, or of whoever answers in its place; what is taken can be written again."""
-    value = data.draw(spoiled(json.loads(dumps(message))))
+    value = data.draw(corrupted(json.loads(dumps(message))))
     try:
         taken = decoded(type(message), json.dumps(value).encode())
     except ValueError:
@@ -138,7 +138,9 @@ def test_line_of_a_spool_is_a_report_or_refused(value: object) -> None:
     assert parsed(line(report)) == report
 
 
-@given(spoiled({"id": 1, "result": {"a": 1}, "error": "e", "error_class": "c", "verdict": "fail"}))
+@given(
+    corrupted({"id": 1, "result": {"a": 1}, "error": "e", "error_class": "c", "verdict": "fail"})
+)
 def test_answer_of_a_payload_process_ends_the_attempt_or_is_refused(answer: object) -> None:
     """Its texts are cut and cleaned, its result is one that can be reported."""
     if not isinstance(answer, dict):  # the channel has refused it

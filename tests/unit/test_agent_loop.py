@@ -25,33 +25,40 @@ from taskq_agent.protocol import (
 from taskq_agent.settings import AgentSettings
 from taskq_agent.watchdog import Watchdog
 from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
-from tests.helpers.threaded_agent import Bench, MemoryTransport, Shop, done, queue_of, until_stopped
+from tests.helpers.threaded_agent import (
+    FunctionRunner,
+    MemoryTransport,
+    ThreadedAgent,
+    done,
+    queue_of,
+    until_stopped,
+)
 from tests.helpers.waiting import wait_until
 
 
 def test_agent_works_off_a_campaign() -> None:
     """Each task runs once, and its result is the payload's."""
-    shop = Shop(queue_of(500), slots=2, until_empty=True)
-    summary = shop.work()
+    agent_thread = ThreadedAgent(queue_of(500), slots=2, until_empty=True)
+    summary = agent_thread.work()
     assert summary == AgentSummary(500, 0, 0, 0, 0, "nothing is left to do", 0)
-    assert shop.queue.counts() == {DONE: 500}
-    assert set(shop.runs.values()) == {1}
-    assert [report.result for report in shop.queue.tasks[7].accepted] == [{"echo": 6}]
-    assert shop.queue.opened == set()
+    assert agent_thread.queue.counts() == {DONE: 500}
+    assert set(agent_thread.runs.values()) == {1}
+    assert [report.result for report in agent_thread.queue.tasks[7].accepted] == [{"echo": 6}]
+    assert agent_thread.queue.opened == set()
 
 
 def test_failures_are_reported_as_such() -> None:
     """One payload's failure is its own: the agent goes on."""
 
-    def odd_ones_fail(task: Task, bench: Bench) -> Ended:
+    def odd_ones_fail(task: Task, bench: FunctionRunner) -> Ended:
         if task.task % 2:
             return Ended(FAILED, error_class="Odd", error="odd", retry=False)
         return done(task, bench)
 
-    shop = Shop(queue_of(20), odd_ones_fail, slots=3, until_empty=True)
-    summary = shop.work()
+    agent_thread = ThreadedAgent(queue_of(20), odd_ones_fail, slots=3, until_empty=True)
+    summary = agent_thread.work()
     assert (summary.done, summary.failed, summary.exit_code) == (10, 10, 0)
-    assert shop.queue.counts() == {DONE: 10, FAILED: 10}
+    assert agent_thread.queue.counts() == {DONE: 10, FAILED: 10}
 
 
 def test_lost_and_repeated_messages_cost_time_only() -> None:
@@ -66,10 +73,10 @@ def test_lost_and_repeated_messages_cost_time_only() -> None:
             return fates.get(calls[call])
 
     queue = queue_of(60, trouble=trouble, heartbeat_s=0.05)
-    shop = Shop(queue, slots=2, until_empty=True, ahead_s=0)
-    summary = shop.work()
+    agent_thread = ThreadedAgent(queue, slots=2, until_empty=True, ahead_s=0)
+    summary = agent_thread.work()
     assert queue.counts() == {DONE: 60}
-    assert set(shop.runs.values()) == {1}
+    assert set(agent_thread.runs.values()) == {1}
     assert summary.done == 60
     assert queue.given_away == []
     assert queue.verdicts["duplicate"] >= 1, "an answer was lost and its reports came again"
@@ -79,16 +86,16 @@ def test_lost_session_costs_a_second_run_at_most() -> None:
     """After its session has expired the agent opens another, and every task counts once."""
     queue = queue_of(40, heartbeat_s=0.05)
 
-    def work(task: Task, bench: Bench) -> Ended:
+    def work(task: Task, bench: FunctionRunner) -> Ended:
         if task.task == 20 and task.attempt == 1:
             queue.expire(1)
         return done(task, bench)
 
-    shop = Shop(queue, work, slots=2, until_empty=True, ahead_s=0)
-    shop.work()
+    agent_thread = ThreadedAgent(queue, work, slots=2, until_empty=True, ahead_s=0)
+    agent_thread.work()
     assert queue.counts() == {DONE: 40}
     assert len(queue.sessions) == 2
-    assert sum(shop.runs.values()) <= 42, "only what was in hand runs again"
+    assert sum(agent_thread.runs.values()) <= 42, "only what was in hand runs again"
 
 
 def test_beats_go_on_while_a_call_is_in_the_air() -> None:
@@ -102,8 +109,10 @@ def test_beats_go_on_while_a_call_is_in_the_air() -> None:
                 assert answer_now.wait(20)
             return super().exchange(request)
 
-    with Shop(queue, transport=Slow(queue), slots=1, until_empty=True, ahead_s=0).open() as shop:
-        wait_until(lambda: shop.runs[1])
+    with ThreadedAgent(
+        queue, transport=Slow(queue), slots=1, until_empty=True, ahead_s=0
+    ).open() as agent_thread:
+        wait_until(lambda: agent_thread.runs[1])
         seen = len(queue.beats)
         wait_until(lambda: len(queue.beats) > seen + 5)
         beat = queue.beats[-1]
@@ -119,14 +128,14 @@ def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
     all_done = threading.Event()
 
     class Slow(MemoryTransport):
-        def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+        def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
             assert all_done.wait(20)
-            return super().beat(beat)
+            return super().heartbeat(beat)
 
-    with Shop(queue, transport=Slow(queue), slots=2).open() as shop:
+    with ThreadedAgent(queue, transport=Slow(queue), slots=2).open() as agent_thread:
         wait_until(lambda: queue.counts() == {DONE: 20})
         all_done.set()
-        shop.agent.terminate()
+        agent_thread.agent.terminate()
 
 
 def test_beat_without_answer_is_repeated_soon() -> None:
@@ -134,19 +143,19 @@ def test_beat_without_answer_is_repeated_soon() -> None:
     beats = iter([REQUEST_LOST, REQUEST_LOST])
     trouble = {"beat": lambda: next(beats, None)}
     queue = queue_of(1, heartbeat_s=4.0, trouble=lambda call: trouble.get(call, lambda: None)())
-    with Shop(queue, until_stopped, slots=1).open() as shop:
+    with ThreadedAgent(queue, until_stopped, slots=1).open() as agent_thread:
         wait_until(lambda: queue.beats, timeout_s=3.0)
-        shop.agent.terminate()
-        shop.agent.terminate()
+        agent_thread.agent.terminate()
+        agent_thread.agent.terminate()
 
 
 def test_order_to_stop_reaches_the_payload() -> None:
     """An attempt whose lease is void is stopped, and nothing is reported of it."""
     queue = queue_of(1, heartbeat_s=0.05)
-    with Shop(queue, until_stopped, slots=1, until_empty=True).open() as shop:
-        wait_until(lambda: shop.runs[1])
+    with ThreadedAgent(queue, until_stopped, slots=1, until_empty=True).open() as agent_thread:
+        wait_until(lambda: agent_thread.runs[1])
         queue.cancel(1)
-    assert shop.benches[0].stopped.is_set()
+    assert agent_thread.runners[0].stopped.is_set()
     assert queue.verdicts == {}
 
 
@@ -158,12 +167,14 @@ def test_signal_lets_the_running_task_end_and_starts_no_other(
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     queue, runs = queue_of(10), Counter[int]()
 
-    def work(task: Task, bench: Bench) -> Ended:
+    def work(task: Task, bench: FunctionRunner) -> Ended:
         os.kill(os.getpid(), signal.SIGTERM)
         wait_until(lambda: "the agent leaves" in caplog.text)
         return done(task, bench)
 
-    summary = run_agent(queue, AgentSettings(campaign="/test"), lambda _: Bench(work, runs))
+    summary = run_agent(
+        queue, AgentSettings(campaign="/test"), lambda _: FunctionRunner(work, runs)
+    )
     assert summary == AgentSummary(1, 0, 0, 0, 0, "it was told to", 0)
     assert queue.counts() == {DONE: 1, "open": 9}
     assert all(entry.lease is None for entry in queue.tasks.values())
@@ -173,19 +184,19 @@ def test_signal_lets_the_running_task_end_and_starts_no_other(
 def test_second_signal_stops_the_payload() -> None:
     """Ctrl-C twice ends an agent in the middle of a long task, which goes back."""
     queue = queue_of(1)
-    with Shop(queue, until_stopped, slots=1, grace_s=3600).open() as shop:
-        wait_until(lambda: shop.runs[1])
-        shop.agent.terminate()
-        shop.agent.terminate()
+    with ThreadedAgent(queue, until_stopped, slots=1, grace_s=3600).open() as agent_thread:
+        wait_until(lambda: agent_thread.runs[1])
+        agent_thread.agent.terminate()
+        agent_thread.agent.terminate()
     assert queue.outcomes(1) == [RELEASED]
-    assert shop.summary == AgentSummary(0, 0, 1, 0, 0, "it was told to", 0)
+    assert agent_thread.summary == AgentSummary(0, 0, 1, 0, 0, "it was told to", 0)
 
 
 def test_time_limit_of_the_batch_job_is_kept() -> None:
     """When the job's time is up all has been handed back."""
     queue = queue_of(1)
     begun = time.monotonic()
-    summary = Shop(queue, until_stopped, slots=1, max_seconds=1.0).work()
+    summary = ThreadedAgent(queue, until_stopped, slots=1, max_seconds=1.0).work()
     assert time.monotonic() - begun < 1.0
     assert (summary.reason, summary.exit_code) == ("its time is up", 0)
     assert queue.outcomes(1) == [RELEASED]
@@ -196,18 +207,18 @@ def test_undelivered_reports_reach_the_queue_through_the_next_agent(tmp_path: Pa
     down = threading.Event()
     queue = queue_of(3, trouble=lambda _: REQUEST_LOST if down.is_set() else None)
 
-    def work(task: Task, bench: Bench) -> Ended:
+    def work(task: Task, bench: FunctionRunner) -> Ended:
         down.set()
         return done(task, bench)
 
-    first = Shop(queue, work, slots=3, spool_dir=tmp_path, farewell_s=0.5)
+    first = ThreadedAgent(queue, work, slots=3, spool_dir=tmp_path, farewell_s=0.5)
     with first.open():
         wait_until(lambda: len(first.runs) == 3)
         first.agent.terminate()
     assert first.summary is not None
     assert (first.summary.exit_code, first.summary.undelivered) == (75, 3)
     down.clear()
-    second = Shop(queue, slots=1, spool_dir=tmp_path, until_empty=True)
+    second = ThreadedAgent(queue, slots=1, spool_dir=tmp_path, until_empty=True)
     second.work()
     assert queue.counts() == {DONE: 3}
     assert second.runs == {}
@@ -218,10 +229,10 @@ def test_runner_that_cannot_be_made_ends_the_agent_before_it_claims() -> None:
     """A handler that does not exist is an error at once, and the runners made before are closed."""
     queue, made = queue_of(1), []
 
-    def make_runner(slot: int) -> Bench:
+    def make_runner(slot: int) -> FunctionRunner:
         if slot == 1:
             raise OSError("no scratch folder")
-        made.append(Bench(done, Counter()))
+        made.append(FunctionRunner(done, Counter()))
         return made[-1]
 
     with pytest.raises(OSError, match="no scratch folder"):
@@ -230,14 +241,14 @@ def test_runner_that_cannot_be_made_ends_the_agent_before_it_claims() -> None:
     assert queue.hellos == []
 
 
-def fail_in_run(_: Task, __: Bench) -> Ended:
+def fail_in_run(_: Task, __: FunctionRunner) -> Ended:
     raise RuntimeError("a fault of the runner")
 
 
 def test_runner_that_fails_ends_the_agent(caplog: pytest.LogCaptureFixture) -> None:
     """A slot that has died is not passed over in silence, and its task goes back."""
     queue = queue_of(1)
-    summary = Shop(queue, fail_in_run, slots=1, stop_s=0.1).work()
+    summary = ThreadedAgent(queue, fail_in_run, slots=1, stop_s=0.1).work()
     assert (summary.reason, summary.exit_code) == ("slot 0 has failed", 70)
     assert queue.tasks[1].lease is None
     assert "a fault of the runner" in caplog.text
@@ -248,11 +259,11 @@ def test_dead_beat_thread_ends_the_agent(caplog: pytest.LogCaptureFixture) -> No
     queue = queue_of(1)
 
     class Faulty(MemoryTransport):
-        def beat(self, _: Heartbeat) -> HeartbeatAnswer:
+        def heartbeat(self, _: Heartbeat) -> HeartbeatAnswer:
             raise RuntimeError("a fault of the transport")
 
-    summary = Shop(queue, until_stopped, transport=Faulty(queue), slots=1).work()
-    assert (summary.reason, summary.exit_code) == ("its beats have failed", 70)
+    summary = ThreadedAgent(queue, until_stopped, transport=Faulty(queue), slots=1).work()
+    assert (summary.reason, summary.exit_code) == ("its heartbeats have failed", 70)
     assert queue.outcomes(1) == [RELEASED]
     assert "a fault of the transport" in caplog.text
 
@@ -267,42 +278,42 @@ def test_call_that_never_comes_back_ends_the_agent() -> None:
                 end_of_test.wait(30)
             return super().exchange(request)
 
-    with Shop(
+    with ThreadedAgent(
         queue, transport=Hanging(queue), slots=1, watchdog_s=1.0, farewell_s=0.1, until_empty=True
-    ).open() as shop:
-        wait_until(lambda: shop.benches and shop.benches[0].closed)
+    ).open() as agent_thread:
+        wait_until(lambda: agent_thread.runners and agent_thread.runners[0].closed)
         end_of_test.set()
-    assert shop.summary is not None
-    assert shop.summary.reason == "a call to the queue does not come back"
-    assert shop.summary.exit_code == 70
+    assert agent_thread.summary is not None
+    assert agent_thread.summary.reason == "a call to the queue does not come back"
+    assert agent_thread.summary.exit_code == 70
 
 
 def test_loop_that_hangs_is_abandoned(capfd: pytest.CaptureFixture[str]) -> None:
     """If the loop itself does not come round, the beats end the process."""
     queue, end_of_test = queue_of(1), threading.Event()
 
-    class Stuck(Bench):
+    class Stuck(FunctionRunner):
         def stop(self) -> None:
             end_of_test.wait(30)
             super().stop()
 
-    shop = Shop(queue, until_stopped, slots=1, watchdog_s=1.0)
-    shop.bench = Stuck
-    with shop.open():
-        wait_until(lambda: shop.runs[1])
-        shop.agent.terminate()
-        shop.agent.terminate()
-        wait_until(lambda: shop.abandoned)
+    agent_thread = ThreadedAgent(queue, until_stopped, slots=1, watchdog_s=1.0)
+    agent_thread.runner_class = Stuck
+    with agent_thread.open():
+        wait_until(lambda: agent_thread.runs[1])
+        agent_thread.agent.terminate()
+        agent_thread.agent.terminate()
+        wait_until(lambda: agent_thread.abandoned)
         end_of_test.set()
-    assert shop.abandoned[0] == 70
+    assert agent_thread.abandoned[0] == 70
     assert "in stop" in capfd.readouterr().err, "the place where it hangs is shown"
 
 
 def test_stopped_process_is_not_taken_for_a_hung_one() -> None:
     """After SIGCONT an agent goes on: by the clock all its parts are late, and none is hung."""
-    dog = Watchdog(patience_s=300.0)
-    assert not dog.is_hung(1_000.0)
-    assert not dog.is_hung(90_000.0)
-    assert any(dog.is_hung(90_000.0 + second) for second in range(1, 302))
-    dog.came_round()
-    assert not dog.is_hung(100_000.0)
+    watchdog = Watchdog(patience_s=300.0)
+    assert not watchdog.is_hung(1_000.0)
+    assert not watchdog.is_hung(90_000.0)
+    assert any(watchdog.is_hung(90_000.0 + second) for second in range(1, 302))
+    watchdog.reset()
+    assert not watchdog.is_hung(100_000.0)

@@ -7,52 +7,52 @@ from typing import Any
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.throttle import FAILURES, FAST_S, TOLD
+from taskq_agent.core.throttle import COMPARED_ATTEMPTS, FAILURES, FAST_S
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders, Outcomes, Trouble
-from tests.helpers.core_harness import World, queue_of, world_of
+from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
+from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 BROKEN = Ended(FAILED, error_class="no-scratch", error="")
 
 
-def slowed_world(**settings: Any) -> World:
+def slowed_world(**settings: Any) -> CoreHarness:
     """Return an agent that has just been slowed, with all its reports delivered."""
-    world = world_of(10_000, **settings)
-    world.run_briskly(0.01, FAILURES, BROKEN)
-    return world
+    harness = started_harness(10_000, **settings)
+    harness.run_quickly(0.01, FAILURES, BROKEN)
+    return harness
 
 
-def wait_for_attempt(world: World) -> float:
+def wait_for_attempt(harness: CoreHarness) -> float:
     """Let time pass until an attempt begins; return how long it took."""
-    began = world.now
-    while not world.running:
-        world.tick(0.25)
-        world.deliver_all()
-        assert world.now - began < 1_000
-    return world.now - began
+    began = harness.now
+    while not harness.running:
+        harness.tick(0.25)
+        harness.deliver_all()
+        assert harness.now - began < 1_000
+    return harness.now - began
 
 
 def test_agent_is_slowed_after_some_fast_failures_in_a_row() -> None:
     """It claims nothing for a while, and tells why."""
-    world = slowed_world(slots=1)
-    assert not world.running
-    assert world.beat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
-    assert any("slowing down" in line for line in world.said)
-    world.tick(4.9)
-    assert world.air is None
-    assert world.core.due() - world.now == pytest.approx(0.1)
+    harness = slowed_world(slots=1)
+    assert not harness.running
+    assert harness.heartbeat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
+    assert any("slowing down" in line for line in harness.logged)
+    harness.tick(4.9)
+    assert harness.in_flight is None
+    assert harness.core.due() - harness.now == pytest.approx(0.1)
 
 
 def test_pause_doubles_with_each_further_fast_failure() -> None:
     """Up to ten minutes."""
-    world = slowed_world(slots=1)
+    harness = slowed_world(slots=1)
     pauses = []
     for _ in range(9):
-        pauses.append(wait_for_attempt(world))
-        world.end(0, BROKEN)
-        world.deliver_all()
+        pauses.append(wait_for_attempt(harness))
+        harness.end(0, BROKEN)
+        harness.deliver_all()
     assert pauses == pytest.approx([5, 10, 20, 40, 80, 160, 320, 600, 600], abs=0.5)
-    trouble = world.beat().trouble
+    trouble = harness.heartbeat().trouble
     assert trouble is not None
     assert trouble.failures == FAILURES + 9
 
@@ -62,63 +62,63 @@ def test_tasks_that_have_failed_before_make_no_pause_longer() -> None:
     queue = queue_of(100)
     for entry in queue.tasks.values():
         entry.attempt = 1
-    world = World(queue, slots=1)
-    world.deliver()
-    world.deliver()
-    world.run_briskly(0.01, FAILURES, BROKEN)
+    harness = CoreHarness(queue, slots=1)
+    harness.deliver()
+    harness.deliver()
+    harness.run_quickly(0.01, FAILURES, BROKEN)
     for _ in range(5):
-        assert wait_for_attempt(world) == pytest.approx(5, abs=0.5)
-        world.end(0, BROKEN)
-        world.deliver_all()
+        assert wait_for_attempt(harness) == pytest.approx(5, abs=0.5)
+        harness.end(0, BROKEN)
+        harness.deliver_all()
 
 
 @pytest.mark.parametrize(("uniform", "pause_s"), [(0.0, 3.75), (1.0, 6.25)])
 def test_pauses_of_agents_that_failed_together_differ(uniform: float, pause_s: float) -> None:
     """By a quarter, either way."""
-    world = world_of(100, slots=1, uniform=uniform)
-    world.run_briskly(0.01, FAILURES, BROKEN)
-    assert wait_for_attempt(world) == pytest.approx(pause_s, abs=0.25)
+    harness = started_harness(100, slots=1, uniform=uniform)
+    harness.run_quickly(0.01, FAILURES, BROKEN)
+    assert wait_for_attempt(harness) == pytest.approx(pause_s, abs=0.25)
 
 
 def test_slowed_agent_makes_one_attempt_at_a_time() -> None:
     """All its slots together, whatever was running or had been claimed when that began."""
-    world = world_of(10_000, slots=4)
-    world.run_briskly(0.01, FAILURES, BROKEN)
+    harness = started_harness(10_000, slots=4)
+    harness.run_quickly(0.01, FAILURES, BROKEN)
     # What ran beside the last of them does not make the pause longer.
-    assert len(world.running) == 3
-    for slot in list(world.running):
-        world.end(slot, BROKEN)
-    world.deliver_all()
-    assert wait_for_attempt(world) == pytest.approx(5, abs=0.5)
-    world.tick(1)
-    world.deliver_all()
-    assert len(world.running) == len(world.beat().held) == 1
+    assert len(harness.running) == 3
+    for slot in list(harness.running):
+        harness.end(slot, BROKEN)
+    harness.deliver_all()
+    assert wait_for_attempt(harness) == pytest.approx(5, abs=0.5)
+    harness.tick(1)
+    harness.deliver_all()
+    assert len(harness.running) == len(harness.heartbeat().held) == 1
 
 
 def test_tasks_claimed_ahead_are_handed_back_by_a_slowed_agent() -> None:
     """Others may have more luck with them."""
-    world = world_of(10_000, slots=1, ahead_s=1.0)
-    world.run_briskly(0.01, 50)
-    assert len(world.beat().held) > 20
+    harness = started_harness(10_000, slots=1, ahead_s=1.0)
+    harness.run_quickly(0.01, 50)
+    assert len(harness.heartbeat().held) > 20
     # What is claimed ahead would fail as well, one by one.
     for _ in range(FAILURES):
-        world.end(0, BROKEN)
-    world.deliver_all()
-    assert world.beat().held == ()
-    assert world.reported[-1].outcome == RELEASED
-    assert not world.reported[-1].started
+        harness.end(0, BROKEN)
+    harness.deliver_all()
+    assert harness.heartbeat().held == ()
+    assert harness.reported[-1].outcome == RELEASED
+    assert not harness.reported[-1].started
 
 
 def test_answer_to_a_claim_made_before_is_handed_back() -> None:
     """A claim in the air when the agent is slowed may bring as many tasks as it has slots."""
-    world = world_of(10_000, slots=3)
-    world.run_briskly(0.01, FAILURES - 2, BROKEN)
-    world.end(0, BROKEN)
-    world.end(1, BROKEN)
-    world.end(2, BROKEN)
-    assert not world.running
-    world.deliver_all()
-    assert world.beat().held == ()
+    harness = started_harness(10_000, slots=3)
+    harness.run_quickly(0.01, FAILURES - 2, BROKEN)
+    harness.end(0, BROKEN)
+    harness.end(1, BROKEN)
+    harness.end(2, BROKEN)
+    assert not harness.running
+    harness.deliver_all()
+    assert harness.heartbeat().held == ()
 
 
 @pytest.mark.parametrize(
@@ -128,19 +128,19 @@ def test_attempt_that_goes_well_or_takes_long_readmits_the_agent(
     ended: Ended, seconds: float
 ) -> None:
     """At once, and with all its slots."""
-    world = slowed_world(slots=2)
-    world.end(next(iter(world.running)), BROKEN)
-    world.deliver_all()
-    wait_for_attempt(world)
-    world.run_briskly(seconds, 1, ended)
-    assert len(world.running) == 2
-    assert world.beat().trouble is None
-    assert any("claiming as usual" in line for line in world.said)
+    harness = slowed_world(slots=2)
+    harness.end(next(iter(harness.running)), BROKEN)
+    harness.deliver_all()
+    wait_for_attempt(harness)
+    harness.run_quickly(seconds, 1, ended)
+    assert len(harness.running) == 2
+    assert harness.heartbeat().trouble is None
+    assert any("claiming as usual" in line for line in harness.logged)
     # Counted from zero again, and with the first pause.
-    world.run_briskly(0.01, FAILURES - 1, BROKEN)
-    assert world.beat().trouble is None
-    world.run_briskly(0.01, 1, BROKEN)
-    assert world.beat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
+    harness.run_quickly(0.01, FAILURES - 1, BROKEN)
+    assert harness.heartbeat().trouble is None
+    harness.run_quickly(0.01, 1, BROKEN)
+    assert harness.heartbeat().trouble == Trouble(FAILURES, "no-scratch", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -150,88 +150,88 @@ def test_attempt_that_goes_well_or_takes_long_readmits_the_agent(
 )
 def test_what_says_nothing_about_the_node_does_not_slow_it(ended: Ended) -> None:
     """A handler that finds a task bad has looked at it."""
-    world = world_of(10_000, slots=1)
-    world.run_briskly(0.01, 5 * FAILURES, ended)
-    assert world.beat().trouble is None
-    assert world.running
+    harness = started_harness(10_000, slots=1)
+    harness.run_quickly(0.01, 5 * FAILURES, ended)
+    assert harness.heartbeat().trouble is None
+    assert harness.running
     # Nor does it speak for the node.
-    world.run_briskly(0.01, FAILURES - 1, BROKEN)
-    world.run_briskly(0.01, 1, ended)
-    world.run_briskly(0.01, 1, BROKEN)
-    assert world.beat().trouble is not None
+    harness.run_quickly(0.01, FAILURES - 1, BROKEN)
+    harness.run_quickly(0.01, 1, ended)
+    harness.run_quickly(0.01, 1, BROKEN)
+    assert harness.heartbeat().trouble is not None
 
 
 def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
     """A claim that is parked stands for beats, and says nothing."""
-    world = world_of(FAILURES + 1, slots=1, longest_wait_s=50)
-    world.run_briskly(0.01, FAILURES, BROKEN)
-    session = world.beat().session
-    world.feed(ev.Heard(session, Orders()))
-    while world.air is None:
-        world.tick(0.25)
-    assert world.request().wait_s == 0
-    world.deliver_all()
-    world.run_briskly(0.01, 1)
-    while not (world.air and world.request().want):
-        world.tick(0.25)
-        if world.air and not world.request().want:
-            world.deliver()
-    assert world.request().wait_s == 0
-    world.deliver()
-    assert world.beat().trouble is None
-    world.feed(ev.Heard(session, Orders()))
-    while world.air is None:
-        world.tick(0.25)
-    assert world.request().wait_s > 0
+    harness = started_harness(FAILURES + 1, slots=1, longest_wait_s=50)
+    harness.run_quickly(0.01, FAILURES, BROKEN)
+    session = harness.heartbeat().session
+    harness.feed(ev.HeartbeatAnswered(session, Orders()))
+    while harness.in_flight is None:
+        harness.tick(0.25)
+    assert harness.request().wait_s == 0
+    harness.deliver_all()
+    harness.run_quickly(0.01, 1)
+    while not (harness.in_flight and harness.request().want):
+        harness.tick(0.25)
+        if harness.in_flight and not harness.request().want:
+            harness.deliver()
+    assert harness.request().wait_s == 0
+    harness.deliver()
+    assert harness.heartbeat().trouble is None
+    harness.feed(ev.HeartbeatAnswered(session, Orders()))
+    while harness.in_flight is None:
+        harness.tick(0.25)
+    assert harness.request().wait_s > 0
 
 
-def suspect(world: World, why: str) -> None:
+def suspect(harness: CoreHarness, why: str) -> None:
     """Tell an agent what the queue says of its host."""
-    world.feed(ev.Heard(world.beat().session, Orders(), suspect=why))
+    harness.feed(ev.HeartbeatAnswered(harness.heartbeat().session, Orders(), suspect=why))
 
 
 def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> None:
     """What has not begun goes back; each failure makes the pause longer; a success ends that."""
-    world = world_of(1_000, slots=4, ahead_s=60)
-    world.run_briskly(1, 8)
-    assert len(world.running) == 4
-    suspect(world, "9 of 9 failed here")
-    assert any("9 of 9 failed here: slowing down" in line for line in world.said)
-    assert world.held() == {running.held for running in world.core._hand.running.values()}  # noqa: SLF001
+    harness = started_harness(1_000, slots=4, ahead_s=60)
+    harness.run_quickly(1, 8)
+    assert len(harness.running) == 4
+    suspect(harness, "9 of 9 failed here")
+    assert any("9 of 9 failed here: slowing down" in line for line in harness.logged)
+    assert harness.held() == {running.held for running in harness.core._held_tasks.running.values()}  # noqa: SLF001
     pauses = []
     for _ in range(4):
-        world.tick(FAST_S + 1)
-        for slot in list(world.running):
-            world.end(slot, BROKEN)
-        world.deliver_all()
-        pauses.append(wait_for_attempt(world))
-        assert len(world.running) == 1
+        harness.tick(FAST_S + 1)
+        for slot in list(harness.running):
+            harness.end(slot, BROKEN)
+        harness.deliver_all()
+        pauses.append(wait_for_attempt(harness))
+        assert len(harness.running) == 1
     assert pauses == pytest.approx([5, 10, 20, 40], abs=0.5)
-    (slot,) = world.running
-    world.end(slot)
-    world.deliver_all()
-    assert wait_for_attempt(world) < 1
-    assert len(world.running) == 1, "until the queue has taken it back"
-    suspect(world, "")
-    world.deliver_all()
-    assert any("claiming as usual" in line for line in world.said)
-    assert world.beat().trouble is None
-    world.tick(1)
-    world.deliver_all()
-    assert len(world.running) == 4
+    (slot,) = harness.running
+    harness.end(slot)
+    harness.deliver_all()
+    assert wait_for_attempt(harness) < 1
+    assert len(harness.running) == 1, "until the queue has taken it back"
+    suspect(harness, "")
+    harness.deliver_all()
+    assert any("claiming as usual" in line for line in harness.logged)
+    assert harness.heartbeat().trouble is None
+    harness.tick(1)
+    harness.deliver_all()
+    assert len(harness.running) == 4
 
 
 def test_beats_tell_how_the_last_first_attempts_have_ended() -> None:
     """Not those of tasks that were tried before, nor what the handler has found bad."""
-    world = world_of(1_000, slots=1)
-    assert world.beat().tally == ()
-    world.run_briskly(1, 3)
-    world.run_briskly(1, 2, BROKEN)
-    world.run_briskly(1, 1, Ended(FAILED, error_class="bad-input", error="", retry=False))
-    (campaign,) = {entry.campaign for entry in world.beat().tally}
-    assert world.beat().tally == (Outcomes(campaign, 3, 2),)
-    world.run_briskly(1, TOLD - 1)
-    assert world.beat().tally == (Outcomes(campaign, TOLD - 1, 1),)
+    harness = started_harness(1_000, slots=1)
+    assert harness.heartbeat().tally == ()
+    harness.run_quickly(1, 3)
+    harness.run_quickly(1, 2, BROKEN)
+    harness.run_quickly(1, 1, Ended(FAILED, error_class="bad-input", error="", retry=False))
+    (campaign,) = {entry.campaign for entry in harness.heartbeat().tally}
+    assert harness.heartbeat().tally == (CampaignOutcomes(campaign, 3, 2),)
+    harness.run_quickly(1, COMPARED_ATTEMPTS - 1)
+    assert harness.heartbeat().tally == (CampaignOutcomes(campaign, COMPARED_ATTEMPTS - 1, 1),)
 
 
 def test_attempts_at_what_has_failed_before_are_not_told() -> None:
@@ -239,8 +239,8 @@ def test_attempts_at_what_has_failed_before_are_not_told() -> None:
     queue = queue_of(100)
     for entry in queue.tasks.values():
         entry.attempt = 1
-    world = World(queue, slots=1)
-    world.deliver()
-    world.deliver()
-    world.run_briskly(1, 3, BROKEN)
-    assert world.beat().tally == ()
+    harness = CoreHarness(queue, slots=1)
+    harness.deliver()
+    harness.deliver()
+    harness.run_quickly(1, 3, BROKEN)
+    assert harness.heartbeat().tally == ()

@@ -9,120 +9,120 @@ from taskq_agent.core.failover_replay import KEPT_S, MOST_BYTES, MOST_REPORTS, F
 from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, NO_ORDERS, Report
-from tests.helpers.core_harness import World, world_of
+from tests.helpers.core_harness import CoreHarness, started_harness
 
 
-def reported() -> World:
+def reported() -> CoreHarness:
     """Return an agent with two slots; its report on task 1 was accepted, 2 and 3 run."""
-    world = world_of(3, slots=2, ahead_s=0)
-    world.end(0)
-    world.deliver()
-    assert world.queue.outcomes(1) == [DONE]
-    assert not world.spool
-    return world
+    harness = started_harness(3, slots=2, ahead_s=0)
+    harness.end(0)
+    harness.deliver()
+    assert harness.queue.outcomes(1) == [DONE]
+    assert not harness.spool
+    return harness
 
 
-def hear(world: World) -> None:
+def hear(harness: CoreHarness) -> None:
     """Let a beat be answered."""
-    beat = world.beat()
-    answer = world.queue.beat(beat)
-    world.feed(ev.Heard(beat.session, NO_ORDERS, answer.timeline))
+    beat = harness.heartbeat()
+    answer = harness.queue.heartbeat(beat)
+    harness.feed(ev.HeartbeatAnswered(beat.session, NO_ORDERS, answer.timeline))
 
 
 def test_lost_report_is_sent_again_when_another_server_answers() -> None:
     """The lease is still the task's there, so the work counts, and is not done again."""
-    world = reported()
-    world.queue.lose(1)
-    assert world.queue.outcomes(1) == []
-    world.end(0)
-    world.deliver()
-    assert [report.task for report in world.request().reports] == [1]
-    assert [report.task for report in world.spool.values()] == [1]
-    world.deliver()
-    assert world.queue.outcomes(1) == [DONE]
-    assert not world.spool
-    assert world.said[-1] == "another server has taken over: 1 reports are sent again"
+    harness = reported()
+    harness.queue.fail_over(1)
+    assert harness.queue.outcomes(1) == []
+    harness.end(0)
+    harness.deliver()
+    assert [report.task for report in harness.request().reports] == [1]
+    assert [report.task for report in harness.spool.values()] == [1]
+    harness.deliver()
+    assert harness.queue.outcomes(1) == [DONE]
+    assert not harness.spool
+    assert harness.logged[-1] == "another server has taken over: 1 reports are sent again"
 
 
 def test_report_that_was_not_lost_is_a_duplicate() -> None:
     """Nothing changes; and it is not sent a third time."""
-    world = reported()
-    world.queue.timeline += 1
-    hear(world)
-    world.deliver_all()
-    assert world.queue.verdicts == {ACCEPTED: 1, DUPLICATE: 1}
-    hear(world)
-    world.end(0)
-    world.deliver_all()
-    assert world.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 1}
+    harness = reported()
+    harness.queue.timeline += 1
+    hear(harness)
+    harness.deliver_all()
+    assert harness.queue.verdicts == {ACCEPTED: 1, DUPLICATE: 1}
+    hear(harness)
+    harness.end(0)
+    harness.deliver_all()
+    assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 1}
 
 
 def test_beat_finds_the_other_server_and_gives_nothing_away() -> None:
     """It does not name what was reported, and a server that lost the report must not hand it on."""
-    world = reported()
-    world.queue.lose(1)
-    hear(world)
-    assert not world.queue.given_away
-    assert {held.task for held in world.beat().held} == {1, 2, 3}
-    hear(world)
-    world.deliver_all()
-    assert not world.queue.given_away
-    assert world.queue.outcomes(1) == [DONE]
+    harness = reported()
+    harness.queue.fail_over(1)
+    hear(harness)
+    assert not harness.queue.given_away
+    assert {held.task for held in harness.heartbeat().held} == {1, 2, 3}
+    hear(harness)
+    harness.deliver_all()
+    assert not harness.queue.given_away
+    assert harness.queue.outcomes(1) == [DONE]
 
 
 @pytest.mark.parametrize("outage_s", [0.0, 10 * KEPT_S])
 def test_reports_of_the_last_minute_are_kept_however_long_the_outage(outage_s: float) -> None:
     """What counts is the time before the last answer."""
-    world = reported()
-    world.now += KEPT_S
-    hear(world)
-    world.end(0)
-    world.fail(TransportFailed("down"))
-    world.queue.lose(1)
-    world.tick(outage_s)
-    hear(world)
-    world.tick(30)
-    world.deliver_all()
-    assert world.queue.outcomes(1) == [DONE]
+    harness = reported()
+    harness.now += KEPT_S
+    hear(harness)
+    harness.end(0)
+    harness.fail(TransportFailed("down"))
+    harness.queue.fail_over(1)
+    harness.tick(outage_s)
+    hear(harness)
+    harness.tick(30)
+    harness.deliver_all()
+    assert harness.queue.outcomes(1) == [DONE]
 
 
 def test_older_reports_are_let_go() -> None:
     """A standby lags by moments, not by minutes."""
-    world = reported()
-    world.now += KEPT_S + 1
-    hear(world)
-    world.queue.timeline += 1
-    hear(world)
-    assert world.air is None
-    assert not world.spool
+    harness = reported()
+    harness.now += KEPT_S + 1
+    hear(harness)
+    harness.queue.timeline += 1
+    hear(harness)
+    assert harness.in_flight is None
+    assert not harness.spool
 
 
 def test_answers_of_the_server_before_are_no_news() -> None:
     """For a moment gateways disagree. What the old one accepts then is said to the new one."""
-    world = reported()
-    old, world.queue.timeline = world.queue.timeline, 7
-    hear(world)
-    world.deliver_all()
-    world.queue.timeline = old
-    world.end(0)
-    world.deliver_all()
-    assert world.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 1}
-    world.queue.timeline = 7
-    hear(world)
-    world.deliver_all()
-    assert world.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 2}
+    harness = reported()
+    old, harness.queue.timeline = harness.queue.timeline, 7
+    hear(harness)
+    harness.deliver_all()
+    harness.queue.timeline = old
+    harness.end(0)
+    harness.deliver_all()
+    assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 1}
+    harness.queue.timeline = 7
+    hear(harness)
+    harness.deliver_all()
+    assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 2}
 
 
 def test_queue_that_does_not_tell_its_timeline_is_no_reason_for_anything() -> None:
     """Gateways of earlier releases do not."""
-    world = world_of(3, slots=2, ahead_s=0)
-    world.queue.timeline = 0
-    world.end(0)
-    world.deliver_all()
-    world.queue.timeline = 5
-    hear(world)
-    assert world.air is None
-    assert not world.spool
+    harness = started_harness(3, slots=2, ahead_s=0)
+    harness.queue.timeline = 0
+    harness.end(0)
+    harness.deliver_all()
+    harness.queue.timeline = 5
+    hear(harness)
+    assert harness.in_flight is None
+    assert not harness.spool
 
 
 def report(task: int) -> Report:
@@ -133,10 +133,10 @@ def report(task: int) -> Report:
 @pytest.mark.parametrize("size", [1, MOST_BYTES // 10])
 def test_what_is_kept_is_bounded(size: int) -> None:
     """In number and in bytes; the newest are kept."""
-    recent = FailoverReplay()
+    replay = FailoverReplay()
     for task in range(2 * MOST_REPORTS):
-        recent.keep(report(task), size, 1, 0.0)
-    again = recent.heard(2, 0.0)
+        replay.keep(report(task), size, 1, 0.0)
+    again = replay.saw_timeline(2, 0.0)
     assert len(again) == min(MOST_REPORTS, MOST_BYTES // size)
     assert [fence(one).task for one, _ in again][-1] == 2 * MOST_REPORTS - 1
-    assert recent.heard(3, 0.0) == []
+    assert replay.saw_timeline(3, 0.0) == []

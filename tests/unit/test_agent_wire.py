@@ -9,6 +9,7 @@ from taskq_agent.http.wire import MAX_DEPTH, decoded
 from taskq_agent.protocol import (
     Ack,
     Answer,
+    CampaignOutcomes,
     CampaignTerms,
     Heartbeat,
     HeartbeatAnswer,
@@ -16,7 +17,6 @@ from taskq_agent.protocol import (
     Hello,
     Input,
     Orders,
-    Outcomes,
     Report,
     Request,
     Task,
@@ -39,7 +39,9 @@ MESSAGES = [
         7,
         Orders(drain=True, gateways=("https://a",), claim_after_s=1.5),
     ),
-    Heartbeat(1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(Outcomes(1, 30, 2),)),
+    Heartbeat(
+        1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(CampaignOutcomes(1, 30, 2),)
+    ),
     HeartbeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
 WELCOME = {"session": 1, "heartbeat_s": 1.0, "lease_s": 4.0}

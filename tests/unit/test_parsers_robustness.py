@@ -26,7 +26,7 @@ from taskq.spec.spec import CampaignSpec
 from taskq.spec.tags import check_offers, check_requires
 from taskq.tokens import hashed, session_token
 from taskq_cli.main import main
-from tests.helpers.corruption import ANYTHING, TEXTS, spoiled
+from tests.helpers.corruption import ANYTHING, TEXTS, corrupted
 
 SPEC = {
     "path": "/a/b",
@@ -91,7 +91,7 @@ WORDS = st.one_of(
 COMMANDS = ["ls", "tree", "status", "tasks", "failures", "logs", "results", "retry", "cancel"]
 
 
-@given(spoiled(SPEC))
+@given(corrupted(SPEC))
 def test_campaign_is_right_or_refused(value: object) -> None:
     """What is taken means the same when it is written and read again."""
     try:
@@ -145,7 +145,7 @@ def test_task_is_right_or_refused(payload: dict[str, Any], key: str, priority: A
 
 @given(
     st.binary(max_size=80)
-    | spoiled([1, 2, 3, 4, 1_700_000_000_000, "key", {"n": 1}]).map(
+    | corrupted([1, 2, 3, 4, 1_700_000_000_000, "key", {"n": 1}]).map(
         lambda value: json.dumps(value).encode()
     ),
     st.booleans(),

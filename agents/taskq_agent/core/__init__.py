@@ -1,5 +1,5 @@
-"""The agent's decisions: events in, actions out. Reads no clock and touches nothing.
+"""The agent's state machine: events in, actions out. It reads no clock and does no I/O.
 
-`core` is the door: `Core.handle` takes an event and returns the actions to be done about it. The
-other modules are its parts, each with the state of one concern.
+The entry point is `core`: `AgentCore.handle` takes an event and returns the actions to perform.
+Each other module holds the state of one concern.
 """

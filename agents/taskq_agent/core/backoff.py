@@ -1,4 +1,4 @@
-"""How long to wait before asking again, and how much to ask for."""
+"""Waiting times between retries, and run times that decide how many tasks to claim ahead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORTEST_RUN_S = 1e-6
 class Backoff:
     """Draws waiting times: each between `first_s` and a ceiling that doubles up to `last_s`.
 
-    Random over nearly the whole range, so that agents that failed together do not return
+    The draw is random over nearly the whole range, so that agents that failed together do not retry
     together ("full jitter": M. Brooker, Exponential Backoff And Jitter, 2015).
     """
 
@@ -24,7 +24,7 @@ class Backoff:
         self._ceiling_s = first_s
 
     def reset(self) -> None:
-        """Start again from the shortest time."""
+        """Reset the ceiling to the shortest time."""
         self._ceiling_s = self._first_s
 
     def draw(self) -> float:
@@ -34,27 +34,27 @@ class Backoff:
 
 
 class RunTimes:
-    """Learns how long tasks take, so that very short ones can be claimed ahead."""
+    """Estimates how long tasks run, so that very short ones can be claimed ahead."""
 
     def __init__(self, ahead_s: float) -> None:
         self._ahead_s = ahead_s
         self._run_s: Optional[float] = None
 
     def learn(self, run_s: float) -> None:
-        """Take in the run time of a task that was done.
+        """Add the run time of a task that succeeded to the moving average.
 
-        Of those that were done only: where everything fails at once nothing must be hoarded.
+        Failures do not count: a node where everything fails at once must not hoard tasks.
         """
         if self._run_s is None:
             self._run_s = run_s
         else:
             self._run_s += _WEIGHT_OF_NEWEST * (run_s - self._run_s)
 
-    def ahead(self, brisk_slots: int) -> int:
-        """Return how many tasks to hold beside those that run.
+    def ahead(self, quick_slots: int) -> int:
+        """Return how many tasks to hold in addition to those that run.
 
-        brisk_slots: the slots that do not sit on a long task at this moment.
+        quick_slots: the number of slots that are not occupied by a long task at this moment.
         """
         if self._run_s is None or self._run_s >= self._ahead_s / 2:
             return 0
-        return min(MAX_CLAIM, int(brisk_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))
+        return min(MAX_CLAIM, int(quick_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))

@@ -1,4 +1,4 @@
-"""The agent's side of its talk with the queue: one call at a time, repeated until answered."""
+"""State of the calls from agent to queue: one call at a time, repeated until it is answered."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _LAST_REPEAT_S = 30.0
 
 
 class CallState:
-    """Which session is open, which call is under way, and when it may be made again.
+    """The open session, the current call, and the time at which it may be sent.
 
-    A call is in the air from `sent` to `answered`, `failed` or `dropped`. One that failed stays
-    the current call, and is to be sent again as it is. expires_at: when the session must have
-    expired if no further beat is answered. A claim that is parked is a beat; other exchanges do not
-    renew the lease.
+    A call is in flight from `sent` until `answered`, `failed` or `dropped`. A call that failed
+    stays the current call and is sent again unchanged. expires_at: when the session must have
+    expired unless a further heartbeat is answered. A long poll counts as a heartbeat; other
+    exchanges do not renew the lease.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
         self.session: Optional[int] = None
         self.call: Optional[Call] = None
-        self.in_air = False
+        self.in_flight = False
         self.failing_since: Optional[float] = None
         self.expires_at = math.inf
         self._lease_s = math.inf
@@ -36,75 +36,75 @@ class CallState:
         self._repeats = Backoff(_FIRST_REPEAT_S, _LAST_REPEAT_S, uniform)
 
     def is_ready(self, now: float) -> bool:
-        """Tell whether a call may be sent: the one that failed, or a new one."""
-        return not self.in_air and now >= self._not_before
+        """Tell whether a call may be sent now: the failed one again, or a new one."""
+        return not self.in_flight and now >= self._not_before
 
     def ready_at(self) -> Optional[float]:
-        """Return when a call may be sent; None while one is in the air."""
-        return None if self.in_air else self._not_before
+        """Return when a call may be sent; None while one is in flight."""
+        return None if self.in_flight else self._not_before
 
     def claim(self) -> Optional[Request]:
-        """Return the claim whose outcome is not known yet, if there is one."""
+        """Return the claim whose outcome is not known yet; None if there is none."""
         if isinstance(self.call, SendExchange) and self.call.request.want:
             return self.call.request
         return None
 
-    def parkable(self) -> Optional[Request]:
-        """Return the current claim if the queue may park it: keep it until it has tasks."""
+    def long_poll(self) -> Optional[Request]:
+        """Return the current claim if the queue may keep it waiting for tasks; else None."""
         claim = self.claim()
         return claim if claim is not None and claim.wait_s > 0 else None
 
-    def is_parked(self) -> bool:
-        """Tell whether the queue may have parked a claim in the air; it takes that for a beat."""
-        return self.in_air and self.parkable() is not None
+    def is_long_polling(self) -> bool:
+        """Tell whether a long poll is in flight; the queue takes it for a heartbeat."""
+        return self.in_flight and self.long_poll() is not None
 
-    def was_parked(self, now: float) -> bool:
-        """Tell whether the queue has parked the claim for most of the time it may."""
-        claim = self.parkable()
+    def has_long_polled(self, now: float) -> bool:
+        """Tell whether the current long poll has lasted at least half of its longest time."""
+        claim = self.long_poll()
         return claim is not None and now - self._sent_at >= claim.wait_s / 2
 
-    def unpark(self) -> Optional[Request]:
-        """Drop a claim that the queue may park; return it if it is in the air instead."""
-        claim = self.parkable()
-        if claim is not None and not self.in_air:
+    def drop_long_poll(self) -> Optional[Request]:
+        """Drop a long poll that is not in flight; return one that is, for the caller to cancel."""
+        claim = self.long_poll()
+        if claim is not None and not self.in_flight:
             self.dropped()
             return None
         return claim
 
     def opened(self, welcome: Welcome, now: float) -> None:
-        """Note the session that is open now."""
+        """Record the session that is open from now on."""
         self.session = welcome.session
         self._lease_s = welcome.lease_s
         self.expires_at = now + self._lease_s
 
     def renewed(self, at: float) -> None:
-        """Note that the lease was renewed, at that time or later."""
+        """Record that the lease was renewed at that time or later."""
         self.expires_at = max(self.expires_at, at + self._lease_s)
 
     def sent(self, call: Call, now: float) -> None:
-        """Note that the call is in the air."""
+        """Record that the call is in flight."""
         self.call = call
-        self.in_air = True
+        self.in_flight = True
         self._sent_at = now
 
     def answered(self, now: float) -> Optional[float]:
-        """Note that the call was answered; return how long the queue had been away, if it was."""
+        """Record an answer; return for how many seconds calls had failed before, or None."""
         failing_since = self.failing_since
         if isinstance(self.call, SendExchange):
             self._repeats.reset()
-        if self.is_parked():
+        if self.is_long_polling():
             self.renewed(self._sent_at)
         self.dropped()
         self.failing_since = None
         return None if failing_since is None else now - failing_since
 
     def failed(self, now: float, error: TransportError) -> None:
-        """Note that no answer came: the same call is to be made again, after a while.
+        """Record that no answer came: the same call is sent again after a backoff.
 
-        If the queue itself has said after which while, it knows better than we do.
+        A `retry_after_s` from the queue takes precedence over the backoff.
         """
         retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
-        self.in_air = False
+        self.in_flight = False
         if self.failing_since is None:
             self.failing_since = now
         if retry_after_s is None:
@@ -113,22 +113,22 @@ class CallState:
             self._not_before = now + retry_after_s + self._uniform() * _FIRST_REPEAT_S
 
     def hasten(self, now: float) -> None:
-        """Try again at once what is waiting to be repeated: there may be little time left."""
+        """Allow the repeat at once and reset the backoff: little time may be left."""
         self._not_before = now
         self._repeats.reset()
 
     def dropped(self) -> None:
-        """Note that the call is not to be made again."""
+        """Record that the call is not sent again."""
         self.call = None
-        self.in_air = False
+        self.in_flight = False
 
     def lost_session(self, now: float) -> None:
-        """Note that the session is void.
+        """Record that the session is no longer valid.
 
-        Nothing is sent for a while: the queue may not keep the next session either. A call in
-        the air is left to its end.
+        Nothing is sent until a backoff has passed, as the next session may be lost too. A call in
+        flight is left to end by itself.
         """
         self.session = None
-        if not self.in_air:
+        if not self.in_flight:
             self.call = None
         self._not_before = now + self._repeats.draw()

@@ -1,10 +1,10 @@
-"""Which campaigns an agent leaves to others for a while, since they cannot be run where it is.
+"""Backoff per campaign: campaigns that cannot run on this node are left out of claims for a while.
 
 A campaign whose program is missing, or whose `prepare` fails, says nothing about other campaigns:
-the agent goes on with these. It comes back to the one that it has refused after a pause that grows
-each time, and then tries one task only; a task that runs, however it ends, makes all well again. A
-change of the campaign, which raises its revision, may be the repair: the pause is for the old
-revision only.
+the agent goes on with those. It returns to the refused campaign after a pause that doubles each
+time, and then tries one task only. A task that runs, however it ends, removes the campaign from the
+backoff. A change of the campaign raises its revision and may be the repair, so the pause applies to
+the old revision only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Callable, Collection, Dict, Optional, Tuple
 
 from taskq_agent.protocol import MAX_WITHOUT
 
-#: The pause grows up to so many times the first one.
+#: The longest pause, as a multiple of the first one.
 _MOST_GROWTH = 60.0
 _JITTER = 0.25
 _MOST_KEPT = 1_000
@@ -23,7 +23,7 @@ _MOST_KEPT = 1_000
 
 @dataclass
 class _Refused:
-    """A campaign that cannot be run here: in which revision, not before when, after which pause."""
+    """A refused campaign: its revision, the end of the pause, and the length of the pause."""
 
     revision: int
     until: float
@@ -31,7 +31,7 @@ class _Refused:
 
 
 class CampaignBackoff:
-    """The campaigns that were refused. first_s: for how long one is left out the first time."""
+    """The refused campaigns. first_s: the length of the first pause, in seconds."""
 
     def __init__(self, first_s: float, uniform: Callable[[], float]) -> None:
         self._first_s = first_s
@@ -42,10 +42,10 @@ class CampaignBackoff:
         return bool(self._refused)
 
     def refused(self, campaign: int, revision: int, begun: float, now: float) -> Optional[float]:
-        """Learn that a campaign cannot be run; return for how long it is left out from now on.
+        """Record that a campaign cannot run here; return for how many seconds it is left out.
 
-        begun: when the attempt began. None: it is left out already; attempts that ran when the
-        pause began do not make it longer.
+        begun: when the attempt began. Returns None if the campaign is left out already: attempts
+        that ran when the pause began do not make it longer.
         """
         known = self._refused.get(campaign)
         if known is None or known.revision != revision:
@@ -61,34 +61,38 @@ class CampaignBackoff:
         return drawn_s
 
     def ran(self, campaign: int) -> None:
-        """Learn that a task of a campaign has run."""
+        """Record that a task of a campaign has run: the campaign is no longer left out."""
         self._refused.pop(campaign, None)
 
-    def leaves_out(
-        self, campaign: int, revision: int, in_hand: Collection[int], now: float
+    def excludes(
+        self, campaign: int, revision: int, held_campaigns: Collection[int], now: float
     ) -> bool:
-        """Tell whether no task of a campaign is to be begun; in_hand: of which there are some."""
+        """Tell whether no task of a campaign may begin now.
+
+        held_campaigns: the campaigns of the held tasks. After the pause one task at a time is
+        tried.
+        """
         known = self._refused.get(campaign)
         if known is None or known.revision != revision:
             return False
-        return now < known.until or campaign in in_hand
+        return now < known.until or campaign in held_campaigns
 
-    def without(self, in_hand: Collection[int], now: float) -> Tuple[Tuple[int, int], ...]:
-        """Return what a claim is to leave out: campaigns with their revisions, in order.
+    def without(self, held_campaigns: Collection[int], now: float) -> Tuple[Tuple[int, int], ...]:
+        """Return the (campaign, revision) pairs that a claim must leave out, sorted.
 
-        Of too many, those that are left out longest.
+        If there are more than `MAX_WITHOUT`, those with the longest remaining pause.
         """
-        left_out = [
+        excluded = [
             (known.until, campaign, known.revision)
             for campaign, known in self._refused.items()
-            if self.leaves_out(campaign, known.revision, in_hand, now)
+            if self.excludes(campaign, known.revision, held_campaigns, now)
         ]
-        left_out.sort(reverse=True)
+        excluded.sort(reverse=True)
         return tuple(
-            sorted((campaign, revision) for _, campaign, revision in left_out[:MAX_WITHOUT])
+            sorted((campaign, revision) for _, campaign, revision in excluded[:MAX_WITHOUT])
         )
 
     def next_at(self, now: float) -> float:
-        """Return when the next of the pauses ends."""
+        """Return when the next pause ends; infinity if none is under way."""
         ends = [known.until for known in self._refused.values() if known.until > now]
         return min(ends, default=math.inf)

@@ -1,4 +1,4 @@
-"""How many tasks an agent asks for, when, and when there is no point in asking any more."""
+"""Number and time of the claims of an agent, and the reasons to claim no more."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FIRST_POLL_S = 0.1
 _LAST_POLL_S = 5.0
 _STALE_AHEAD = 10.0  # times ahead_s
 
-EXIT_UNSERVABLE = 3  # as the command line says that something is not in a state for a call
+EXIT_UNSERVABLE = 3  # the exit code of the command line for "not possible in this state"
 
 
 class Claiming:
-    """The appetite of an agent, within the limits it was given.
+    """Decides how many tasks to claim, within the limits of the settings.
 
-    stop_at: when the last tasks have to be stopped, so that all is handed back in time.
-    claim_at: no claim before, since the last one found nothing. slowing: holds it back where
-    everything fails. abstaining: what it does not claim, since it cannot run it.
+    stop_at: when the last running tasks must be stopped, so that all is handed back in time.
+    claim_at: no claim is made before, since the last one found nothing. throttle: limits claims
+    while everything fails. campaign_backoff: campaigns to leave out, since they cannot run here.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -33,10 +33,10 @@ class Claiming:
             reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
             self.stop_at = now + settings.max_seconds - reserve_s
         self.claim_at = now
-        self.slowing = Throttle(uniform)
-        self.abstaining = CampaignBackoff(settings.campaign_backoff_s, uniform)
+        self.throttle = Throttle(uniform)
+        self.campaign_backoff = CampaignBackoff(settings.campaign_backoff_s, uniform)
         self._settings = settings
-        self._pace = RunTimes(settings.ahead_s)
+        self._run_times = RunTimes(settings.ahead_s)
         self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
         self._attempts = 0
         self._left: Optional[int] = None
@@ -45,82 +45,89 @@ class Claiming:
         self._uniform = uniform
 
     def lifetime_s(self, now: float) -> Optional[float]:
-        """Return for how long a task may still run; None: as long as it likes."""
+        """Return for how many seconds a task may still run; None: no limit."""
         return None if self.stop_at == math.inf else self.stop_at - now
 
     def fits(self, campaign: CampaignTerms, now: float) -> bool:
-        """Tell whether a task of this campaign can end in the time that is left."""
+        """Tell whether a task of this campaign can end before `stop_at`."""
         return (campaign.time_limit_s or 0.0) <= self.stop_at - now
 
-    def want(self, hand: HeldTasks, now: float) -> int:
+    def want(self, held_tasks: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
-        if now < max(self.claim_at, self.slowing.try_at) or (self.slowing.slowed and hand.tasks()):
+        if now < max(self.claim_at, self.throttle.try_at) or (
+            self.throttle.active and held_tasks.tasks()
+        ):
             return 0
         ahead_s = self._settings.ahead_s
-        brisk = self._settings.slots
-        brisk -= sum(now - running.since > ahead_s for running in hand.running.values())
-        want = min(MAX_CLAIM, hand.free() + self._pace.ahead(brisk))
-        if self.slowing.slowed:
+        quick_slots = self._settings.slots
+        quick_slots -= sum(now - running.since > ahead_s for running in held_tasks.running.values())
+        want = min(MAX_CLAIM, held_tasks.free() + self._run_times.ahead(quick_slots))
+        if self.throttle.active:
             want = min(want, 1)
         if self._settings.max_tasks is not None:
-            want = min(want, self._settings.max_tasks - self._attempts - hand.tasks())
+            want = min(want, self._settings.max_tasks - self._attempts - held_tasks.tasks())
         return max(want, 0)
 
-    def wait_s(self, hand: HeldTasks, now: float) -> float:
-        """Return for how long the queue may keep the claim that is made now.
+    def wait_s(self, held_tasks: HeldTasks, now: float) -> float:
+        """Return for how many seconds the queue may keep the claim that is made now waiting.
 
-        With empty hands only, as one call at a time is in the air and reports must not wait.
+        0 while anything is held: one call at a time is in flight, and reports must not wait for it.
         Random, so that agents that asked together do not return together.
         """
         longest_s = self._settings.longest_wait_s
-        if not hand.is_empty():
+        if not held_tasks.is_empty():
             return 0.0
         left_s = self.stop_at - now
         if self._shortest_limit_s < math.inf:
             left_s -= self._shortest_limit_s
-        left_s = min(left_s, self.abstaining.next_at(now) - now)
+        left_s = min(left_s, self.campaign_backoff.next_at(now) - now)
         return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
 
     def hold_off(self, until: float) -> None:
-        """Claim nothing before then."""
+        """Make no claim before this time."""
         self.claim_at = max(self.claim_at, until)
 
-    def claimed(self, answer: Answer, kept: int, now: float, *, parked: bool = False) -> None:
-        """Learn from the answer to a claim, of which `kept` tasks were taken in.
+    def claimed(self, answer: Answer, kept: int, now: float, *, long_polled: bool = False) -> None:
+        """Learn from the answer to a claim, of which `kept` tasks were accepted.
 
-        parked: the queue has kept it for as long as it may, so that it is asked again at once.
+        long_polled: the queue kept the claim waiting for most of its time, so the next one is made
+        soon.
         """
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
         self._left = None if answer.tasks else answer.left
         self._unservable = answer.unservable
-        if kept or parked:
+        if kept or long_polled:
             self._polls.reset()
         if not kept:
             self.claim_at = now + self._polls.draw()
 
     def attempted(self, run_s: float, *, done: bool) -> None:
-        """Learn from an attempt that ran."""
+        """Count an attempt that ran, and learn its run time if it succeeded."""
         self._attempts += 1
         self._left = None  # it may have been the last
         if done:
-            self._pace.learn(run_s)
+            self._run_times.learn(run_s)
 
-    def is_stale(self, hand: HeldTasks, now: float) -> bool:
-        """Tell whether tasks claimed ahead have got stuck behind long ones."""
-        oldest = next(iter(hand.queue.values()), None)
+    def is_stale(self, held_tasks: HeldTasks, now: float) -> bool:
+        """Tell whether tasks claimed ahead are stuck behind long ones."""
+        oldest = next(iter(held_tasks.queue.values()), None)
         patience_s = _STALE_AHEAD * self._settings.ahead_s
-        return oldest is not None and not hand.idle and now - oldest.since > patience_s
+        return oldest is not None and not held_tasks.idle and now - oldest.since > patience_s
 
-    def without(self, hand: HeldTasks, now: float) -> Tuple[Tuple[int, int], ...]:
-        """Return which campaigns a claim is to leave out, with their revisions."""
-        return self.abstaining.without(hand.campaigns(), now) if self.abstaining else ()
+    def without(self, held_tasks: HeldTasks, now: float) -> Tuple[Tuple[int, int], ...]:
+        """Return the (campaign, revision) pairs that a claim must leave out."""
+        return (
+            self.campaign_backoff.without(held_tasks.campaigns(), now)
+            if self.campaign_backoff
+            else ()
+        )
 
-    def why_over(self, now: float) -> Optional[Tuple[str, int]]:
-        """Return why an agent with empty hands should not claim again, with its exit code.
+    def reason_to_stop(self, now: float) -> Optional[Tuple[str, int]]:
+        """Return why an agent that holds nothing should not claim again, with its exit code.
 
-        None: it should.
+        None: it should claim.
         """
         settings, left_s = self._settings, self.stop_at - now
         if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
@@ -135,6 +142,6 @@ class Claiming:
 
 
 def in_words(unservable: Unservable) -> str:
-    """Say which tasks cannot be run, and why."""
+    """Return a text for people: how many tasks cannot be run, and why."""
     plural = "" if unservable.tasks == 1 else "s"
     return f"{unservable.tasks} task{plural}: {'; '.join(unservable.reasons)}"

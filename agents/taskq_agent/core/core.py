@@ -1,25 +1,25 @@
-"""The agent's mind: events in, actions out; it reads no clock and touches nothing.
+"""The agent's core: a state machine that takes events and returns actions, without a clock or I/O.
 
-Everything an agent decides is decided here, one event at a time, so that it can be tested
-without threads, processes or a network. What it keeps to:
+Every decision of an agent is made here, one event at a time, so that it can be tested without
+threads, processes or a network. Its invariants:
 
-* One call at most is in the air. A claim that failed is repeated as it is, under the same lease
-  id and with the same reports, until it is answered. So there is never a lease that the agent
-  does not know of, and a report never counts twice.
-* A report is kept until it has its verdict. All verdicts are final. One that the queue refuses
-  does not keep the others back. Where tasks come without verdicts, reports go along with the next
-  claims, or by themselves after a while.
-* Beats name what is in hand *and* the claim in the air. The claim leaves the beat in the same
-  step in which its tasks enter it.
-* An order to stop is bound to a lease. What it does not find in hand it does not touch.
-* A lost session is replaced by another. What is in hand goes on: from here nobody can tell
-  whose outage it was, and the fence decides what counts; unless the campaign says that its
-  tasks are not to run when the session must have expired.
-* A claim is parked, kept waiting by the queue, only while nothing is in hand, and is broken off
-  when the agent leaves.
-* Where everything fails at once, one attempt is made at a time, and ever more rarely.
-* A campaign that cannot be run here is left to others for a while. Only what is wrong with the node
-  whatever the campaign makes the agent leave.
+* At most one call is in flight. A claim that failed is repeated unchanged, under the same lease id
+  and with the same reports, until it is answered. So the agent knows every lease it was given, and
+  a report never counts twice.
+* A report is kept until it has its verdict. All verdicts are final. A report that the queue refuses
+  does not keep others back. Where tasks come without verdicts, the reports are sent again with the
+  next claims, or on their own after a while.
+* Heartbeats name the held tasks *and* the claim in flight. The claim leaves the heartbeat in the
+  same step in which its tasks enter it.
+* An order to stop names a lease. An order for a lease that is not held has no effect.
+* A lost session is replaced by a new one. Held tasks go on: the agent cannot tell whose outage it
+  was, and the fence decides what counts; unless the campaign says that its tasks must not run once
+  the session must have expired.
+* A claim becomes a long poll, kept waiting by the queue, only while nothing is held. It is
+  cancelled when the agent shuts down.
+* While everything fails at once, one attempt is made at a time, with growing pauses.
+* A campaign that cannot run here is left to other agents for a while. Only a fault of the node that
+  does not depend on the campaign makes the agent shut down.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ EXIT_UNDELIVERED = 75  # EX_TEMPFAIL
 EXIT_REFUSED = 77  # EX_NOPERM
 
 _LONGEST_HOLD_S = 3_600.0
-_LATER_S = 5.0
-_MOST_NAMED = 100
+_REPORT_AGAIN_S = 5.0
+_MOST_REASONS_LOGGED = 100
 
 
 class AgentCore:
     """One agent, from its first call to its exit.
 
-    now, and all times: seconds of a clock that only rises. draw_hello: makes the hello of a new
-    session, with a key of its own. draw_lease: makes lease ids that rise. uniform: draws from
-    0 to 1. inherited: reports of an earlier process, with the lengths of their lines.
+    now, and all times: seconds of a monotonic clock. draw_hello: makes the hello of a new session,
+    with a new key. draw_lease: makes increasing lease ids. uniform: draws from 0 to 1. inherited:
+    reports of earlier processes, with the lengths of their lines.
     """
 
     def __init__(
@@ -72,255 +72,257 @@ class AgentCore:
         self._settings = settings
         self._draw_hello = draw_hello
         self._draw_lease = draw_lease
-        self._hand = HeldTasks(settings.slots, inherited)
-        self._queue = CallState(uniform)
-        self._journal = ProgressLog(now)
+        self._held_tasks = HeldTasks(settings.slots, inherited)
+        self._calls = CallState(uniform)
+        self._progress = ProgressLog(now)
         self._claiming = Claiming(settings, now, uniform)
         self._out = Outbox()
-        self._work = TaskFlow(self._hand, self._claiming, self._journal, self._out)
-        self._delivery = Delivery(self._hand, self._journal, self._out)
+        self._task_flow = TaskFlow(self._held_tasks, self._claiming, self._progress, self._out)
+        self._delivery = Delivery(self._held_tasks, self._progress, self._out)
         self._newest_lease = ""
         self._uniform = uniform
         self._reports_at = 0.0
-        self._telling = self._told = False
-        self._leaving: Optional[Shutdown] = None
+        self._trouble_in_heartbeat = self._trouble_reported = False
+        self._shutdown: Optional[Shutdown] = None
         self._exited = False
-        self._named: Set[str] = set()
+        self._reported_unservable: Set[str] = set()
         self._now = now
-        self._take: Dict[type, Callable[[Any], None]] = {
+        self._handlers: Dict[type, Callable[[Any], None]] = {
             ev.Opened: self._opened,
             ev.AnswerArrived: self._answered,
             ev.Closed: self._closed,
             ev.CallFailed: self._call_failed,
-            ev.HeartbeatFailed: self._beat_failed,
-            ev.Heard: self._heard,
-            ev.StopOrdered: lambda event: self._work.take_back(event.held),
+            ev.HeartbeatFailed: self._heartbeat_failed,
+            ev.HeartbeatAnswered: self._heartbeat_answered,
+            ev.StopOrdered: lambda event: self._task_flow.revoke(event.held),
             ev.TaskEnded: self._task_ended,
             ev.TermSignal: self._terminated,
-            ev.Broken: self._broken,
+            ev.AgentFailed: self._agent_failed,
             ev.Tick: lambda _: None,
         }
 
     def handle(self, event: ev.Event, now: float) -> List[ev.Action]:
-        """Take in an event; return what is to be done, in this order.
+        """Handle an event; return the actions to perform, in order.
 
-        A Tick is wanted at `due()`, and every second besides. After Exit nothing more happens.
+        A Tick is wanted at `due()`, and at least every second. After Exit nothing more happens.
         """
         self._now = now
         if not self._exited:
-            self._take[type(event)](event)
+            self._handlers[type(event)](event)
             self._advance()
-        return self._out.emptied()
+        return self._out.take_all()
 
-    def beat(self) -> Optional[Heartbeat]:
-        """Return what a beat says at this moment; None if there is none to be sent."""
-        if self._queue.session is None or self._queue.is_parked():
+    def heartbeat(self) -> Optional[Heartbeat]:
+        """Return the heartbeat to send now; None without a session or during a long poll."""
+        if self._calls.session is None or self._calls.is_long_polling():
             return None
-        claim = self._queue.claim()
-        trouble = self._claiming.slowing.trouble(self._now)
-        self._telling = trouble is not None
+        claim = self._calls.claim()
+        trouble = self._claiming.throttle.trouble(self._now)
+        self._trouble_in_heartbeat = trouble is not None
         return Heartbeat(
-            session=self._queue.session,
-            held=self._hand.held(),
+            session=self._calls.session,
+            held=self._held_tasks.held(),
             pending=() if claim is None else (claim.lease,),
             drawn=self._newest_lease,
             timeline=self._delivery.timeline,
             trouble=trouble,
-            tally=self._claiming.slowing.tally(),
+            tally=self._claiming.throttle.outcomes(),
         )
 
     def due(self) -> float:
-        """Return when time alone will next change something."""
+        """Return when the passing of time alone will next change something."""
         claiming = self._claiming
-        times = [claiming.stop_at, claiming.claim_at, claiming.slowing.try_at, self._reports_at]
-        ready_at = self._queue.ready_at()
+        times = [claiming.stop_at, claiming.claim_at, claiming.throttle.try_at, self._reports_at]
+        ready_at = self._calls.ready_at()
         if ready_at is not None:
             times.append(ready_at)
-        if self._leaving is not None:
-            times += self._leaving.times()
+        if self._shutdown is not None:
+            times += self._shutdown.due_times()
         return min((time for time in times if time > self._now), default=math.inf)
 
-    def tally(self) -> Totals:
-        """Return how the attempts have ended."""
-        return self._journal.tally
+    def totals(self) -> Totals:
+        """Return how many attempts ended how."""
+        return self._progress.totals
 
     def undelivered(self) -> int:
-        """Return how many reports have no verdict."""
+        """Return the number of reports without a verdict."""
         return self._delivery.undelivered()
 
     # Events
 
     def _opened(self, event: ev.Opened) -> None:
         self._call_answered()
-        self._queue.opened(event.welcome, self._now)
+        self._calls.opened(event.welcome, self._now)
         self._out.add(ev.StartHeartbeats(event.welcome))
         text = "session %d is open: serving %s with %d slot%s"
         path, slots = self._settings.campaign, self._settings.slots
         plural = "" if slots == 1 else "s"
-        self._out.say(logging.INFO, text, self._queue.session, path, slots, plural)
+        self._out.log(logging.INFO, text, self._calls.session, path, slots, plural)
 
     def _answered(self, event: ev.AnswerArrived) -> None:
-        claim, parked = self._queue.claim(), self._queue.was_parked(self._now)
-        call = self._queue.call
+        claim, long_polled = self._calls.claim(), self._calls.has_long_polled(self._now)
+        call = self._calls.call
         self._call_answered()
         self._delivery.answered(event.answer.acks, event.answer.timeline, self._now)
-        self._delivery.heard(event.answer.timeline, self._now)
+        self._delivery.saw_timeline(event.answer.timeline, self._now)
         if isinstance(call, ev.SendExchange) and len(event.answer.acks) < len(call.request.reports):
-            # The database is away, and a gateway gave tasks out of what it has leased ahead.
-            self._reports_at = self._now + _LATER_S * (0.5 + self._uniform())
+            # The database is away: a gateway gave tasks that it had leased ahead, without verdicts.
+            self._reports_at = self._now + _REPORT_AGAIN_S * (0.5 + self._uniform())
         if claim is not None:
-            leaving = self._leaving is not None
-            kept = self._work.take_in(event.answer, self._now, leaving=leaving)
-            self._claiming.claimed(event.answer, kept, self._now, parked=parked)
-            self._name_unservable(event.answer.unservable)
-        self._obey(event.answer.orders)
+            shutting_down = self._shutdown is not None
+            kept = self._task_flow.take_in(event.answer, self._now, shutting_down=shutting_down)
+            self._claiming.claimed(event.answer, kept, self._now, long_polled=long_polled)
+            self._report_unservable(event.answer.unservable)
+        self._follow_orders(event.answer.orders)
 
     def _closed(self, _: ev.Closed) -> None:
-        self._queue.dropped()
-        self._queue.session = None
+        self._calls.dropped()
+        self._calls.session = None
 
     def _call_failed(self, event: ev.CallFailed) -> None:
-        queue, call = self._queue, self._queue.call
+        calls, call = self._calls, self._calls.call
         if isinstance(call, ev.CloseSession):
             self._closed(ev.Closed())
         elif isinstance(event.error, Refused):
-            queue.dropped()
+            calls.dropped()
             if isinstance(call, ev.SendExchange) and call.request.reports:
                 self._delivery.refused(call.request, event.error)
             else:
                 self._refused(event.error)
-        elif isinstance(call, ev.SendExchange) and call.request.session != queue.session:
-            queue.dropped()  # it asked within a session that a beat has found to be lost
-        elif self._leaving is not None and queue.parkable() is not None:
-            queue.dropped()  # broken off; the end of the session gives back what it may get
+        elif isinstance(call, ev.SendExchange) and call.request.session != calls.session:
+            calls.dropped()  # sent within a session that a heartbeat found to be lost
+        elif self._shutdown is not None and calls.long_poll() is not None:
+            calls.dropped()  # cancelled; closing the session returns what it may get
         elif isinstance(event.error, SessionLost):
-            queue.dropped()
+            calls.dropped()
             self._lose_session()
         else:
-            first = queue.failing_since is None
-            queue.failed(self._now, event.error)
+            first = calls.failing_since is None
+            calls.failed(self._now, event.error)
             if isinstance(call, ev.SendExchange) and not call.request.want:
-                queue.dropped()  # by then a claim can go along, which may be answered sooner
+                calls.dropped()  # the repeat may carry a claim, which may be answered sooner
             level = logging.WARNING if first else logging.DEBUG
-            self._out.say(level, "no answer from the queue, trying on: %s", event.error)
+            self._out.log(level, "no answer from the queue, trying on: %s", event.error)
 
-    def _beat_failed(self, event: ev.HeartbeatFailed) -> None:
-        if event.session != self._queue.session:
+    def _heartbeat_failed(self, event: ev.HeartbeatFailed) -> None:
+        if event.session != self._calls.session:
             return
         if isinstance(event.error, SessionLost):
             self._lose_session()
         else:
             self._refused(event.error)
 
-    def _heard(self, event: ev.Heard) -> None:
-        if event.session == self._queue.session:
-            self._queue.renewed(self._now)
-            self._delivery.heard(event.timeline, self._now)
-            self._told = self._telling
-            self._work.suspected(event.suspect)
-            self._obey(event.orders)
+    def _heartbeat_answered(self, event: ev.HeartbeatAnswered) -> None:
+        if event.session == self._calls.session:
+            self._calls.renewed(self._now)
+            self._delivery.saw_timeline(event.timeline, self._now)
+            self._trouble_reported = self._trouble_in_heartbeat
+            self._task_flow.set_suspect(event.suspect)
+            self._follow_orders(event.orders)
 
-    def _obey(self, orders: Orders) -> None:
+    def _follow_orders(self, orders: Orders) -> None:
         if orders.claim_after_s is not None:
             hold_s = min(max(orders.claim_after_s, 0.0), _LONGEST_HOLD_S)
             self._claiming.hold_off(self._now + hold_s)
-        if orders.drain and self._leaving is None:
-            self._leave("it was told to drain", 0, patience_s=math.inf)
+        if orders.drain and self._shutdown is None:
+            self._shut_down("it was told to drain", 0, patience_s=math.inf)
 
     def _task_ended(self, event: ev.TaskEnded) -> None:
-        self._work.ended(event, self._now)
+        self._task_flow.ended(event, self._now)
         if event.ended.node_broken:
             reason, grace_s = f"this node is broken: {event.ended.error}", self._settings.grace_s
-            self._leave(reason, EXIT_NODE_BROKEN, patience_s=grace_s)
+            self._shut_down(reason, EXIT_NODE_BROKEN, patience_s=grace_s)
 
     def _terminated(self, _: ev.TermSignal) -> None:
         grace_s = self._settings.grace_s
-        again = self._leaving is not None and self._leaving.stop_at <= self._now + grace_s
-        self._leave("it was told to", 0, patience_s=0.0 if again else grace_s)
+        again = self._shutdown is not None and self._shutdown.stop_at <= self._now + grace_s
+        self._shut_down("it was told to", 0, patience_s=0.0 if again else grace_s)
 
-    def _broken(self, event: ev.Broken) -> None:
-        self._leave(event.what, EXIT_AGENT_BROKEN)
+    def _agent_failed(self, event: ev.AgentFailed) -> None:
+        self._shut_down(event.what, EXIT_AGENT_BROKEN)
 
-    # What follows from any event
+    # Steps after every event
 
     def _advance(self) -> None:
-        if self._now >= self._queue.expires_at:
-            self._work.stop_unheard()
-        if self._leaving is None:
-            self._consider_leaving()
-        if self._leaving is None:
-            if self._claiming.is_stale(self._hand, self._now):
-                self._work.hand_back_queue()
-            self._work.begin(self._now)
-        all_stop = self._leaving is not None and self._now >= self._leaving.stop_at
-        self._work.tell_to_stop(self._now, all_stop=all_stop)
-        if self._leaving is not None and self._leaving.falls_quiet(
-            len(self._hand.running), self._now
+        if self._now >= self._calls.expires_at:
+            self._task_flow.stop_disconnected()
+        if self._shutdown is None:
+            self._check_for_shutdown()
+        if self._shutdown is None:
+            if self._claiming.is_stale(self._held_tasks, self._now):
+                self._task_flow.hand_back_queue()
+            self._task_flow.begin(self._now)
+        all_stop = self._shutdown is not None and self._now >= self._shutdown.stop_at
+        self._task_flow.stop_tasks(self._now, all_stop=all_stop)
+        if self._shutdown is not None and self._shutdown.becomes_idle(
+            len(self._held_tasks.running), self._now
         ):
-            self._queue.hasten(self._now)
+            self._calls.hasten(self._now)
         self._communicate()
-        self._out.add(*self._journal.summary(self._hand, self._now))
-        self._consider_exit()
+        self._out.add(*self._progress.summary(self._held_tasks, self._now))
+        self._check_for_exit()
 
-    def _consider_leaving(self) -> None:
+    def _check_for_shutdown(self) -> None:
         if self._now >= self._claiming.stop_at:
-            self._leave("its time is up", 0)
-        elif self._queue.call is None and self._hand.is_empty():
-            over = self._claiming.why_over(self._now)
+            self._shut_down("its time is up", 0)
+        elif self._calls.call is None and self._held_tasks.is_empty():
+            over = self._claiming.reason_to_stop(self._now)
             if over is not None:
-                self._leave(*over)
+                self._shut_down(*over)
 
-    def _leave(
-        self, reason: str, code: int, *, patience_s: float = 0.0, mute: bool = False
+    def _shut_down(
+        self, reason: str, code: int, *, patience_s: float = 0.0, refused: bool = False
     ) -> None:
         stop_at = min(self._now + patience_s, self._claiming.stop_at)
-        if self._leaving is None:
-            self._leaving = Shutdown(self._settings, reason, code, stop_at, mute=mute)
-            self._work.hand_back_queue()
-            self._queue.hasten(self._now)
-            self._unpark()
+        if self._shutdown is None:
+            self._shutdown = Shutdown(self._settings, reason, code, stop_at, refused=refused)
+            self._task_flow.hand_back_queue()
+            self._calls.hasten(self._now)
+            self._drop_long_poll()
         else:
-            self._leaving.hasten(reason, code, stop_at, mute=mute)
+            self._shutdown.hasten(reason, code, stop_at, refused=refused)
         level = logging.ERROR if code else logging.INFO
         text = "the agent leaves, because %s; still running: %d"
-        self._out.say(level, text, reason, len(self._hand.running))
+        self._out.log(level, text, reason, len(self._held_tasks.running))
 
     def _communicate(self) -> None:
-        queue, leaving = self._queue, self._leaving
-        if leaving is not None:
-            if leaving.mute:
+        calls, shutdown = self._calls, self._shutdown
+        if shutdown is not None:
+            if shutdown.refused:
                 return
-            if isinstance(queue.call, ev.OpenSession) and not (queue.in_air or self._hand.reports):
-                queue.dropped()  # nothing to open a session for
-        if queue.is_ready(self._now):
-            call = queue.call or self._next_call()
+            if isinstance(calls.call, ev.OpenSession) and not (
+                calls.in_flight or self._held_tasks.reports
+            ):
+                calls.dropped()  # nothing to open a session for
+        if calls.is_ready(self._now):
+            call = calls.call or self._next_call()
             if call is not None:
-                queue.sent(call, self._now)
+                calls.sent(call, self._now)
                 self._out.add(call)
 
     def _next_call(self) -> Optional[ev.Call]:
-        session, leaving, hand = self._queue.session, self._leaving, self._hand
+        session, shutdown, held_tasks = self._calls.session, self._shutdown, self._held_tasks
         reports = self._delivery.next_reports()
-        if leaving is not None and not reports:
-            if session is None or leaving.quiet_at is None:
+        if shutdown is not None and not reports:
+            if session is None or shutdown.idle_at is None:
                 return None
-            return ev.CloseSession(session, leaving.reason, leaving.code)
+            return ev.CloseSession(session, shutdown.reason, shutdown.code)
         if session is None:
             return ev.OpenSession(self._draw_hello())
         want = 0
-        if leaving is None and not self._delivery.is_searching():
-            want = self._claiming.want(hand, self._now)
-        claims = want > 0 and hand.free() > 0
-        late = self._now < self._reports_at and leaving is None
+        if shutdown is None and not self._delivery.is_isolating():
+            want = self._claiming.want(held_tasks, self._now)
+        claims = want > 0 and held_tasks.free() > 0
+        late = self._now < self._reports_at and shutdown is None
         if not claims and (late or not reports):
             return None
         if want:
             self._newest_lease = self._draw_lease()
         lease = self._newest_lease if want else ""
         lifetime_s = self._claiming.lifetime_s(self._now)
-        # A claim that is parked stands for beats, which have to tell of trouble and of its end.
-        parkable = want and not (self._told or self._claiming.slowing.slowed)
-        wait_s = self._claiming.wait_s(hand, self._now) if parkable else 0.0
+        # A long poll replaces heartbeats, which must report trouble and its end.
+        long_poll = want and not (self._trouble_reported or self._claiming.throttle.active)
+        wait_s = self._claiming.wait_s(held_tasks, self._now) if long_poll else 0.0
         return ev.SendExchange(
             Request(
                 session,
@@ -331,48 +333,48 @@ class AgentCore:
                 wait_s,
                 until_empty=self._settings.until_empty,
                 ahead=True,
-                without=self._claiming.without(hand, self._now) if want else (),
+                without=self._claiming.without(held_tasks, self._now) if want else (),
             )
         )
 
-    def _consider_exit(self) -> None:
-        leaving, queue = self._leaving, self._queue
-        if leaving is None or leaving.quiet_at is None:
+    def _check_for_exit(self) -> None:
+        shutdown, calls = self._shutdown, self._calls
+        if shutdown is None or shutdown.idle_at is None:
             return
-        all_said = queue.session is None and queue.call is None and not self._hand.reports
-        if all_said or leaving.is_over(self._now):
-            code = leaving.code or (EXIT_UNDELIVERED if self.undelivered() else 0)
+        all_said = calls.session is None and calls.call is None and not self._held_tasks.reports
+        if all_said or shutdown.is_over(self._now):
+            code = shutdown.code or (EXIT_UNDELIVERED if self.undelivered() else 0)
             self._exited = True
-            self._out.add(ev.Exit(code, leaving.reason))
+            self._out.add(ev.Exit(code, shutdown.reason))
 
-    def _name_unservable(self, unservable: Optional[Unservable]) -> None:
-        """Say once what this agent waits for in vain; where it leaves for that, it says it then."""
+    def _report_unservable(self, unservable: Optional[Unservable]) -> None:
+        """Log each new reason once; an agent with `until_empty` names it when it shuts down."""
         if unservable is None or self._settings.until_empty:
             return
-        news = [reason for reason in unservable.reasons if reason not in self._named]
-        if news and len(self._named) < _MOST_NAMED:
-            self._named.update(news)
+        news = [reason for reason in unservable.reasons if reason not in self._reported_unservable]
+        if news and len(self._reported_unservable) < _MOST_REASONS_LOGGED:
+            self._reported_unservable.update(news)
             text = "what this agent cannot be given: %s"
-            self._out.say(logging.WARNING, text, in_words(unservable))
+            self._out.log(logging.WARNING, text, in_words(unservable))
 
-    # Steps that several of these share
+    # Shared steps
 
     def _call_answered(self) -> None:
-        away_s = self._queue.answered(self._now)
+        away_s = self._calls.answered(self._now)
         if away_s is not None:
-            self._out.say(logging.INFO, "the queue answers again after %.1f s", away_s)
+            self._out.log(logging.INFO, "the queue answers again after %.1f s", away_s)
 
     def _lose_session(self) -> None:
-        self._unpark()
-        self._queue.lost_session(self._now)
-        self._out.say(logging.WARNING, "the session was lost: opening another")
-        self._work.stop_unheard()
+        self._drop_long_poll()
+        self._calls.lost_session(self._now)
+        self._out.log(logging.WARNING, "the session was lost: opening another")
+        self._task_flow.stop_disconnected()
 
-    def _unpark(self) -> None:
-        """Do not leave a claim parked that is of no use any more."""
-        claim = self._queue.unpark()
+    def _drop_long_poll(self) -> None:
+        """Drop a long poll that is no longer wanted; cancel it if it is in flight."""
+        claim = self._calls.drop_long_poll()
         if claim is not None:
-            self._out.add(ev.BreakOff(claim))
+            self._out.add(ev.CancelExchange(claim))
 
     def _refused(self, error: TransportError) -> None:
-        self._leave(f"the queue refuses to serve it: {error}", EXIT_REFUSED, mute=True)
+        self._shut_down(f"the queue refuses to serve it: {error}", EXIT_REFUSED, refused=True)

@@ -1,16 +1,16 @@
-"""The way of reports to the queue, past those that it refuses.
+"""Delivery of reports to the queue, including reports that the queue refuses.
 
-All that fits goes into one exchange. If the queue refuses that, one report may be to blame, and
-must not keep the others back: they are sent one at a time, without a claim. In place of one that
-is refused by itself goes a substitute, which says just that and certainly can be stored. If that
-is refused too, the report is given up: its attempt is not held any more, and the task goes to
-somebody else.
+All reports that fit go into one exchange. If the queue refuses the exchange, one report may be the
+cause and must not keep the others back: they are sent one at a time, without a claim. A report that
+is refused by itself is replaced by a substitute, which reports just the refusal and can certainly
+be stored. If the substitute is refused too, the report is given up: its attempt is no longer held,
+and the task goes to another agent.
 
-What was accepted is kept in mind for a minute, and said again if another server has taken over
-since; see `recent`.
+Accepted reports are kept for a minute and sent again if another server has taken over since; see
+`failover_replay`.
 
-Nothing leaves the spool before the queue has answered an exchange again. One that refuses whatever
-it is told, since rights were taken away or its functions are of another release, costs no result.
+Nothing leaves the spool before the queue has answered an exchange again. A queue that refuses every
+request, since rights were revoked or its functions are of another release, thus costs no result.
 """
 
 from __future__ import annotations
@@ -28,80 +28,80 @@ from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
 
 
 class Delivery:
-    """Which reports go next, and what becomes of them."""
+    """Selects the next reports to send and handles their verdicts."""
 
-    def __init__(self, hand: HeldTasks, journal: ProgressLog, out: Outbox) -> None:
-        self._hand = hand
-        self._journal = journal
+    def __init__(self, held_tasks: HeldTasks, progress: ProgressLog, out: Outbox) -> None:
+        self._held_tasks = held_tasks
+        self._progress = progress
         self._out = out
-        # To be sent one at a time, each with its substitute once it was refused by itself.
+        # Reports to send one at a time; the value is the substitute once one was refused by itself.
         self._suspects: Dict[Held, Optional[Report]] = {}
         self._given_up: List[Held] = []
-        self._recent = FailoverReplay()
+        self._replay = FailoverReplay()
 
     @property
     def timeline(self) -> int:
-        """The highest timeline of a server that was heard of; 0: none yet."""
-        return self._recent.timeline
+        """The highest timeline of any server that answered; 0: none yet."""
+        return self._replay.timeline
 
-    def is_searching(self) -> bool:
-        """Tell whether it is still to be found out which report the queue refuses."""
+    def is_isolating(self) -> bool:
+        """Tell whether reports are sent one at a time, to find the one that the queue refuses."""
         return bool(self._suspects)
 
     def undelivered(self) -> int:
-        """Return how many reports have no verdict."""
-        return len(self._hand.reports) + len(self._given_up)
+        """Return the number of reports without a verdict."""
+        return len(self._held_tasks.reports) + len(self._given_up)
 
     def next_reports(self) -> Tuple[Report, ...]:
-        """Return what the next exchange reports."""
+        """Return the reports for the next exchange."""
         if not self._suspects:
-            return self._hand.first_reports()
+            return self._held_tasks.first_reports()
         held, substitute = next(iter(self._suspects.items()))
-        return (substitute or self._hand.reports[held][0],)
+        return (substitute or self._held_tasks.reports[held][0],)
 
-    def heard(self, timeline: int, now: float) -> None:
-        """Take in the timeline of an answer, 0 if it is not known."""
-        again = self._recent.heard(timeline, now)
+    def saw_timeline(self, timeline: int, now: float) -> None:
+        """Record the timeline of an answer, 0 if unknown; after a failover, resend reports."""
+        again = self._replay.saw_timeline(timeline, now)
         for report, size in again:
-            self._hand.reports[fence(report)] = report, size
+            self._held_tasks.reports[fence(report)] = report, size
             self._out.add(SpoolReport(fence(report), line(report)))
         if again:
             text = "another server has taken over: %d reports are sent again"
-            self._out.say(logging.WARNING, text, len(again))
+            self._out.log(logging.WARNING, text, len(again))
 
     def answered(self, acks: Iterable[Ack], timeline: int, now: float) -> None:
-        """Take in the verdicts of an exchange, by a server of this timeline."""
+        """Handle the verdicts of an exchange that a server of this timeline answered."""
         forgotten, self._given_up = self._given_up, []
         for held in forgotten:
-            self._journal.dropped()
-            self._out.say(logging.ERROR, "the report on task %d is dropped", held.task)
+            self._progress.dropped()
+            self._out.log(logging.ERROR, "the report on task %d is dropped", held.task)
         for ack in acks:
             held = fence(ack)
-            report, size = self._hand.reports.pop(held, (None, 0))
+            report, size = self._held_tasks.reports.pop(held, (None, 0))
             if report is None:
                 continue
             if ack.verdict in (ACCEPTED, DUPLICATE) and not self._suspects.get(held):
-                self._recent.keep(report, size, timeline, now)
+                self._replay.keep(report, size, timeline, now)
             forgotten.append(held)
-            self._journal.settled(ack)
-            if self._suspects.pop(held, None) and held not in self._hand.inherited:
-                self._journal.replaced(report)
+            self._progress.acknowledged(ack)
+            if self._suspects.pop(held, None) and held not in self._held_tasks.inherited:
+                self._progress.replaced(report)
         if forgotten:
             self._out.add(ForgetReports(tuple(forgotten)))
 
     def refused(self, request: Request, error: Refused) -> None:
-        """Take in that an exchange with reports was refused."""
+        """Handle the refusal of an exchange with reports."""
         held = fence(request.reports[0])
         if request.want or len(request.reports) > 1:
             self._suspects = {fence(report): None for report in request.reports}
             text = "the queue refuses an exchange, sending its %d reports one at a time: %s"
-            self._out.say(logging.WARNING, text, len(request.reports), error)
+            self._out.log(logging.WARNING, text, len(request.reports), error)
         elif self._suspects.get(held) is None:
             self._suspects[held] = refused_report(held, str(error))
             text = "the queue refuses the report on task %d, reporting a failure instead: %s"
-            self._out.say(logging.WARNING, text, held.task, error)
+            self._out.log(logging.WARNING, text, held.task, error)
         else:
-            del self._suspects[held], self._hand.reports[held]
+            del self._suspects[held], self._held_tasks.reports[held]
             self._given_up.append(held)
             text = "the queue refuses any report on task %d: %s"
-            self._out.say(logging.ERROR, text, held.task, error)
+            self._out.log(logging.ERROR, text, held.task, error)

@@ -1,4 +1,4 @@
-"""What the agent's core is told, and what it wants done."""
+"""Events that the agent's core handles, and actions that it returns."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ from taskq_agent.protocol import Answer, CampaignTerms, Held, Hello, Orders, Req
 
 @dataclass(frozen=True)
 class Opened:
-    """The session asked for is open."""
+    """A session was opened, as requested."""
 
     welcome: Welcome
 
 
 @dataclass(frozen=True)
 class AnswerArrived:
-    """The exchange that was in the air is answered."""
+    """The exchange in flight was answered."""
 
     answer: Answer
 
 
 @dataclass(frozen=True)
 class Closed:
-    """The session is closed."""
+    """The session was closed."""
 
 
 @dataclass(frozen=True)
 class CallFailed:
-    """The call that was in the air, of whichever kind, did not succeed."""
+    """The call in flight, of whichever kind, failed."""
 
     error: TransportError
 
 
 @dataclass(frozen=True)
 class HeartbeatFailed:
-    """A beat was turned away: SessionLost or Refused. One without an answer is no event."""
+    """A heartbeat was rejected with SessionLost or Refused.
+
+    A heartbeat that merely got no answer is no event.
+    """
 
     session: int
     error: TransportError
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A beat of this session was answered, with these orders, by a server of this timeline.
+class HeartbeatAnswered:
+    """A heartbeat of this session was answered, with these orders, by a server of this timeline.
 
-    suspect: see `BeatAnswer`.
+    suspect: see `HeartbeatAnswer`.
     """
 
     session: int
@@ -59,7 +62,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class StopOrdered:
-    """The queue says that the lease of this attempt is void."""
+    """The queue reports that the lease of this attempt is no longer valid."""
 
     held: Held
 
@@ -74,12 +77,12 @@ class TaskEnded:
 
 @dataclass(frozen=True)
 class TermSignal:
-    """Somebody asks the agent to leave; a second time, to leave at once."""
+    """The agent is asked to shut down; at the second time, at once."""
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A part of the agent itself has failed; going on would only look alive."""
+class AgentFailed:
+    """A part of the agent itself has failed, so that it must not go on."""
 
     what: str
 
@@ -95,32 +98,32 @@ Event = Union[
     Closed,
     CallFailed,
     HeartbeatFailed,
-    Heard,
+    HeartbeatAnswered,
     StopOrdered,
     TaskEnded,
     TermSignal,
-    Broken,
+    AgentFailed,
     Tick,
 ]
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    """Call `open`; answer with Opened or CallFailed."""
+    """Call `open`; the result is Opened or CallFailed."""
 
     hello: Hello
 
 
 @dataclass(frozen=True)
 class SendExchange:
-    """Call `exchange`; answer with AnswerArrived or CallFailed."""
+    """Call `exchange`; the result is AnswerArrived or CallFailed."""
 
     request: Request
 
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Call `close`, saying why and with which exit code; answer with Closed or CallFailed."""
+    """Call `close` with a reason and an exit code; the result is Closed or CallFailed."""
 
     session: int
     reason: str = ""
@@ -128,8 +131,8 @@ class CloseSession:
 
 
 @dataclass(frozen=True)
-class BreakOff:
-    """Let this exchange, which is in the air and may be kept waiting there, end soon."""
+class CancelExchange:
+    """Make this long poll, which is in flight, end soon."""
 
     request: Request
 
@@ -139,14 +142,14 @@ Call = Union[OpenSession, SendExchange, CloseSession]
 
 @dataclass(frozen=True)
 class StartHeartbeats:
-    """Beat for this session from now on, and for no other."""
+    """Send heartbeats for this session from now on, and for no other."""
 
     welcome: Welcome
 
 
 @dataclass(frozen=True)
 class StartTask:
-    """Run this task in this slot, which is idle; answer with TaskEnded."""
+    """Run this task in this slot, which is idle; the result is TaskEnded."""
 
     slot: int
     task: Task
@@ -155,14 +158,14 @@ class StartTask:
 
 @dataclass(frozen=True)
 class StopTask:
-    """Make the attempt in this slot end soon. May come again; TaskEnded still follows."""
+    """Make the attempt in this slot end soon. May be repeated; TaskEnded still follows."""
 
     slot: int
 
 
 @dataclass(frozen=True)
 class SpoolReport:
-    """Keep this report, one line of JSON, until it is forgotten."""
+    """Store this report, one line of JSON, until ForgetReports names it."""
 
     held: Held
     line: bytes
@@ -170,14 +173,14 @@ class SpoolReport:
 
 @dataclass(frozen=True)
 class ForgetReports:
-    """These reports have their verdicts."""
+    """Remove these reports from the spool: they have their verdicts."""
 
     reports: Tuple[Held, ...]
 
 
 @dataclass(frozen=True)
-class Say:
-    """Log this, in the manner of `logging.Logger.log`."""
+class LogMessage:
+    """Log this, with the arguments of `logging.Logger.log`."""
 
     level: int
     text: str
@@ -186,7 +189,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Exit:
-    """All is over; the core wants no further event."""
+    """End the agent; the core handles no further event."""
 
     code: int
     reason: str
@@ -196,32 +199,32 @@ Action = Union[
     OpenSession,
     SendExchange,
     CloseSession,
-    BreakOff,
+    CancelExchange,
     StartHeartbeats,
     StartTask,
     StopTask,
     SpoolReport,
     ForgetReports,
-    Say,
+    LogMessage,
     Exit,
 ]
 
 
 class Outbox:
-    """The actions that follow from one event; the parts of the core share it."""
+    """Collects the actions that follow from one event; the parts of the core share it."""
 
     def __init__(self) -> None:
         self._actions: List[Action] = []
 
     def add(self, *actions: Action) -> None:
-        """Want these done, after all that is wanted already."""
+        """Append actions."""
         self._actions += actions
 
-    def say(self, level: int, text: str, *args: object) -> None:
-        """Want a line logged."""
-        self._actions.append(Say(level, text, args))
+    def log(self, level: int, text: str, *args: object) -> None:
+        """Append a log message."""
+        self._actions.append(LogMessage(level, text, args))
 
-    def emptied(self) -> List[Action]:
-        """Return all that is wanted, and forget it."""
+    def take_all(self) -> List[Action]:
+        """Return all actions and empty the outbox."""
         actions, self._actions = self._actions, []
         return actions

@@ -1,10 +1,10 @@
-"""Reports that were accepted a moment ago, should the server be gone that has accepted them.
+"""Reports that were accepted recently, to be sent again after a failover of the database.
 
-Where a standby takes over that had not yet received the last commits, what these have acknowledged
-never happened. Its timeline is a higher one: then what the servers before it have accepted is said
-again. What was not lost is a duplicate.
+A standby may take over that had not yet received the last commits: what these acknowledged is lost.
+The standby has a higher timeline; then the reports that servers of lower timelines accepted are
+sent again. A report that was not lost is a duplicate.
 
-Time counts from answer to answer, so that an outage, however long, makes nothing forgotten.
+Time counts from answer to answer, so that an outage, however long, expires nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _Accepted:
 class FailoverReplay:
     """The reports that were accepted in the last minute before the last answer, oldest first.
 
-    Where these are too many, the oldest are let go. timeline: the highest that was heard of; 0:
-    none yet.
+    Bounded by number and bytes: the oldest are dropped first. timeline: the highest that was seen;
+    0: none yet.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class FailoverReplay:
         self._bytes = 0
 
     def keep(self, report: Report, size: int, timeline: int, now: float) -> None:
-        """Keep a report of this size that a server of this timeline has accepted."""
+        """Keep a report of `size` bytes that a server of this timeline has accepted."""
         if timeline:
             self._drop(fence(report))
             self._kept[fence(report)] = _Accepted(report, size, timeline, now)
@@ -49,10 +49,11 @@ class FailoverReplay:
             while len(self._kept) > MOST_REPORTS or self._bytes > MOST_BYTES:
                 self._drop(next(iter(self._kept)))
 
-    def heard(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
-        """Take in an answer of this timeline; return what is to be said again, with its sizes.
+    def saw_timeline(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
+        """Record the timeline of an answer; return the reports to send again, with their sizes.
 
-        Only a rise counts: a gateway may have a connection left to the server before.
+        Only a rise of the timeline counts: a gateway may have a connection left to the former
+        server.
         """
         self.timeline = max(self.timeline, timeline)
         again = [one for one in self._kept.values() if one.timeline < self.timeline]

@@ -1,4 +1,4 @@
-"""What an agent has in hand: tasks that wait for a slot, tasks that run, reports to deliver."""
+"""Tasks that an agent holds: waiting for a slot, running, or with a report to deliver."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 from taskq_agent.core.reports import fence
 from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, CampaignTerms, Held, Report, Task
 
-_TELL_AGAIN_S = 1.0
+_REPEAT_STOP_S = 1.0
 _MAX_REPORTS = 1_000
 _MAX_REPORT_BYTES = 16 * MAX_RESULT_BYTES
 
 
 @dataclass
-class Queued:
-    """A task that was claimed and has not begun."""
+class QueuedTask:
+    """A claimed task that has not begun."""
 
     task: Task
     campaign: CampaignTerms
     since: float
 
     @property
-    def stops_unheard(self) -> bool:
-        """Whether it is not to run when nothing is heard of the queue."""
+    def stops_on_disconnect(self) -> bool:
+        """Whether the task must not run once the session must have expired unheard."""
         return self.campaign.on_disconnect == STOP
 
 
 @dataclass
-class Running:
+class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. stops_unheard: as for `Queued`. void: its lease is gone; nobody
-    wants to hear how it ends. unwanted: it is to stop and goes back. told_at: when it was last told
-    to stop.
+    revision, path: of its campaign. stops_on_disconnect: as for `QueuedTask`. revoked: its lease is
+    no longer valid, so its end is not reported. must_hand_back: it is to stop and goes back to the
+    queue. stop_sent_at: when its slot was last told to stop.
     """
 
     held: Held
@@ -43,22 +43,22 @@ class Running:
     path: str
     since: float
     wait_s: float
-    stops_unheard: bool = False
-    void: bool = False
-    unwanted: bool = False
-    told_at: Optional[float] = None
+    stops_on_disconnect: bool = False
+    revoked: bool = False
+    must_hand_back: bool = False
+    stop_sent_at: Optional[float] = None
 
 
 class HeldTasks:
     """The attempts of an agent, each in exactly one of `queue`, `running` and `reports`.
 
-    reports: all without a verdict, oldest first, with the length of their lines. Those of an
-    earlier process, `inherited`, come first; they are not held by this one's session.
+    reports: all without a verdict, oldest first, with the lengths of their lines. Those of an
+    earlier process, `inherited`, come first; the session of this process does not hold them.
     """
 
     def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]] = ()) -> None:
-        self.queue: Dict[Held, Queued] = {}
-        self.running: Dict[int, Running] = {}
+        self.queue: Dict[Held, QueuedTask] = {}
+        self.running: Dict[int, RunningTask] = {}
         self.reports: Dict[Held, Tuple[Report, int]] = {
             fence(report): (report, size) for report, size in inherited
         }
@@ -67,7 +67,7 @@ class HeldTasks:
         self._slots = slots
 
     def free(self) -> int:
-        """Return how many slots have nothing to do and nothing waiting for them."""
+        """Return the number of slots without a running task or a queued one waiting for them."""
         return self._slots - self.tasks()
 
     def tasks(self) -> int:
@@ -84,51 +84,55 @@ class HeldTasks:
         return not (self.running or self.queue or self.reports)
 
     def has(self, held: Held) -> bool:
-        """Tell whether an attempt is in hand already: what is leased ahead may be given twice."""
+        """Tell whether an attempt is held already: a task leased ahead may be given twice."""
         return (
             held in self.queue
             or held in self.reports
             or any(running.held == held for running in self.running.values())
         )
 
-    def to_be_stopped(self, now: float, *, all_stop: bool) -> List[int]:
-        """Return the slots that are to be told to stop now.
+    def slots_to_stop(self, now: float, *, all_stop: bool) -> List[int]:
+        """Return the slots that must be told to stop now, and record that they are.
 
-        They are told again now and then: the first word may have come before the payload was
-        there.
+        The order is repeated every second: the first one may precede the start of the payload.
         """
         slots = []
         for slot, running in self.running.items():
-            if (all_stop or running.void or running.unwanted) and (
-                running.told_at is None or now - running.told_at >= _TELL_AGAIN_S
+            if (all_stop or running.revoked or running.must_hand_back) and (
+                running.stop_sent_at is None or now - running.stop_sent_at >= _REPEAT_STOP_S
             ):
-                running.told_at = now
+                running.stop_sent_at = now
                 slots.append(slot)
         return slots
 
-    def unheard(self) -> Tuple[List[Task], List[Running]]:
-        """Give up what is not to run while nothing is heard; return it, not begun and begun."""
-        queued = [held for held, it in self.queue.items() if it.stops_unheard]
-        unbegun = [self.queue.pop(held).task for held in queued]
-        begun = [it for it in self.running.values() if it.stops_unheard and not it.unwanted]
+    def give_up_disconnected(self) -> Tuple[List[Task], List[RunningTask]]:
+        """Give up tasks that must not run while the queue is unreachable.
+
+        Returns those that have not begun, which are removed, and those that run, marked to be
+        handed back.
+        """
+        queued = [held for held, it in self.queue.items() if it.stops_on_disconnect]
+        not_begun = [self.queue.pop(held).task for held in queued]
+        begun = [
+            it for it in self.running.values() if it.stops_on_disconnect and not it.must_hand_back
+        ]
         for running in begun:
-            running.unwanted = True
-        return unbegun, begun
+            running.must_hand_back = True
+        return not_begun, begun
 
     def held(self) -> Tuple[Held, ...]:
         """Return the fences of all attempts that the session is to keep.
 
-        Those whose reports are under way are among them: the queue has yet to hear of their
-        end.
+        Includes those whose reports are in flight: the queue does not know of their end yet.
         """
         return (
             *self.queue,
-            *(running.held for running in self.running.values() if not running.void),
+            *(running.held for running in self.running.values() if not running.revoked),
             *(held for held in self.reports if held not in self.inherited),
         )
 
     def first_reports(self) -> Tuple[Report, ...]:
-        """Return the oldest reports, as many as one exchange carries."""
+        """Return the oldest reports, as many as fit into one exchange."""
         chosen: List[Report] = []
         total = 0
         for report, size in self.reports.values():

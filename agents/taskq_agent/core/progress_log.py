@@ -1,4 +1,4 @@
-"""What a person who watches an agent gets to read: little while all goes well."""
+"""Counts of ended attempts, and the log lines about them: few while all goes well."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import List
 
-from taskq_agent.core.events import Say
-from taskq_agent.core.held_tasks import HeldTasks, Running
+from taskq_agent.core.events import LogMessage
+from taskq_agent.core.held_tasks import HeldTasks, RunningTask
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, Ack, Report
 
 _NOTABLE_RUN_S = 10.0
@@ -18,7 +18,7 @@ _SHOWN_ERROR_CHARS = 200
 
 @dataclass
 class Totals:
-    """How many attempts ended how; `superseded`: how many of these did not count."""
+    """How many attempts ended how; `superseded`: how many of all these did not count."""
 
     done: int = 0
     failed: int = 0
@@ -27,34 +27,34 @@ class Totals:
 
 
 class ProgressLog:
-    """Counts what happens, and puts the notable part into words."""
+    """Counts ended attempts and composes log messages about the notable ones."""
 
     def __init__(self, now: float) -> None:
-        self.tally = Totals()
+        self.totals = Totals()
         self._summarised = Totals()
         self._summary_at = now + _BETWEEN_SUMMARIES_S
         self._failure_at = now
 
-    def settled(self, ack: Ack) -> None:
+    def acknowledged(self, ack: Ack) -> None:
         """Count a verdict."""
         if ack.verdict not in (ACCEPTED, DUPLICATE):
-            self.tally.superseded += 1
+            self.totals.superseded += 1
 
     def dropped(self) -> None:
-        """Count a report that nobody will hear of."""
-        self.tally.superseded += 1
+        """Count a report that is given up."""
+        self.totals.superseded += 1
 
     def replaced(self, report: Report) -> None:
-        """Count an attempt as failed after all, since the queue would not take its report."""
+        """Count an attempt as failed after all, since the queue refused its report."""
         self._count(report.outcome, -1)
         self._count(FAILED)
 
     def handed_back(self) -> None:
-        """Count a task that goes back without having begun."""
+        """Count a task that is handed back without having begun."""
         self._count(RELEASED)
 
-    def ended(self, running: Running, report: Report, now: float) -> Say:
-        """Count an attempt that ran; return a line that is loud for long runs and failures."""
+    def ended(self, running: RunningTask, report: Report, now: float) -> LogMessage:
+        """Count an attempt that ran; return its message, INFO for long runs and some failures."""
         took_s = now - running.since
         level = logging.INFO if took_s >= _NOTABLE_RUN_S else logging.DEBUG
         self._count(report.outcome)
@@ -63,26 +63,32 @@ class ProgressLog:
             level = logging.INFO
         text, args = "task %s: %s after %.1f s", (running.key, report.outcome, took_s)
         if report.error_class is None:
-            return Say(level, text, args)
+            return LogMessage(level, text, args)
         error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
-        return Say(level, text + " (%s: %s)", (*args, report.error_class, error))
+        return LogMessage(level, text + " (%s: %s)", (*args, report.error_class, error))
 
-    def summary(self, hand: HeldTasks, now: float) -> List[Say]:
-        """Return a summary if one is due and there is news."""
+    def summary(self, held_tasks: HeldTasks, now: float) -> List[LogMessage]:
+        """Return a summary if one is due and the counts have changed."""
         if now < self._summary_at:
             return []
         self._summary_at = now + _BETWEEN_SUMMARIES_S
-        if self.tally == self._summarised:
+        if self.totals == self._summarised:
             return []
-        tally = self._summarised = replace(self.tally)
+        totals = self._summarised = replace(self.totals)
         text = "%d done, %d failed, %d handed back; %d running, %d to report"
-        counts = (tally.done, tally.failed, tally.released, len(hand.running), len(hand.reports))
-        return [Say(logging.INFO, text, counts)]
+        counts = (
+            totals.done,
+            totals.failed,
+            totals.released,
+            len(held_tasks.running),
+            len(held_tasks.reports),
+        )
+        return [LogMessage(logging.INFO, text, counts)]
 
     def _count(self, outcome: str, by: int = 1) -> None:
         if outcome == DONE:
-            self.tally.done += by
+            self.totals.done += by
         elif outcome == FAILED:
-            self.tally.failed += by
+            self.totals.failed += by
         else:
-            self.tally.released += by
+            self.totals.released += by

@@ -1,4 +1,4 @@
-"""From the end of an attempt to a report, and from a report to a line on disk and back."""
+"""Conversion of ended attempts into reports, and of reports into lines of JSON and back."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _FIELDS = frozenset(member.name for member in fields(Report))
 
 
 def fence(thing: Union[Task, Report, Ack]) -> Held:
-    """Return what fences the attempt that a message is about."""
+    """Return the fence of the attempt that a message is about."""
     return Held(thing.campaign, thing.task, thing.lease)
 
 
 def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> Report:
     """Return the report on an attempt that ran.
 
-    wait_s: how long it waited for its slot. stopped: this agent made it end, so that a failure
-    says nothing about the task.
+    wait_s: how long it waited for its slot. stopped: this agent stopped it, so that a failure says
+    nothing about the task.
     """
     outcome = RELEASED if ended.outcome == FAILED and stopped else ended.outcome
     return Report(
@@ -53,12 +53,12 @@ def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> R
 
 
 def unstarted_report(held: Held) -> Report:
-    """Return the report that hands back a task that nobody has begun."""
+    """Return the report that hands back a task that has not begun."""
     return Report(held.campaign, held.task, held.lease, RELEASED, started=False)
 
 
 def refused_report(held: Held, error: str) -> Report:
-    """Return the report that goes in place of one that the queue refuses; it has the reason."""
+    """Return the substitute for a report that the queue refuses; it carries the reason."""
     return Report(
         campaign=held.campaign,
         task=held.task,
@@ -76,9 +76,9 @@ def line(report: Report) -> bytes:
 
 
 def parsed(text: bytes) -> Report:
-    """Return the report that a line holds; ValueError if it holds none.
+    """Return the report in a line; ValueError if there is none.
 
-    Members that this release does not know are left out.
+    Members that this release does not know are ignored.
     """
     try:
         members = json.loads(text)

@@ -1,4 +1,4 @@
-"""How an agent goes: no more tasks, then no more running ones, then no more reports."""
+"""Shutdown of an agent: no more tasks, then no more running ones, then no more reports."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from taskq_agent.settings import AgentSettings
 
 
 class Shutdown:
-    """The way out, which is bounded in time whatever hangs.
+    """A shutdown in progress; its time is bounded whatever hangs.
 
-    stop_at: when tasks that still run are told to stop. quiet_at: since when none runs any
-    more. mute: the queue does not want to hear from this agent.
+    stop_at: when tasks that still run are told to stop. idle_at: since when none runs any more.
+    refused: the queue refuses this agent, so nothing more is sent.
     """
 
     def __init__(
-        self, settings: AgentSettings, reason: str, code: int, stop_at: float, *, mute: bool
+        self, settings: AgentSettings, reason: str, code: int, stop_at: float, *, refused: bool
     ) -> None:
         self.reason = reason
         self.code = code
         self.stop_at = stop_at
-        self.mute = mute
-        self.quiet_at: Optional[float] = None
+        self.refused = refused
+        self.idle_at: Optional[float] = None
         self._settings = settings
 
-    def hasten(self, reason: str, code: int, stop_at: float, *, mute: bool) -> None:
-        """Take in a further reason to leave: the earliest time and the first error count."""
+    def hasten(self, reason: str, code: int, stop_at: float, *, refused: bool) -> None:
+        """Add a further reason to shut down: the earliest time and the first error count."""
         self.stop_at = min(self.stop_at, stop_at)
-        self.mute = self.mute or mute
+        self.refused = self.refused or refused
         if self.code == 0 and code != 0:
             self.reason, self.code = reason, code
 
-    def falls_quiet(self, running: int, now: float) -> bool:
-        """Tell whether the last task has just ended; one that does not stop in time is given up."""
-        if self.quiet_at is None and (running == 0 or now >= self._given_up_at()):
-            self.quiet_at = now
+    def becomes_idle(self, running: int, now: float) -> bool:
+        """Tell, once, that no task runs any more; one that does not stop in time is given up."""
+        if self.idle_at is None and (running == 0 or now >= self._give_up_at()):
+            self.idle_at = now
             return True
         return False
 
     def is_over(self, now: float) -> bool:
-        """Tell whether there is no more time, or no use, for last words."""
-        if self.quiet_at is None:
+        """Tell whether no time, or no use, is left for delivering reports."""
+        if self.idle_at is None:
             return False
-        return self.mute or now >= self.quiet_at + self._settings.farewell_s
+        return self.refused or now >= self.idle_at + self._settings.farewell_s
 
-    def times(self) -> List[float]:
-        """Return when something is due."""
-        if self.quiet_at is None:
-            return [self.stop_at, self._given_up_at()]
-        return [self.quiet_at + self._settings.farewell_s]
+    def due_times(self) -> List[float]:
+        """Return the times at which something is due."""
+        if self.idle_at is None:
+            return [self.stop_at, self._give_up_at()]
+        return [self.idle_at + self._settings.farewell_s]
 
-    def _given_up_at(self) -> float:
+    def _give_up_at(self) -> float:
         return self.stop_at + self._settings.stop_s

@@ -1,13 +1,13 @@
-"""How an agent on whose host tasks fail keeps itself from devouring a campaign.
+"""Throttle of an agent on a host where tasks fail, so that it does not use up a campaign.
 
-A host with a full disk or a broken library is a black hole: it fails tasks faster than all others
-do them, and so gets most of them. After some fast failures in a row the agent makes one attempt at
-a time, and waits longer after each that fails fast again. A host that takes its time to fail tasks
-is found by the queue, which compares hosts (see `tally`), and then does the same, however long its
-attempts take.
+A host with a full disk or a broken library is a black hole: it fails tasks faster than all other
+hosts complete them, and so gets most of them. After some fast failures in a row the agent makes one
+attempt at a time, and waits longer after each further fast failure. A host that fails tasks slowly
+is found by the queue, which compares hosts (see `outcomes`); the agent is then throttled in the
+same way, however long its attempts take.
 
-What is left of a campaign at its end are tasks that fail wherever they are tried, and a healthy
-host fails them in a row as well. So only first attempts make the pause longer, and are compared.
+What is left of a campaign at its end are tasks that fail wherever they run, and a healthy host
+fails them in a row as well. So only first attempts make the pause longer and are compared.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import math
 from collections import Counter, deque
 from typing import Callable, Deque, Optional, Tuple
 
-from taskq_agent.protocol import DONE, FAILED, Outcomes, Report, Trouble
+from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
 
-#: Fast failures in a row after which the agent is slowed.
+#: Fast failures in a row after which the agent is throttled.
 FAILURES = 8
-#: A failure after less than so many seconds is a fast one.
+#: A failure after fewer seconds than this is a fast one.
 FAST_S = 10.0
-#: First attempts that are told of; so many good ones let a bad time be forgotten.
-TOLD = 32
+#: The newest first attempts that are compared; older ones are forgotten.
+COMPARED_ATTEMPTS = 32
 _FIRST_PAUSE_S = 5.0
 _LAST_PAUSE_S = 600.0
 _JITTER = 0.25
 
 
 class Throttle:
-    """Counts failures, over all slots of an agent.
+    """Counts failures over all slots of an agent.
 
-    What counts is a failure that may pass: when the handler says that no attempt can help, it has
-    looked at the task and found it bad, which says nothing about the host; nor does an attempt that
-    was handed back. A success ends a row of fast failures, and so does a failure that took its
-    time. What the queue says of the host, it takes back itself.
+    Only transient failures count: when the handler says that no attempt can help, it has examined
+    the task and found it bad, which says nothing about the host; nor does an attempt that was
+    handed back. A success ends a row of fast failures, and so does a slow failure. A suspicion by
+    the queue lasts until the queue withdraws it.
 
-    try_at: no attempt before; -inf: the agent is not slowed. suspect: what the queue says of the
-    host; empty: nothing.
+    try_at: no attempt before; -inf: not throttled. suspect: why the queue suspects the host; empty:
+    it does not.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
@@ -48,54 +48,54 @@ class Throttle:
         self._failures = 0
         self._error_class: Optional[str] = None
         self._pause_s = _FIRST_PAUSE_S
-        # Of the last first attempts: campaign, and whether it failed.
-        self._last: Deque[Tuple[int, bool]] = deque(maxlen=TOLD)
+        # Campaign of each of the last first attempts, and whether it failed.
+        self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)
 
     @property
-    def slowed(self) -> bool:
+    def active(self) -> bool:
         """Whether one attempt at a time is made."""
         return self._failures >= FAILURES or bool(self.suspect)
 
     def trouble(self, now: float) -> Optional[Trouble]:
-        """Return what to tell others of it; None if the agent is not slowed."""
-        if not self.slowed:
+        """Return the state for heartbeats; None if the agent is not throttled."""
+        if not self.active:
             return None
         try_in_s = round(max(0.0, self.try_at - now), 3)
         return Trouble(self._failures, self._error_class or "", try_in_s)
 
-    def tally(self) -> Tuple[Outcomes, ...]:
+    def outcomes(self) -> Tuple[CampaignOutcomes, ...]:
         """Return how the last first attempts ended, by campaign."""
-        counts = Counter(self._last)
+        counts = Counter(self._first_attempts)
         campaigns = sorted({campaign for campaign, _ in counts})
         return tuple(
-            Outcomes(campaign, counts[campaign, False], counts[campaign, True])
+            CampaignOutcomes(campaign, counts[campaign, False], counts[campaign, True])
             for campaign in campaigns
         )
 
-    def suspected(self, why: str) -> None:
-        """Hear what the queue says of the host."""
+    def set_suspect(self, why: str) -> None:
+        """Record why the queue suspects the host; empty: it no longer does."""
         if self.suspect and not why:
-            self._readmit()
+            self._reset()
         self.suspect = why
 
     def ended(self, report: Report, attempt: int, begun: float, now: float) -> bool:
-        """Learn how an attempt ended, that ran from `begun`; tell whether the agent is slowed anew.
+        """Count the end of an attempt that ran from `begun`; tell whether the throttle engages now.
 
-        attempt: its number among those of its task. Of attempts that were running when the last
-        pause began, none makes it longer.
+        attempt: its number within its task. Attempts that were running when the last pause began do
+        not make it longer.
         """
-        passing = report.outcome == FAILED and report.retry
-        if attempt == 1 and (passing or report.outcome == DONE):
-            self._last.append((report.campaign, passing))
+        transient = report.outcome == FAILED and report.retry
+        if attempt == 1 and (transient or report.outcome == DONE):
+            self._first_attempts.append((report.campaign, transient))
         fast = now - begun < FAST_S or bool(self.suspect)
         if report.outcome == DONE or (report.outcome == FAILED and not fast):
-            self._readmit()
+            self._reset()
             return False
-        if not passing:
+        if not transient:
             return False
         self._failures += 1
         self._error_class = report.error_class
-        if not self.slowed or begun < self.try_at:
+        if not self.active or begun < self.try_at:
             return False
         first = self._failures == FAILURES and not self.suspect
         self.try_at = now + self._pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
@@ -103,7 +103,7 @@ class Throttle:
             self._pause_s = min(_LAST_PAUSE_S, 2 * self._pause_s)
         return first
 
-    def _readmit(self) -> None:
+    def _reset(self) -> None:
         self.try_at = -math.inf
         self._failures = 0
         self._pause_s = _FIRST_PAUSE_S

@@ -1,10 +1,10 @@
-"""Ways to run payload code, each in a process of its own.
+"""Execution of payload code, each attempt in a process of its own.
 
     runner = make_runner(0, RunnerSettings())
     ended = runner.run(task, campaign)
 
-What a handler is in a campaign, and what each kind promises to payload code, is said in
-`command`, `python` and `process`.
+The kinds of handlers, and what each guarantees to payload code, are documented in `command`,
+`python` and `process`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["Ended", "Runner", "RunnerSettings", "check_handler", "make_runner"]
 
 
 def make_runner(slot: int, settings: RunnerSettings, blobs: Optional[Blobs] = None) -> Runner:
-    """Return the runner of a slot; OSError if this machine can start no process.
+    """Return the runner of a slot; OSError if this node cannot start a process.
 
-    blobs: where inputs come from and large results go to: the transport of the agent. Call it in
-    the main thread.
+    blobs: source of inputs and store of large results: the transport of the agent. Call it in the
+    main thread.
     """
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        # inherited from some launchers; the kernel would throw our children's exit codes away
+        # inherited from some launchers; the kernel would discard the exit codes of children
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     return SlotRunner(slot, settings, blobs)

@@ -1,12 +1,12 @@
-"""What a resident child says about a task, as one JSON object on one line.
+"""Answers of a resident child about a task, each a JSON object on one line.
 
     {"id": 1, "result": {...}}
     {"id": 1, "result_file": true}
     {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | "node-broken"}
 
-`id` repeats that of the task: a line too many would else be taken for the result of the next
-task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
-task; a large one must come so. `error_class` and `verdict` may be left out; the verdict is then
+`id` repeats that of the task; otherwise a superfluous line would be taken for the result of the
+next task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
+task, as a large one must be. `error_class` and `verdict` may be omitted; the verdict is then
 `retry`.
 """
 
@@ -26,11 +26,11 @@ _MAX_CLASS_CHARS = 100
 
 
 class BadAnswer(Exception):
-    """The child does not keep to the protocol; nothing it says from here on can be trusted."""
+    """The child violates the protocol; none of its further output can be trusted."""
 
 
 def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
-    """Return what an answer says; BadAnswer if it says nothing that is understood.
+    """Return the end of the attempt in an answer; BadAnswer if the answer is not understood.
 
     folder: the scratch folder of the task.
     """

@@ -1,4 +1,4 @@
-"""What a slot of an agent runs tasks with, and how it learns how an attempt ended."""
+"""Interfaces of runners and handler kinds, and the ways in which an attempt ends."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from taskq_agent.text import clean
 
 @dataclass(frozen=True)
 class RunnerSettings:
-    """How all slots of one agent run their tasks.
+    """Settings for the runners of all slots of one agent.
 
-    scratch_root: under it each slot makes a folder of its own; None: the system's temporary
-    folder.
+    scratch_root: under it each slot makes a folder of its own; None: the temporary folder of the
+    system.
     python_path: folders put in front of `sys.path` of the children that run Python callables.
     grace_s: seconds between SIGTERM and SIGKILL for a payload that has to stop.
-    keep_scratch: leave the folders of the tasks behind, for debugging.
+    keep_scratch: do not remove the folders of the tasks, for debugging.
     cache_dir: folder for the shared inputs of campaigns; None: `inputs.default_cache`.
-    cache_bytes: what it may hold, see `inputs.InputCache`.
-    patience_s: seconds for which an input or a large result is tried again whose transfer breaks.
+    cache_bytes: its largest size, see `inputs.InputCache`.
+    patience_s: for how many seconds a broken transfer of an input or a large result is retried.
     """
 
     scratch_root: Optional[Path] = None
@@ -38,16 +38,15 @@ class RunnerSettings:
 
 @dataclass(frozen=True)
 class Ended:
-    """How an attempt ended, before it becomes a report; the fields are those of `Report`.
+    """The end of an attempt, before it becomes a report; the fields are those of `Report`.
 
-    tail: the end of what the payload wrote, at most `MAX_TAIL_BYTES` of UTF-8, without NUL
-    and terminal escapes; None if it wrote nothing.
+    tail: the end of the output of the payload, at most `MAX_TAIL_BYTES` of UTF-8, without NUL and
+    terminal escapes; None if there was no output.
     phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that.
-    node_broken: the fault is this machine's or this agent's: it should take no more tasks.
-    refused: tasks of this campaign cannot be run here, which says nothing about others.
+    node_broken: the fault is that of this node or this agent: it should take no more tasks.
+    refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.
-    large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; what a runner returns has
-    none any more.
+    large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; a runner never returns it.
     """
 
     outcome: str
@@ -65,37 +64,36 @@ class Ended:
 
 
 class Runner(Protocol):
-    """Runs the tasks of one slot, one after the other, and lives as long as the slot.
+    """Runs the tasks of one slot, one after the other, for as long as the slot exists.
 
     `run` and `close` are called from one thread, `stop` from any.
     """
 
     def run(self, task: Task, campaign: CampaignTerms) -> Ended:
-        """Run one attempt to its end. Whatever the payload does, this raises nothing."""
+        """Run one attempt to its end. It raises nothing, whatever the payload does."""
         ...
 
     def stop(self) -> None:
-        """End the attempt in hand: SIGTERM to its processes, SIGKILL after the grace.
+        """End the running attempt: SIGTERM to its processes, SIGKILL after the grace.
 
-        It comes back as released, unless it has ended by itself before. Does nothing
-        between attempts.
+        It ends as released, unless it has ended by itself before. Does nothing between attempts.
         """
         ...
 
     def close(self) -> None:
-        """End the children that outlive a task and remove the slot's scratch folder."""
+        """End the children that outlive a task and remove the scratch folder of the slot."""
         ...
 
 
 class Kind(Protocol):
-    """What runs the tasks of one revision of one campaign in one slot."""
+    """Runs the tasks of one revision of one campaign in one slot."""
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt, with `folder` as its scratch folder."""
         ...
 
     def close(self) -> None:
-        """End children that have stayed for a next task."""
+        """End children that were kept for a next task."""
         ...
 
 
@@ -116,7 +114,7 @@ def failed(error_class: str, error: str, *, retry: bool, exit_code: Optional[int
 
 
 def broken(error_class: str, error: str, *, exit_code: Optional[int] = None) -> Ended:
-    """Return a fault of the node, whatever the campaign: the task goes back uncounted."""
+    """Return a fault of the node, independent of the campaign: the task goes back uncounted."""
     return Ended(
         RELEASED,
         error_class=error_class,
@@ -127,12 +125,12 @@ def broken(error_class: str, error: str, *, exit_code: Optional[int] = None) -> 
 
 
 def refused(error_class: str, error: str, *, exit_code: Optional[int] = None) -> Ended:
-    """Return that no task of this campaign can be run here: it goes back and costs no attempt."""
+    """Return that no task of this campaign can run here: it goes back and costs no attempt."""
     return replace(broken(error_class, error, exit_code=exit_code), node_broken=False, refused=True)
 
 
 class AttemptOver(Exception):
-    """The attempt has ended before the payload has said how."""
+    """The attempt was ended before the payload reported its end."""
 
     def __init__(self, ended: Ended) -> None:
         super().__init__(ended.error)
@@ -141,7 +139,7 @@ class AttemptOver(Exception):
 
 @contextmanager
 def timed(phases: Dict[str, float], name: str) -> Iterator[None]:
-    """Note how many seconds the block takes, also when it raises."""
+    """Record how many seconds the block takes, also when it raises."""
     began = time.monotonic()
     try:
         yield

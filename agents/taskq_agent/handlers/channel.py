@@ -1,4 +1,4 @@
-"""Talk with a child in lines of JSON: one answer per question."""
+"""Messages to and from a child in lines of JSON: one answer per question."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _EXIT_S = 1.0
 _SHOWN_BYTES = 200
 
 
-class Lost(Exception):
+class ChildExited(Exception):
     """The child has exited although a question waits for its answer."""
 
 
 class Channel:
-    """Questions go to the child's standard input, answers come from its standard output.
+    """Sends questions to the standard input of a child; answers come from its standard output.
 
-    What it writes to standard error is kept as output. After an exception it is of no use any
-    more; end its `group`.
+    Its standard error is kept as output. After an exception the channel cannot be used any more;
+    end its `group`.
     """
 
     def __init__(
@@ -42,33 +42,33 @@ class Channel:
             watch=watch,
             on_stdout=self._receive,
             on_stderr=self.output.add,
-            talks=True,
+            with_stdin=True,
         )
 
-    def settle(self) -> bool:
-        """Forget the output so far; return whether the child is there for another question."""
-        self.group.catch_up()
+    def reset(self) -> bool:
+        """Discard the output so far; return whether the child can take another question."""
+        self.group.read_available()
         self.output.clear()
-        return not (self.group.exited or self.group.mute)
+        return not (self.group.exited or self.group.stdout_closed)
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send a message that has no answer."""
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        # Bytes of a path that are not UTF-8 come out as what JSON has for the same characters.
+        # Bytes of a path that are not UTF-8 become the JSON escapes of the same characters.
         self.group.send(text.encode(errors="backslashreplace") + b"\n")
 
     def ask(self, message: Mapping[str, Any]) -> Dict[str, Any]:
         """Send a message and return the answer.
 
-        Raises BadAnswer for anything but a JSON object on a line of bounded length, Lost when
-        the child exits instead, AttemptOver when the attempt must end.
+        Raises BadAnswer for anything but a JSON object on a line of bounded length, ChildExited
+        when the child exits instead, AttemptOver when the attempt must end.
         """
-        self.tell(message)
-        self.group.wait_until(self._has_news)
-        self.group.catch_up()  # its output from before the answer, its last words
+        self.send(message)
+        self.group.wait_until(self._is_answered_or_ended)
+        self.group.read_available()  # also the output from before the answer
         line, newline, _ = self._received.partition(b"\n")
         if not newline:
-            self._explain_silence()
+            self._raise_no_answer()
         try:
             answer = results.parsed(line)
         except ValueError:
@@ -82,20 +82,20 @@ class Channel:
         if len(self._received) <= MAX_LINE_BYTES:
             self._received += chunk
 
-    def _has_news(self) -> bool:
+    def _is_answered_or_ended(self) -> bool:
         return (
             b"\n" in self._received
             or len(self._received) > MAX_LINE_BYTES
             or self.group.exited
-            or self.group.mute
+            or self.group.stdout_closed
         )
 
-    def _explain_silence(self) -> None:
+    def _raise_no_answer(self) -> None:
         if len(self._received) > MAX_LINE_BYTES:
             raise BadAnswer(f"wrote a line of more than {MAX_LINE_BYTES} bytes")
-        self.group.linger(_EXIT_S)  # the end of its output is seen before its exit
+        self.group.wait_for_exit(_EXIT_S)  # the end of its output is seen before its exit
         if self.group.exited:
-            raise Lost
+            raise ChildExited
         raise BadAnswer("closed its standard output")
 
     def _shown(self) -> str:

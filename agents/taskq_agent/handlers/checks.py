@@ -1,4 +1,4 @@
-"""What a campaign's handler may say, checked before anything is run."""
+"""Validation of the handler of a campaign, before anything runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
-    """Raise ValueError unless tasks could be run by this handler with these parameters.
+    """Raise ValueError unless tasks could run with this handler and these parameters.
 
-    Whether the program or function exists is not looked at: that differs between nodes. One
-    that lacks it refuses the campaign, as `command-not-found` or `handler-not-found`, and the
-    tasks stay as they are.
+    Whether the program or function exists is not checked: that differs between nodes. A node that
+    lacks it refuses the campaign, as `command-not-found` or `handler-not-found`, and the tasks stay
+    as they are.
     """
     kind = handler.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:

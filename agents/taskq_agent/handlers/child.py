@@ -1,8 +1,8 @@
-"""The long-lived child that runs Python callables; its other end is in `python`.
+"""Resident child that runs Python callables; its other end is in `python`.
 
-It talks over copies of its standard input and output, made before any payload code is
-imported. What payload code then has as standard output is the pipe of standard error, and as
-standard input nothing. When the agent is gone its input ends, and so does the child.
+It uses copies of its standard input and output for its messages, made before any payload code is
+imported. For payload code, standard output is the pipe of standard error, and standard input is
+empty. When the agent is gone, the input of the child ends, and so does the child.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
             reply = _attempt(function, shared, question)
         _flush()
         if os.getpid() != pid:
-            os._exit(1)  # payload code has forked, and this is the copy
+            os._exit(1)  # payload code has forked, and this is the child process
         replies.write(reply.encode() + b"\n")
         replies.flush()
 
@@ -51,7 +51,7 @@ def _take_channels() -> Tuple[BinaryIO, BinaryIO]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # what was written last before a crash is what one wants to see
+    # line buffered: the last output before a crash must not be lost
     sys.stdout = os.fdopen(
         1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
@@ -80,7 +80,7 @@ def _prepare(order: Dict[str, Any]) -> Tuple[Optional[Function], Any, str]:
 def _attempt(function: Function, shared: Any, question: Dict[str, Any]) -> str:
     number = question["id"]
     os.environ.update(question["env"])
-    tempfile.tempdir = None  # it remembers the folder of the task before
+    tempfile.tempdir = None  # it caches the folder of the previous task
     try:
         os.chdir(question["folder"])
         result = function(question["payload"], shared)

@@ -1,16 +1,16 @@
-"""The handler `{"kind": "command", "argv": [...]}`: a program started anew for each task.
+"""Handler `{"kind": "command", "argv": [...]}`: a program that is started for each task.
 
-Its arguments may hold placeholders, see `placeholders`; its working folder is the scratch
-folder, its exit code speaks as in `exits`. The result is, in this order:
+Its arguments may hold placeholders, see `placeholders`; its working folder is the scratch folder;
+`exits` defines its exit codes. The result is the first of:
 
-- the JSON object in the file that `$TASKQ_RESULT` names, if there is one: the only way for one
+- the JSON object in the file that `$TASKQ_RESULT` names, if there is one: the only way for a result
   of more than `MAX_RESULT_BYTES`;
 - the last line of standard output, if that is a JSON object;
-- `{"stdout": text}` with the last `MAX_STDOUT_BYTES` of standard output, for commands that
-  print a number or a name;
+- `{"stdout": text}` with the last `MAX_STDOUT_BYTES` of standard output, for commands that print a
+  number or a name;
 - `{}`.
 
-In the kept tail, standard output and standard error are mixed roughly as they came.
+The kept tail mixes standard output and standard error, roughly in the order in which they came.
 """
 
 from __future__ import annotations

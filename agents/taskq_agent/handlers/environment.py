@@ -1,4 +1,4 @@
-"""The environment of payload code."""
+"""Environment variables of payload code."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
 
 
 def own() -> Dict[str, str]:
-    """Return the agent's own environment, less secrets."""
+    """Return the agent's own environment, without secrets."""
     return {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
 
 
 def of_campaign(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str, str]:
-    """Return what all children that serve a campaign have in common: our own, less secrets.
+    """Return the environment common to all children of a campaign: our own, without secrets.
 
     inputs: the paths of the campaign's inputs by name.
     """
     its = own()
     its["TASKQ_CAMPAIGN"] = campaign.path
     its["TASKQ_INPUTS"] = json.dumps(inputs)
-    if "PYTHONPATH" in its:  # relative to where the agent was started, which is elsewhere
+    if "PYTHONPATH" in its:  # may be relative to the folder where the agent was started
         paths = filter(None, its["PYTHONPATH"].split(os.pathsep))
         its["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
     return its
 
 
 def of_task(task: Task, folder: str) -> Dict[str, str]:
-    """Return what an attempt adds to it."""
+    """Return the variables that an attempt adds."""
     return {
         "TASKQ_TASK": str(task.task),
         "TASKQ_KEY": task.key,

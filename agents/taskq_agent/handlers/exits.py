@@ -1,8 +1,8 @@
-"""What the end of a process says about its attempt: the contract of exit codes.
+"""Meaning of exit codes: the contract between payload programs and the agent.
 
-It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65
-(EX_DATAERR) for none, 69 (EX_UNAVAILABLE) says that this node cannot do such tasks: it refuses the
-campaign. Any other code, and a signal, is a failure that may pass.
+It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65 (EX_DATAERR) for
+none, 69 (EX_UNAVAILABLE) says that this node cannot run such tasks: it refuses the campaign. Any
+other code, and a signal, is a transient failure.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import signal
 from typing import Optional
 
 from taskq_agent.handlers.base import Ended, broken, failed, refused
-from taskq_agent.handlers.starting import hindrance, line_ends
+from taskq_agent.handlers.starting import bad_line_ends, why_not_executable
 
-# What env, shells and others exit with that start a program in turn.
+# Exit codes of env, shells and other programs that start a program.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
 
-#: What keeps any program from being started: the machine has run out of something.
+#: Errors that keep any program from being started: the node has run out of a resource.
 _OF_THE_NODE = frozenset(
     {
         errno.EAGAIN,
@@ -34,7 +34,7 @@ _OF_THE_NODE = frozenset(
 
 
 def of_code(code: int, program: str = "") -> Optional[Ended]:
-    """Return what an exit code means, minus the signal's number for a signal; None for 0.
+    """Return the end that an exit code stands for; None for 0. A signal is its negative number.
 
     program: the file that was started, if that is known.
     """
@@ -54,15 +54,15 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
         text += ", EX_DATAERR: no further attempt can help"
     elif code in _NOT_FOUND:
         text += f", {_NOT_FOUND[code]}"
-        if (why := line_ends(program)) is not None:
+        if (why := bad_line_ends(program)) is not None:
             text += f": {why}"
     return failed(f"exit-{code}", text, retry=code != os.EX_DATAERR, exit_code=code)
 
 
 def of_start(program: str, error: Exception) -> Ended:
-    """Return what it means that a program could not be started."""
+    """Return the end of an attempt whose program could not be started."""
     text = f"{program!r} cannot be started: {error}"
-    why = hindrance(error.filename, error) if isinstance(error, OSError) else None
+    why = why_not_executable(error.filename, error) if isinstance(error, OSError) else None
     if why is not None:
         return refused("command-not-executable", f"{program!r} is there, but {why}")
     if isinstance(error, FileNotFoundError):

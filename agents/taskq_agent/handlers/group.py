@@ -1,4 +1,4 @@
-"""A child process with everything that it starts, from birth to the last of its group."""
+"""Process group of a child: the child with everything that it starts, from start to end."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _MAX_WAIT_S = 3_600.0
 
 
 class Group:
-    """A child that leads a session and a process group of its own, and our ends of its pipes.
+    """A child that leads a session and process group of its own, with our ends of its pipes.
 
-    What it writes goes to the sinks while a method of this class waits, and only then: a
-    child that floods its pipes is held up by them. One thread uses this object. The child is
-    not reaped before `end`; until then its number cannot pass to another process, so a signal
-    can hit nobody else.
+    Its output goes to the sinks only while a method of this class waits: the pipes apply back
+    pressure to a child that writes too much. Not thread-safe. The child is not reaped before `end`;
+    until then its process id cannot pass to another process, so a signal cannot hit another
+    process.
     """
 
     def __init__(
@@ -42,23 +42,23 @@ class Group:
         watch: ChildWatch,
         on_stdout: Sink,
         on_stderr: Sink,
-        talks: bool = False,
+        with_stdin: bool = False,
     ) -> None:
-        """Start the child; OSError, ValueError or RuntimeError if that cannot be.
+        """Start the child; OSError, ValueError or RuntimeError if that fails.
 
-        talks: it has a standard input for `send`; else that is empty.
+        with_stdin: it has a standard input for `send`; else that is empty.
         """
         self._watch = watch
         self._reaper = reaper.shared()
         variable, value = self._reaper.new_mark()
         self._mark = f"{variable}={value}"
-        self.program = _found(argv[0], env)
+        self.program = _executable(argv[0], env)
         self._process = subprocess.Popen(
             argv,
             executable=self.program,
             cwd=cwd,
             env={**env, variable: value},
-            stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
@@ -67,7 +67,7 @@ class Group:
         self.pid = self._process.pid
         self.exited = False
         self._watcher = threading.Thread(target=self._await_exit, daemon=True)
-        self._hunt = False
+        self._kill_strays = False
         self._unsent = bytearray()
         self._sinks: Dict[int, Sink] = {}
         self._poll = select.poll()
@@ -76,7 +76,7 @@ class Group:
             -1 if pipe is None else pipe.fileno()
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr)
         )
-        if talks:
+        if with_stdin:
             os.set_blocking(self._stdin, False)
         for fd, sink in ((self._stdout, on_stdout), (stderr, on_stderr)):
             os.set_blocking(fd, False)
@@ -90,62 +90,63 @@ class Group:
             raise
 
     @property
-    def mute(self) -> bool:
+    def stdout_closed(self) -> bool:
         """Whether nobody can write to the standard output any more."""
         return self._stdout not in self._sinks
 
     def send(self, data: bytes) -> None:
-        """Queue bytes for the child's standard input; a dead child loses them silently."""
+        """Queue bytes for the standard input of the child; lost silently if the child is gone."""
         self._unsent += data
         self._flush()
         if self._unsent:
             self._poll.register(self._stdin, select.POLLOUT)
 
-    def wait_until(self, happened: Callable[[], bool]) -> None:
-        """Move bytes until something has happened; AttemptOver when the attempt must end."""
-        while not happened():
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Transfer data until the condition holds; AttemptOver when the attempt must end."""
+        while not condition():
             self._watch.check()
             self._move(self._watch.remaining_s())
 
-    def catch_up(self) -> None:
-        """Move what is in the pipes now."""
+    def read_available(self) -> None:
+        """Transfer what is in the pipes now."""
         self._move(0)
 
     def terminate(self, grace_s: float) -> None:
-        """Ask the group by SIGTERM to end, and give it `grace_s` seconds."""
-        self._hunt = True
+        """Send SIGTERM to the group, and wait up to `grace_s` seconds for the child to exit."""
+        self._kill_strays = True
         self._signal(signal.SIGTERM)
-        self.linger(grace_s)
+        self.wait_for_exit(grace_s)
 
-    def hang_up(self) -> None:
-        """End the child's standard input."""
+    def close_stdin(self) -> None:
+        """Close the child's standard input."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with suppress(KeyError):
                 self._poll.unregister(self._stdin)
             self._process.stdin.close()
 
-    def linger(self, limit_s: float) -> None:
-        """Move bytes until the child exits, for `limit_s` seconds at most."""
+    def wait_for_exit(self, limit_s: float) -> None:
+        """Transfer data until the child exits, for `limit_s` seconds at most."""
         end = time.monotonic() + limit_s
         while not self.exited and (remaining := end - time.monotonic()) > 0:
             self._move(remaining)
 
     def end(self) -> int:
-        """Kill what is left of the group, collect its last words; return the exit code.
+        """Kill what is left of the group, read its last output; return the exit code.
 
-        It is minus the signal's number for a child that was killed. May be called again.
+        For a child that was killed by a signal it is the negative signal number. May be called
+        again.
         """
         if self._process.returncode is None:
-            hunt = self._hunt or not self.exited
+            kill_strays = self._kill_strays or not self.exited
             self._signal(signal.SIGKILL)
-            if hunt:
+            if kill_strays:
                 procfs.kill_marked(self._mark)
             self._drain()
-            if self._sinks:  # held open by somebody who has left the group
+            if self._sinks:  # held open by a process that has left the group
                 procfs.kill_marked(self._mark)
                 self._drain()
-            self.hang_up()
-            if self._watcher.ident is not None:  # it wants to see the exit before we reap
+            self.close_stdin()
+            if self._watcher.ident is not None:  # it must see the exit before the child is reaped
                 self._watcher.join()
             self._reaper.drop("group", self.pid)
             self._process.wait()
@@ -174,7 +175,7 @@ class Group:
         limit_ms = math.ceil(min(max(limit_s, 0), _MAX_WAIT_S) * 1000)
         for fd, _ in self._poll.poll(limit_ms):
             if fd == self._watch.fd:
-                self._watch.quiet()
+                self._watch.clear_wake()
             elif fd == self._stdin:
                 self._flush()
                 if not self._unsent:
@@ -190,14 +191,15 @@ class Group:
             del self._unsent[: os.write(self._stdin, self._unsent)]
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # it is exiting; the exit is noticed by itself
+        except BrokenPipeError:  # it is exiting, which is noticed separately
             self._unsent.clear()
 
 
-def _found(program: str, env: Mapping[str, str]) -> str:
+def _executable(program: str, env: Mapping[str, str]) -> str:
     """Return the file that a program's name stands for.
 
-    Popen would search too, but blames a folder on PATH that it may not read for everything.
+    Popen would search too, but reports a folder on PATH that it may not read as the cause of any
+    failure.
     """
     if "/" in program:
         return program

@@ -1,4 +1,4 @@
-"""The end of what a payload writes, however much it writes."""
+"""Tail of the output of a payload, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Tail:
         self._kept = bytearray()
 
     def add(self, chunk: bytes) -> None:
-        """Append what was read."""
+        """Append a chunk."""
         self._kept += chunk[-self.limit :]
         if len(self._kept) > 2 * self.limit:
             del self._kept[: -self.limit]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Discard everything."""
         self._kept.clear()
 
     def bytes(self) -> bytes:
@@ -29,10 +29,10 @@ class Tail:
         return bytes(self._kept[-self.limit :])
 
     def text(self) -> Optional[str]:
-        """Return what is kept, made fit to be stored and shown; None if that is nothing.
+        """Return what is kept as clean text; None if that is empty.
 
-        Bytes that are no UTF-8 become replacement characters, which are longer: the text is
-        cut again, so that its UTF-8 form has at most `limit` bytes.
+        Bytes that are not UTF-8 become replacement characters, which are longer: the text is cut
+        again, so that its UTF-8 form has at most `limit` bytes.
         """
         text = clean(self.bytes().decode("utf-8", "replace"))
         return text.encode()[-self.limit :].decode("utf-8", "ignore") or None

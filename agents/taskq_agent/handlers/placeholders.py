@@ -1,9 +1,9 @@
-"""Argument lists with placeholders: `{name}` becomes a value, never more than one argument.
+"""Placeholders in argument lists: `{name}` becomes a value, never more than one argument.
 
-`{name}` is a field of the payload, `{params.name}` a parameter of the campaign, `{inputs.name}`
-the path of one of its inputs, `{task.key}` and `{task.attempt}` belong to the task, `{scratch}` is
-its folder. `{{` and `}}` stand for braces. A string is put in as it is, any other value as JSON;
-null is no value.
+`{name}` is a field of the payload, `{params.name}` a parameter of the campaign, `{inputs.name}` the
+path of one of its inputs, `{task.key}` and `{task.attempt}` belong to the task, `{scratch}` is its
+folder. `{{` and `}}` stand for braces. A string is inserted unchanged, any other value as JSON;
+null counts as no value.
 """
 
 from __future__ import annotations

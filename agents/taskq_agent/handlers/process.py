@@ -1,6 +1,6 @@
-"""The handler `{"kind": "process", "argv": [...]}`: a program that stays for many tasks.
+"""Handler `{"kind": "process", "argv": [...]}`: a resident program that runs many tasks.
 
-It is started once per slot and speaks lines of JSON: it reads them from its standard input and
+It is started once per slot and exchanges lines of JSON: it reads them from its standard input and
 writes one line, and nothing else, to its standard output for each task. First comes
 
     {"prepare": <parameters of the campaign>, "campaign": "/path", "inputs": {"name": "/file"}}
@@ -10,11 +10,11 @@ which is not answered, then for one task after the other
     {"id": 1, "task": {"key": "a", "attempt": 1, "campaign": "/path", "scratch": "/folder"},
      "payload": {...}}
 
-with an answer as described in `answers`. The end of its input tells it to exit. Standard error
-is kept as output. If it exits instead of answering, its exit code counts as that of a command
-does; if it writes anything else, the attempt fails with the class `bad-answer`. In both cases
-the next task gets a new process. Its arguments may name parameters and inputs of the campaign,
-`{params.name}` and `{inputs.name}`, and nothing of a task.
+with an answer as described in `answers`. It must exit at the end of its input. Standard error is
+kept as output. If it exits instead of answering, its exit code counts as that of a command does; if
+it writes anything else, the attempt fails with the class `bad-answer`. In both cases the next task
+gets a new process. Its arguments may contain parameters and inputs of the campaign, `{params.name}`
+and `{inputs.name}`, but nothing of a task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskq_agent.protocol import Task
 
 
 class ProcessKind(ResidentKind):
-    """Runs tasks in a process of some other program."""
+    """Runs tasks in a resident process of any program."""
 
     def _argv(self) -> List[str]:
         return placeholders.fill(
@@ -37,7 +37,7 @@ class ProcessKind(ResidentKind):
 
     def _prepare(self, child: Channel) -> None:
         campaign = self._campaign
-        child.tell({"prepare": campaign.params, "campaign": campaign.path, "inputs": self._inputs})
+        child.send({"prepare": campaign.params, "campaign": campaign.path, "inputs": self._inputs})
 
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
         about = {

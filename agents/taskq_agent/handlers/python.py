@@ -1,13 +1,13 @@
-"""The handler `{"kind": "python", "target": "module:function", "prepare": "module:function"}`.
+"""Handler `{"kind": "python", "target": "module:function", "prepare": "module:function"}`.
 
-`shared = prepare(params)` runs once in a child that then stays, `function(payload, shared)` for
-each task; without `prepare`, `shared` is the parameters themselves. The function returns the
-result as a dict (None counts as an empty one), or raises: `Retry`, `FailForGood` and
-`NodeBroken` of `taskq_agent` decide what follows, anything else is a failure that may pass.
-When `prepare` fails otherwise than by one of these, or the module cannot be imported, no task of
-the campaign can be done here, and the node refuses it, as by `NodeBroken`. The time for preparing
-counts towards the time limit of the task that waits for it. The working folder is the task's
-scratch folder; while preparing it is one that lasts as long as the child.
+`shared = prepare(params)` runs once in a resident child, `function(payload, shared)` for each task;
+without `prepare`, `shared` is the parameters themselves. The function returns the result as a dict
+(None counts as an empty one), or raises: `Retry`, `FailForGood` and `NodeBroken` of `taskq_agent`
+decide what follows, anything else is a transient failure. When `prepare` fails otherwise than by
+one of these, or the module cannot be imported, no task of the campaign can run here, and the node
+refuses it, as by `NodeBroken`. The time for preparing counts towards the time limit of the task
+that waits for it. The working folder is the scratch folder of the task; while preparing it is one
+that lasts as long as the child.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 import taskq_agent
 from taskq_agent.handlers import answers, environment, exits
 from taskq_agent.handlers.base import AttemptOver, refused
-from taskq_agent.handlers.channel import Channel, Lost
+from taskq_agent.handlers.channel import Channel, ChildExited
 from taskq_agent.handlers.resident import ResidentKind
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import DONE, CampaignTerms, Task
@@ -36,7 +36,7 @@ _BOOT = (
 
 
 class PythonKind(ResidentKind):
-    """Runs tasks in a Python interpreter of its own, the one that runs the agent."""
+    """Runs tasks in a resident child with the same Python interpreter as the agent."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class PythonKind(ResidentKind):
             ended = answers.ended(child.ask(question), 0, self._folder)
         except answers.BadAnswer as error:
             raise AttemptOver(refused("prepare-failed", f"the child {error}")) from None
-        except Lost:
+        except ChildExited:
             how = exits.of_code(child.group.end())
             text = f"while preparing: {how.error if how else 'exited with 0'}"
             raise AttemptOver(refused("prepare-failed", text)) from None

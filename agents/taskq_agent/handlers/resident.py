@@ -1,4 +1,4 @@
-"""What the two kinds of handlers have in common whose child stays for many tasks."""
+"""Base of the two kinds of handlers whose child stays for many tasks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from taskq_agent.handlers import answers, environment, exits, placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
-from taskq_agent.handlers.channel import Channel, Lost
+from taskq_agent.handlers.channel import Channel, ChildExited
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import CampaignTerms, Task
 
 
 class ResidentKind(ABC):
-    """Starts a child for the first task, keeps it while it can be used, then takes another."""
+    """Starts a child for the first task and keeps it while it is usable, else starts another."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class ResidentKind(ABC):
         watch: ChildWatch,
         grace_s: float,
     ) -> None:
-        """Note what to run and where; `folder` is the one that children are started in."""
+        """Record what to run and where; `folder` is the one that children are started in."""
         self._campaign = campaign
         self._inputs = inputs
         self._folder = folder
@@ -36,7 +36,7 @@ class ResidentKind(ABC):
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
         phases: Dict[str, float] = {}
-        if self._child is not None and not self._child.settle():
+        if self._child is not None and not self._child.reset():
             self.close()  # it has ended between two tasks, which is no fault of this one
         child = self._child
         try:
@@ -56,17 +56,17 @@ class ResidentKind(ABC):
         except answers.BadAnswer as error:
             self._end()
             ended = failed("bad-answer", f"the handler's process {error}", retry=True)
-        except Lost:
+        except ChildExited:
             text = "the handler's process exited without an answer"
             ended = exits.of_code(self._end()) or failed("no-answer", text, retry=True, exit_code=0)
         tail = child.output.text() if child is not None else None
         return replace(ended, phases=phases, tail=tail)
 
     def close(self) -> None:
-        """End the child: by the end of its input; after the grace, by SIGKILL."""
+        """End the child: close its input; after the grace, SIGKILL."""
         if self._child is not None:
-            self._child.group.hang_up()
-            self._child.group.linger(self._grace_s)
+            self._child.group.close_stdin()
+            self._child.group.wait_for_exit(self._grace_s)
             self._end()
 
     @abstractmethod
@@ -75,11 +75,11 @@ class ResidentKind(ABC):
 
     @abstractmethod
     def _prepare(self, child: Channel) -> None:
-        """Tell it what comes before the first task; AttemptOver if it cannot do such tasks."""
+        """Send what comes before the first task; AttemptOver if it cannot run such tasks."""
 
     @abstractmethod
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
-        """Return the message that hands it a task."""
+        """Return the message with a task."""
 
     def _start(self) -> Channel:
         try:

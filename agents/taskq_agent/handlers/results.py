@@ -1,7 +1,7 @@
-"""What can be a result: a JSON object that PostgreSQL's jsonb can hold, of bounded size.
+"""Validation of results: JSON objects that PostgreSQL's jsonb can store, of bounded size.
 
-One of more than `MAX_RESULT_BYTES` as compact JSON is large: it goes from the payload to its
-agent by a file, and from there to the store of blobs. What the queue then has is a reference.
+One of more than `MAX_RESULT_BYTES` as compact JSON is large: it goes from the payload to its agent
+in a file, and from there to the store of blobs. The queue then has a reference to it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
 
 
 def parsed(text: Union[bytes, bytearray]) -> Any:
-    """Return the value of a JSON text from outside; ValueError if it is none.
+    """Return the value of a JSON text from outside; ValueError if it is not JSON.
 
     NaN and infinity pass here: `encoded` refuses them with a better text.
     """
@@ -64,12 +64,12 @@ def parsed(text: Union[bytes, bytearray]) -> Any:
 
 
 def reference(digest: str, size: int) -> Dict[str, Any]:
-    """Return what the queue gets in place of a large result that was uploaded."""
+    """Return what the queue stores in place of a large result that was uploaded."""
     return {REFERENCE: {"digest": digest, "size": size}}
 
 
 def ended(result: Any) -> Ended:
-    """Return a success with this result, large or not, or the failure that it is none."""
+    """Return a success with this result, large or not, or a failure if it is not valid."""
     try:
         text = encoded(result, MAX_BLOB_BYTES).encode()
     except BadResult as error:
@@ -78,7 +78,7 @@ def ended(result: Any) -> Ended:
 
 
 def from_file(path: str) -> Any:
-    """Return what a payload wrote to its result file; FileNotFoundError if there is none."""
+    """Return the content of the result file of a payload; FileNotFoundError if there is none."""
     try:
         text = _content(path)
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def from_file(path: str) -> Any:
 
 
 def _content(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would hold us up
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a FIFO would block
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise BadResult("the result file is not a regular file")

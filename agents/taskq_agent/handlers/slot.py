@@ -1,4 +1,4 @@
-"""The runner of one slot: what goes on around whatever kind of handler the campaign has."""
+"""Runner of one slot: scratch folders, transfers, time limit and the handler of the campaign."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from taskq_agent.transport import Blobs
 
 
 class SlotRunner:
-    """Runs tasks of one campaign after the other; a resident child lasts while that is one.
+    """Runs tasks of any campaigns; a resident child is kept until the campaign changes.
 
-    When the campaign or its revision changes, the child is ended first: two of them, with
-    what they hold in memory, may be more than the slot was given.
+    When the campaign or its revision changes, the old child is ended first: the memory of two may
+    exceed what the slot was given.
     """
 
     def __init__(self, slot: int, settings: RunnerSettings, blobs: Optional[Blobs]) -> None:
@@ -39,7 +39,7 @@ class SlotRunner:
         self._watch = ChildWatch()
         self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
-        self._serves: Optional[Tuple[int, int]] = None
+        self._current: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
         self._kept: List[str] = []
 
@@ -64,11 +64,11 @@ class SlotRunner:
         finally:
             self._folder.give_back(folder)
         self._watch.limit(None)
-        ended = self._transfers.deliver(ended)
+        ended = self._transfers.upload_result(ended)
         return replace(ended, phases={**phases, **ended.phases}) if phases else ended
 
     def stop(self) -> None:
-        """End the attempt in hand."""
+        """End the running attempt."""
         self._watch.stop()
 
     def close(self) -> None:
@@ -89,8 +89,8 @@ class SlotRunner:
     def _kind_for(
         self, campaign: CampaignTerms, folder: scratch.SlotFolder, phases: Dict[str, float]
     ) -> Kind:
-        serves = (campaign.campaign, campaign.revision)
-        if self._kind is None or self._serves != serves:
+        current = (campaign.campaign, campaign.revision)
+        if self._kind is None or self._current != current:
             self._drop_kind()
             checks.check_handler(campaign.handler, campaign.params)
             resident = self._keep(folder, "resident")
@@ -99,11 +99,11 @@ class SlotRunner:
                 with timed(phases, "fetch_s"):
                     inputs = self._transfers.fetch(campaign, self._keep(folder, "inputs"))
             self._kind = self._make_kind(campaign, inputs, resident)
-            self._serves = serves
+            self._current = current
         return self._kind
 
     def _keep(self, folder: scratch.SlotFolder, name: str) -> str:
-        """Make a folder that lasts as long as the kind of handler."""
+        """Make a folder that lasts as long as the handler."""
         self._kept.append(folder.take(name))
         return self._kept[-1]
 

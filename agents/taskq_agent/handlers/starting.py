@@ -1,4 +1,4 @@
-"""Why a program that is there cannot be started: the kernel only says that something is missing."""
+"""Reasons why an existing program cannot start: the kernel only says that a file is missing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MARK = b"#!"
 _ELF = b"\x7fELF"
 
 
-def hindrance(path: object, error: OSError) -> Optional[str]:
-    """Return what keeps a file from being executed; None if that is not to be seen in it."""
+def why_not_executable(path: object, error: OSError) -> Optional[str]:
+    """Return why a file cannot be executed; None if its content does not show it."""
     first = _first_line(path)
     if first.startswith(_MARK):
-        return line_ends(path) or _interpreter(first)
+        return bad_line_ends(path) or _interpreter(first)
     if first.startswith(_ELF) and error.errno == errno.ENOENT:
         return "the loader that it names is missing: it was built for another system"
     if first and error.errno == errno.ENOEXEC:
@@ -24,8 +24,8 @@ def hindrance(path: object, error: OSError) -> Optional[str]:
     return None
 
 
-def line_ends(path: object) -> Optional[str]:
-    """Return what is wrong with a script's line ends: its interpreter takes CR for a word's end."""
+def bad_line_ends(path: object) -> Optional[str]:
+    """Return what is wrong with a script's line ends: CR becomes part of the interpreter's name."""
     first = _first_line(path)
     if not (first.startswith(_MARK) and first.endswith(b"\r\n")):
         return None
@@ -34,7 +34,7 @@ def line_ends(path: object) -> Optional[str]:
 
 
 def _first_line(path: object) -> bytes:
-    """Return the first line of a file; nothing if it cannot be read, or was sought elsewhere."""
+    """Return the first line of a file; b"" if it cannot be read or the path is not absolute."""
     if not isinstance(path, str) or not path.startswith("/"):
         return b""
     try:

@@ -1,4 +1,4 @@
-"""What is fetched before a task and sent after it: shared inputs, large results."""
+"""Transfers before and after a task: shared inputs, large results."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ log = logging.getLogger(__name__)
 class Transfers:
     """The transfers of one slot, made in its thread; they end soon when the attempt is stopped.
 
-    One that breaks is tried again, with growing pauses, until the settings' patience is at an end.
+    A transfer that breaks is retried with backoff, for `patience_s` of the settings.
     """
 
     def __init__(self, blobs: Optional[Blobs], settings: RunnerSettings, watch: ChildWatch) -> None:
-        """blobs: None where there is no queue: then there are no inputs, and results stay."""
+        """blobs: None without a queue: then there are no inputs, and results are not uploaded."""
         self._blobs = blobs
         self._watch = watch
         self._patience_s = settings.patience_s
-        self._held: List[int] = []
+        self._open_files: List[int] = []
         self._cache: Optional[InputCache] = None
         if blobs is not None:
             folder = settings.cache_dir or default_cache()
@@ -61,21 +61,21 @@ class Transfers:
     def fetch(self, campaign: CampaignTerms, folder: str) -> Dict[str, str]:
         """Make the inputs of a campaign available; return their paths, in `folder`, by name.
 
-        They stay until `release`. Raises AttemptOver: the task was not begun and goes back.
+        They stay until `release`. Raises AttemptOver: the task did not begin and goes back.
         """
         paths: Dict[str, str] = {}
         try:
             for name, wanted in campaign.inputs.items():
                 paths[name] = self._fetch_one(name, wanted, folder)
-        except Refused as error:  # there is no such blob, and to repeat it is of no use
+        except Refused as error:  # there is no such blob; a retry cannot help
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             raise AttemptOver(refused("inputs-missing", text)) from error
         except TransportError as error:
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             log.warning("%s; its task is handed back", text)
-            with suppress(AttemptOver):  # back it goes in any case
+            with suppress(AttemptOver):  # it is handed back in any case
                 self._watch.pause(self._patience_s / 10)  # it may be given to this slot again
-            raise AttemptOver(_back("inputs-missing", text)) from error
+            raise AttemptOver(_handed_back("inputs-missing", text)) from error
         except OSError as error:
             text = f"the inputs of {campaign.path} cannot be kept here: {error}"
             raise AttemptOver(replace(broken("inputs-unusable", text), started=False)) from error
@@ -84,11 +84,11 @@ class Transfers:
         return paths
 
     def release(self) -> None:
-        """Let go of what was fetched."""
-        while self._held:
-            os.close(self._held.pop())
+        """Release the inputs that were fetched."""
+        while self._open_files:
+            os.close(self._open_files.pop())
 
-    def deliver(self, ended: Ended) -> Ended:
+    def upload_result(self, ended: Ended) -> Ended:
         """Upload a large result; return the end of the attempt with a reference in its place."""
         text, blobs = ended.large, self._blobs
         if text is None:
@@ -100,7 +100,7 @@ class Transfers:
         phases = dict(ended.phases)
         try:
             with timed(phases, "upload_s"):
-                self._insist(lambda: blobs.write_blob(digest, text))
+                self._with_retries(lambda: blobs.write_blob(digest, text))
             ended = replace(ended, result=results.reference(digest, len(text)))
         except TransportError as error:
             over = failed("result-upload", f"the result cannot be uploaded: {error}", retry=True)
@@ -113,13 +113,13 @@ class Transfers:
         cache = self._cache
         if cache is None or not _NAME.fullmatch(name):
             raise Refused(f"there is no way to get the input {name!r}")
-        path, held = self._insist(lambda: cache.hold(wanted, self._watch.pause))
-        self._held.append(held)
+        path, held = self._with_retries(lambda: cache.hold(wanted, self._watch.pause))
+        self._open_files.append(held)
         link = Path(folder, name)
         link.symlink_to(path)
         return str(link)
 
-    def _insist(self, transfer: Callable[[], T]) -> T:
+    def _with_retries(self, transfer: Callable[[], T]) -> T:
         end = time.monotonic() + self._patience_s
         backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.random)
         while True:
@@ -132,7 +132,7 @@ class Transfers:
             self._watch.pause(pause_s)
 
 
-def _back(error_class: str, error: str) -> Ended:
+def _handed_back(error_class: str, error: str) -> Ended:
     return Ended(
         RELEASED, error_class=error_class, error=clean(error)[:MAX_ERROR_CHARS], started=False
     )

@@ -1,4 +1,4 @@
-"""What may end an attempt early: a stop from outside, or its time limit."""
+"""Early end of an attempt: a stop from outside, or its time limit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FOREVER = float("inf")
 
 
 class ChildWatch:
-    """One per slot. `stop` and `wake` may be called from any thread, the rest is the slot's.
+    """Stop flag and time limit of one slot. `stop` and `wake` are thread-safe, the rest is not.
 
-    fd: becomes readable when something has happened that a waiting slot must look at.
+    fd: becomes readable when something has happened that a waiting slot must check.
     """
 
     def __init__(self) -> None:
@@ -36,32 +36,32 @@ class ChildWatch:
 
     def begin(self) -> None:
         """Begin an attempt, without a time limit yet."""
-        self._stopped = False  # what came between two attempts was meant for the first
+        self._stopped = False  # a stop between two attempts was meant for the first
         self.limit(None)
 
     def limit(self, limit_s: Optional[float]) -> None:
-        """Give the attempt so much time from now on; None: any."""
+        """Set the time limit of the attempt, from now on; None: no limit."""
         self._limit_s = limit_s
         self._end = _FOREVER if limit_s is None else time.monotonic() + limit_s
 
     def stop(self) -> None:
-        """Stop the attempt in hand."""
+        """Stop the running attempt."""
         self._stopped = True
         self.wake()
 
     def wake(self) -> None:
-        """Make whoever waits for `fd` look again."""
+        """Wake up whoever polls `fd`."""
         with self._lock, suppress(BlockingIOError):  # full of earlier calls: readable anyway
             if not self._closed:
                 os.write(self._write_fd, b"!")
 
-    def quiet(self) -> None:
-        """Take back what made `fd` readable."""
+    def clear_wake(self) -> None:
+        """Make `fd` unreadable again."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
 
     def check(self) -> None:
-        """Raise AttemptOver if the attempt in hand may not go on."""
+        """Raise AttemptOver if the running attempt must end."""
         if self._stopped:
             raise AttemptOver(Ended(RELEASED, error_class="stopped", error="stopped by its agent"))
         if time.monotonic() >= self._end:
@@ -70,12 +70,12 @@ class ChildWatch:
             )
 
     def pause(self, seconds: float) -> None:
-        """Wait for so long; AttemptOver, soon, if the attempt may not go on."""
+        """Sleep; raises AttemptOver, soon, if the attempt must end."""
         end = time.monotonic() + seconds
         self.check()
         while (left_s := end - time.monotonic()) > 0:
             if self._poll.poll(math.ceil(1000 * max(0.0, min(left_s, self.remaining_s())))):
-                self.quiet()
+                self.clear_wake()
             self.check()
 
     def remaining_s(self) -> float:
@@ -83,7 +83,7 @@ class ChildWatch:
         return self._end - time.monotonic()
 
     def close(self) -> None:
-        """Give the descriptors back; a late `stop` or `wake` then does nothing."""
+        """Close the descriptors; a later `stop` or `wake` then does nothing."""
         with self._lock:
             self._closed = True
             os.close(self.fd)

@@ -1,4 +1,4 @@
-"""How the agent speaks with gateways: JSON over HTTPS on kept connections, standard library only.
+"""HTTP transport to gateways: JSON over HTTPS on kept connections, standard library only.
 
-`transport` is the door; it has the calls of `taskq_agent.transport`.
+The entry point is `transport`; it implements the protocol `taskq_agent.transport`.
 """

@@ -1,4 +1,4 @@
-"""Connections that are kept from one request to the next."""
+"""Connections to gateways that are kept and reused."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Iterator, List, Mapping, Optional, Tuple
 from taskq_agent.http.dial import DialedConnection, Dialer
 from taskq_agent.http.gateways import GatewayAddress
 
-_MOST_IDLE = 2  # one for exchanges, one for the beats that come between
+_MOST_IDLE = 2  # one for exchanges, one for heartbeats between them
 _CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request, whichever gateway it goes to; it may be repeated as it is."""
+class HttpRequest:
+    """A request, independent of the gateway; it may be repeated unchanged."""
 
     method: str
     path: str
@@ -31,43 +31,43 @@ class Question:
 
 
 class TooLong(ValueError):
-    """The answer is longer than anything that is expected here."""
+    """The answer exceeds its size limit."""
 
 
-class GatewayBreaker:
-    """Breaks a request off, whatever it is waiting for; it ends with an OSError then."""
+class RequestCanceller:
+    """Cancels a request, whatever it is waiting for; the request then fails with an OSError."""
 
     def __init__(self) -> None:
-        self.broken = False
+        self.cancelled = False
         self._lock = threading.Lock()
         self._sock: Optional[socket.socket] = None
 
     def guard(self, sock: socket.socket) -> None:
-        """Note what the request travels on; OSError if it is broken off already."""
+        """Record the socket of the request; OSError if it is cancelled already."""
         with self._lock:
-            if self.broken:
+            if self.cancelled:
                 raise ConnectionAbortedError("broken off")
             self._sock = sock
 
     def release(self) -> None:
-        """Note that the request is over: its connection may be another's next."""
+        """Record that the request is over: its connection may be reused."""
         with self._lock:
             self._sock = None
 
-    def break_off(self) -> None:
-        """Break it off, from any thread."""
+    def cancel(self) -> None:
+        """Cancel the request, from any thread."""
         with self._lock:
-            self.broken = True
+            self.cancelled = True
             if self._sock is not None:
                 with suppress(OSError):
-                    # not SSLSocket's own, which takes TLS away under the thread that reads
+                    # not SSLSocket.shutdown, which removes TLS under the thread that reads
                     socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
 
 class Connections:
-    """Kept connections to gateways. Safe to use from several threads.
+    """Kept connections to gateways. Thread-safe.
 
-    A request that finds none idle gets a new one, so none ever waits for another.
+    A request that finds no idle connection opens one, so no request ever waits for another.
     """
 
     def __init__(self, dialer: Dialer) -> None:
@@ -79,78 +79,84 @@ class Connections:
     def answered(
         self,
         address: GatewayAddress,
-        question: Question,
+        http_request: HttpRequest,
         *,
         timeout_s: float,
-        breaker: Optional[GatewayBreaker] = None,
+        canceller: Optional[RequestCanceller] = None,
     ) -> Iterator[HTTPResponse]:
-        """Provide the answer, to be read in the block; OSError or HTTPException without one.
+        """Provide the answer, to be read in the block; OSError or HTTPException if there is none.
 
-        timeout_s: for each step of sending and receiving. A connection that was kept, and that
-        the other side has closed meanwhile, is no error: another is opened.
+        timeout_s: for each step of sending and receiving. A kept connection that the other side has
+        closed meanwhile is no error: another is opened.
         """
-        line, response = self._ask(address, question, timeout_s, breaker or GatewayBreaker())
+        connection, response = self._request(
+            address, http_request, timeout_s, canceller or RequestCanceller()
+        )
         whole = False
         try:
             yield response
             whole = response.isclosed() and not response.will_close
         finally:
-            if breaker is not None:
-                breaker.release()
+            if canceller is not None:
+                canceller.release()
             if whole:
-                self._give_back(address, line)
+                self._give_back(address, connection)
             else:
                 response.close()
-                line.close()
+                connection.close()
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for _, line in idle:
-            line.close()
+        for _, connection in idle:
+            connection.close()
 
-    def _ask(
-        self, address: GatewayAddress, question: Question, timeout_s: float, breaker: GatewayBreaker
+    def _request(
+        self,
+        address: GatewayAddress,
+        http_request: HttpRequest,
+        timeout_s: float,
+        canceller: RequestCanceller,
     ) -> Tuple[DialedConnection, HTTPResponse]:
         kept = self._take(address)
         if kept is not None:
             try:
-                return kept, _asked(kept, question, timeout_s, breaker)
+                return kept, _send(kept, http_request, timeout_s, canceller)
             except (OSError, HTTPException) as error:
                 kept.close()
-                if breaker.broken or _has_timed_out(error):
+                if canceller.cancelled or _has_timed_out(error):
                     raise
             except BaseException:
                 kept.close()
                 raise
-        line = self._dialer.dial(address)
+        connection = self._dialer.dial(address)
         try:
-            return line, _asked(line, question, timeout_s, breaker)
+            return connection, _send(connection, http_request, timeout_s, canceller)
         except BaseException:
-            line.close()
+            connection.close()
             raise
 
     def _take(self, address: GatewayAddress) -> Optional[DialedConnection]:
-        """Return the connection that was used last; those to gateways left behind are closed."""
+        """Return the connection used last; close those to former gateways."""
         useless: List[DialedConnection] = []
         with self._lock:
             kept, self._idle = self._idle, []
             found: Optional[DialedConnection] = None
-            for where, line in reversed(kept):
-                if where != address or _has_news(line.sock):
-                    useless.append(line)
+            for where, connection in reversed(kept):
+                if where != address or _is_readable(connection.sock):
+                    useless.append(connection)
                 elif found is None:
-                    found = line
+                    found = connection
                 else:
-                    self._idle.insert(0, (where, line))
-        for line in useless:
-            line.close()
+                    self._idle.insert(0, (where, connection))
+        for connection in useless:
+            connection.close()
         return found
 
-    def _give_back(self, address: GatewayAddress, line: DialedConnection) -> None:
+    def _give_back(self, address: GatewayAddress, connection: DialedConnection) -> None:
         with self._lock:
-            self._idle.append((address, line))
+            self._idle.append((address, connection))
             surplus, self._idle = self._idle[:-_MOST_IDLE], self._idle[-_MOST_IDLE:]
         for _, old in surplus:
             old.close()
@@ -159,8 +165,8 @@ class Connections:
 def read_all(response: HTTPResponse, *, most_bytes: int, within_s: float) -> bytes:
     """Return the body.
 
-    Raises TooLong, TimeoutError when it drips in for longer than that, and ConnectionError when
-    it ends before its time.
+    Raises TooLong; TimeoutError if it takes longer than `within_s`; ConnectionError if it is
+    truncated.
     """
     deadline = time.monotonic() + within_s
     chunks: List[bytes] = []
@@ -176,7 +182,7 @@ def read_all(response: HTTPResponse, *, most_bytes: int, within_s: float) -> byt
 
 
 def chunks_of(response: HTTPResponse) -> Iterator[bytes]:
-    """Return the body as it comes; ConnectionError when it ends before its time."""
+    """Yield the body as it arrives; ConnectionError if it is truncated."""
     while chunk := response.read1(_CHUNK_BYTES):
         yield chunk
     if response.length:
@@ -184,28 +190,33 @@ def chunks_of(response: HTTPResponse) -> Iterator[bytes]:
     response.close()
 
 
-def _asked(
-    line: DialedConnection, question: Question, timeout_s: float, breaker: GatewayBreaker
+def _send(
+    connection: DialedConnection,
+    http_request: HttpRequest,
+    timeout_s: float,
+    canceller: RequestCanceller,
 ) -> HTTPResponse:
-    breaker.guard(line.sock)
-    line.sock.settimeout(timeout_s)
-    headers = {**question.headers, **line.headers}
+    canceller.guard(connection.sock)
+    connection.sock.settimeout(timeout_s)
+    headers = {**http_request.headers, **connection.headers}
     body = None
-    if question.body is not None:
-        headers["Content-Length"] = str(len(question.body))
-        body = io.BytesIO(question.body)  # sent in blocks, each within the time-out
-    with suppress(BrokenPipeError, ssl.SSLEOFError):  # it may have said why before it closed
-        line.http.request(question.method, line.before_path + question.path, body, headers)
-    return line.http.getresponse()
+    if http_request.body is not None:
+        headers["Content-Length"] = str(len(http_request.body))
+        body = io.BytesIO(http_request.body)  # sent in blocks, each within the time-out
+    with suppress(BrokenPipeError, ssl.SSLEOFError):  # it may have sent a reason before it closed
+        connection.http.request(
+            http_request.method, connection.before_path + http_request.path, body, headers
+        )
+    return connection.http.getresponse()
 
 
-def _has_news(sock: socket.socket) -> bool:
-    """Tell whether an idle connection was closed, or says what nobody has asked for."""
+def _is_readable(sock: socket.socket) -> bool:
+    """Tell whether an idle connection was closed, or has unexpected input."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _has_timed_out(error: Exception) -> bool:
-    # the kernel's own ETIMEDOUT says that the connection was dead, and has a number
+    # ETIMEDOUT of the kernel has a number: the connection was dead, so it is retried
     return isinstance(error, socket.timeout) and error.errno is None

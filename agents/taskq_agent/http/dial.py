@@ -1,4 +1,4 @@
-"""Open connections to gateways: TLS, proxies of the environment, time-outs."""
+"""Opening of connections to gateways: TLS, proxies from the environment, timeouts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seco
 def tls_context(
     ca: Optional[Path] = None, cert: Optional[Path] = None, key: Optional[Path] = None
 ) -> ssl.SSLContext:
-    """Return the settings of TLS: certificates are verified, always.
+    """Return the TLS settings; certificates are always verified.
 
-    ca: the authorities to trust, instead of the system's. cert, key: what the agent presents
-    itself; the key may be in the same file. ValueError if a file cannot be read or is none of the
-    kind.
+    ca: the authorities to trust, instead of those of the system. cert, key: the certificate that
+    the agent presents; the key may be in the same file. ValueError if a file cannot be read or has
+    other content.
     """
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
@@ -46,7 +46,7 @@ def tls_context(
 
 @dataclass
 class DialedConnection:
-    """A connection that is open. before_path, headers: what a proxy wants in each request."""
+    """An open connection. before_path, headers: what a proxy needs in each request."""
 
     http: HTTPConnection
     sock: socket.socket
@@ -54,24 +54,24 @@ class DialedConnection:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
-        """Close it, also under an answer that has not been read to its end."""
+        """Close it, even if an answer has not been read to its end."""
         self.http.close()
         self.sock.close()
 
 
 class Dialer:
-    """Opens connections, through the proxies that `getproxies` finds and `no_proxy` leaves.
+    """Opens connections, through the proxies of `getproxies` that `no_proxy` does not exclude.
 
-    Loopback is never looked for behind a proxy: the proxy's is another machine's.
+    Loopback never goes through a proxy: it would be the loopback of the proxy's host.
     """
 
     def __init__(self, tls: Optional[ssl.SSLContext] = None) -> None:
         self._tls = tls or tls_context()
 
     def dial(self, address: GatewayAddress) -> DialedConnection:
-        """Return a new connection; OSError (TLS included) if there is none to be had."""
+        """Return a new connection; OSError (TLS errors included) if none can be opened."""
         proxy = _proxy_for(address)
-        host, port = (address.host, address.port) if proxy is None else _place(proxy)
+        host, port = (address.host, address.port) if proxy is None else _proxy_address(proxy)
         http: HTTPConnection
         if address.scheme == "https":
             http = HTTPSConnection(
@@ -101,7 +101,7 @@ def _proxy_for(address: GatewayAddress) -> Optional[SplitResult]:
     return urlsplit(url if "://" in url else f"http://{url}")
 
 
-def _place(proxy: SplitResult) -> Tuple[str, int]:
+def _proxy_address(proxy: SplitResult) -> Tuple[str, int]:
     try:
         port = proxy.port or 80
     except ValueError as error:
@@ -119,7 +119,7 @@ def _credentials(proxy: SplitResult) -> Dict[str, str]:
 
 
 def _keep_alive(sock: socket.socket) -> None:
-    """Let the kernel find out about peers that are gone, and keep routers from forgetting us."""
+    """Let the kernel detect peers that are gone, and keep routers from dropping the connection."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):

@@ -1,4 +1,4 @@
-"""The gateways that an agent may speak with, and which of them comes next."""
+"""List of the gateways that an agent may use, and the choice of the next one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class GatewayAddress:
-    """Where a gateway is. prefix: what its paths begin with, without a slash at the end."""
+    """Address of a gateway. prefix: the common start of its paths, without a final slash."""
 
     scheme: str
     host: str
@@ -37,7 +37,7 @@ class GatewayAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nothing that is sent there leaves this machine."""
+        """Whether nothing that is sent there leaves this host."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -45,9 +45,9 @@ class GatewayAddress:
 
 
 def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
-    """Return the address that a URL stands for; ValueError says what is wrong with it.
+    """Return the address in a URL; ValueError says what is wrong with it.
 
-    insecure: allow `http` to other machines too, where everybody on the way can read the token.
+    insecure: allow `http` to other hosts too, where anybody on the path can read the token.
     """
     if len(url) > _MAX_URL_CHARS or not (url.isascii() and url.isprintable()) or " " in url:
         raise ValueError(f"{url[:100]!r} is not a URL")
@@ -68,13 +68,13 @@ def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
 
 
 class GatewayList:
-    """Chooses among gateways. Safe to use from several threads.
+    """Chooses among gateways. Thread-safe.
 
-    Each agent has an order of its own, drawn once, so that all of them together spread evenly
-    and each comes back to the gateway it has left when that is there again. One that fails is
-    avoided for a while, at random between 20 s and a ceiling that doubles up to 600 s.
+    Each agent draws an order of its own once, so that agents spread evenly and each returns to its
+    preferred gateway when that is up again. A gateway that fails is avoided for a while: at random
+    between 20 s and a ceiling that doubles up to 600 s.
 
-    urls: those that the agent was given. ValueError for one that `parsed` does not take.
+    urls: the configured gateways. ValueError for one that `parsed` does not accept.
     """
 
     def __init__(
@@ -93,25 +93,25 @@ class GatewayList:
         self._uniform = uniform
         self._clock = clock
         self._lock = threading.Lock()
-        self._places: Dict[GatewayAddress, float] = {}
+        self._ranks: Dict[GatewayAddress, float] = {}
         self._backoffs: Dict[GatewayAddress, Backoff] = {}
         self._avoided: Dict[GatewayAddress, float] = {}
         self._order: List[GatewayAddress] = []
-        self._arrange(self._given)
+        self._set_order(self._given)
 
     def all(self) -> List[GatewayAddress]:
-        """Return all gateways, the one that this agent likes best first."""
+        """Return all gateways, in the order of preference."""
         with self._lock:
             return list(self._order)
 
     def first(self) -> GatewayAddress:
-        """Return the gateway to ask now: the first that is not avoided, or the least avoided."""
+        """Return the gateway to use now: the first not avoided, else the one avoided least."""
         with self._lock:
             now = self._clock()
             return min(self._order, key=lambda one: max(0.0, self._avoided.get(one, now) - now))
 
     def avoid(self, address: GatewayAddress) -> None:
-        """Ask others for a while."""
+        """Prefer other gateways for a while."""
         with self._lock:
             backoff = self._backoffs.setdefault(
                 address, Backoff(_SHORTEST_AVOIDED_S, _LONGEST_AVOIDED_S, self._uniform)
@@ -119,37 +119,37 @@ class GatewayList:
             self._avoided[address] = self._clock() + backoff.draw()
 
     def served(self, address: GatewayAddress) -> None:
-        """Note that a gateway has answered: if it fails again, that is the first time."""
+        """Record that a gateway has answered: its backoff starts again from the shortest time."""
         with self._lock:
             self._backoffs.pop(address, None)
 
     def learn(self, urls: Sequence[str]) -> None:
-        """Take up the addresses that a gateway has told; nothing told is no news.
+        """Adopt the addresses that a gateway has sent; an empty list changes nothing.
 
-        Those whose scheme is not that of the given ones are left out: nobody is led from https
-        to http. The given ones stay, as the last resort.
+        Addresses whose scheme differs from the configured ones are ignored: no agent is moved from
+        https to http. The configured gateways stay, as the last resort.
         """
         if not urls:
             return
         scheme = "https" if any(one.scheme == "https" for one in self._given) else "http"
-        told = []
+        learned = []
         for url in urls[:_MAX_GATEWAYS]:
             try:
                 address = parsed(url, insecure=self._insecure)
             except ValueError as error:
-                log.debug("a gateway that was told is left out: %s", error)
+                log.debug("the address of a gateway is ignored: %s", error)
                 continue
             if address.scheme == scheme:
-                told.append(address)
-        if told:
+                learned.append(address)
+        if learned:
             with self._lock:
-                self._arrange(told)
+                self._set_order(learned)
 
-    def _arrange(self, preferred: Sequence[GatewayAddress]) -> None:
+    def _set_order(self, preferred: Sequence[GatewayAddress]) -> None:
         known = list(dict.fromkeys([*preferred, *self._given]))
         for one in known:
-            self._places.setdefault(one, self._uniform())
-        for forgotten in self._places.keys() - set(known):
-            for table in (self._places, self._backoffs, self._avoided):
+            self._ranks.setdefault(one, self._uniform())
+        for forgotten in self._ranks.keys() - set(known):
+            for table in (self._ranks, self._backoffs, self._avoided):
                 table.pop(forgotten, None)
-        self._order = sorted(known, key=lambda one: (one not in preferred, self._places[one]))
+        self._order = sorted(known, key=lambda one: (one not in preferred, self._ranks[one]))

@@ -1,4 +1,4 @@
-"""Addresses of the wrong scheme: `http` where a gateway speaks TLS, `https` where it does not."""
+"""Detection of a wrong scheme: `http` where a gateway speaks TLS, `https` where it does not."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Optional
 from taskq_agent.http.gateways import GatewayAddress
 
 _PROBE_S = 5.0
-# What OpenSSL says of an answer that is no TLS, by its version.
+# Reasons that OpenSSL gives for an answer that is not TLS; they differ by version.
 _NO_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"}
 )
 
 
 def no_tls(address: GatewayAddress, error: Exception) -> Optional[str]:
-    """Return what is wrong if what failed was TLS with something that speaks none."""
+    """Return what is wrong if TLS failed because the other side does not speak it; else None."""
     if address.scheme == "https" and isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
         return f"{address}: no TLS is spoken there; is it http://{_rest(address)}?"
     return None
 
 
 def wrong_scheme(address: GatewayAddress, error: Exception) -> Optional[str]:
-    """Return what is wrong if the other scheme would do, which is asked of the gateway itself."""
+    """Return what is wrong if the other scheme would work, which may probe the gateway."""
     failed = isinstance(error, (HTTPException, ConnectionError))
     if address.scheme == "http" and failed and _speaks_tls(address):
         return f"{address}: TLS is spoken there; is it https://{_rest(address)}?"
@@ -37,14 +37,14 @@ def _rest(address: GatewayAddress) -> str:
 
 def _speaks_tls(address: GatewayAddress) -> bool:
     context = ssl.create_default_context()
-    context.check_hostname = False  # nothing is said there, so it need not be known who hears it
+    context.check_hostname = False  # nothing is sent, so the identity of the peer does not matter
     context.verify_mode = ssl.CERT_NONE
     try:
-        place = (address.host, address.port)
-        with socket.create_connection(place, timeout=_PROBE_S) as sock:
+        host_and_port = (address.host, address.port)
+        with socket.create_connection(host_and_port, timeout=_PROBE_S) as sock:
             context.wrap_socket(sock, server_hostname=address.host).close()
     except ssl.SSLError as error:
-        return error.reason not in _NO_TLS  # it may want a certificate of ours
+        return error.reason not in _NO_TLS  # it may require a client certificate
     except OSError:
         return False
     return True

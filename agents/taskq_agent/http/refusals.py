@@ -1,4 +1,4 @@
-"""What an agent makes of an answer that is no success."""
+"""Errors that stand for HTTP answers other than success."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUSY = "busy"
 
 
 class GatewayFailed(TransportFailed):
-    """It is this gateway that has failed, rather than the queue: another may serve."""
+    """This gateway failed, rather than the queue: another may serve."""
 
 
 def error_of(
@@ -25,35 +25,36 @@ def error_of(
 ) -> TransportError:
     """Return the error that an answer stands for.
 
-    with_session: the request was made by right of a session, so that a credential that is not
-    known means the end of that.
+    with_session: the request was authorised by a session, so that 401 means that the session is
+    lost.
     """
-    code, message = _said(body)
+    code, message = _code_and_message(body)
     text = f"{status} {code}: {message}".strip(" :")
     if status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session):
         return SessionLost(text)
     if status in _REFUSED:
         return Refused(text)
-    # Of what else is 503 it is this gateway that cannot: it drains, its database is out of its
-    # reach, or a proxy answers for it. Where there is too much to do, others would get more of it.
+    # Any other 503 is a fault of this gateway: it drains, cannot reach its database, or a proxy
+    # answers for it. On overload the agent stays: the other gateways would get more load.
     if status == HTTPStatus.TOO_MANY_REQUESTS or code == _BUSY:
         return TransportFailed(text, _seconds(retry_after))
     return GatewayFailed(text, _seconds(retry_after))
 
 
-def _said(body: bytes) -> Tuple[str, str]:
+def _code_and_message(body: bytes) -> Tuple[str, str]:
     try:
         error = json.loads(body)["error"]
-        said = str(error["code"]), str(error["message"])
+        found = str(error["code"]), str(error["message"])
     except (ValueError, LookupError, TypeError, RecursionError):
-        said = "", body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")  # a proxy's page, say
-    code, message = (" ".join(clean(text).split())[:_MAX_TEXT_CHARS] for text in said)
+        # for example the page of a proxy
+        found = "", body[: 4 * _MAX_TEXT_CHARS].decode("utf-8", "replace")
+    code, message = (" ".join(clean(text).split())[:_MAX_TEXT_CHARS] for text in found)
     return code, message
 
 
 def _seconds(retry_after: Optional[str]) -> Optional[float]:
     try:
         seconds = float(retry_after or "")
-    except ValueError:  # none, or a date, which needs clocks that agree
+    except ValueError:  # absent, or a date, which would need synchronised clocks
         return None
     return min(max(seconds, 0.0), _MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None

@@ -1,4 +1,4 @@
-"""The agent's transport over HTTP: JSON to one of several gateways, on kept connections."""
+"""Transport over HTTP: JSON to one of several gateways, on kept connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, 
 
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.http import wire
-from taskq_agent.http.connections import Connections, GatewayBreaker, Question, chunks_of, read_all
+from taskq_agent.http.connections import (
+    Connections,
+    HttpRequest,
+    RequestCanceller,
+    chunks_of,
+    read_all,
+)
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
 from taskq_agent.http.mismatch import no_tls
@@ -20,12 +26,12 @@ from taskq_agent.http.refusals import GatewayFailed, error_of
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
-    Farewell,
     Heartbeat,
     HeartbeatAnswer,
     Hello,
     Orders,
     Request,
+    SessionEnd,
     Welcome,
     dumps,
 )
@@ -45,11 +51,11 @@ T = TypeVar("T")
 
 @final
 class HttpTransport:
-    """Speaks with the queue through gateways. Safe to use from several threads.
+    """Speaks with the queue through gateways. Thread-safe.
 
-    token: what buys a session; a secret. The token of the session is kept in memory only.
-    A request that fails at one gateway is tried at one other before it counts as failed.
-    Use it as a context manager: the connections are closed at the end.
+    token: the enrolment token that opens sessions; a secret. The token of the session is kept in
+    memory only. A request that fails at one gateway is tried at one other before it counts as
+    failed. Use it as a context manager: the connections are closed at the end.
     """
 
     def __init__(
@@ -61,8 +67,8 @@ class HttpTransport:
         self._headers = {"User-Agent": f"taskq-agent/{release or 'unknown'}"}
         self._lock = threading.Lock()
         self._session: Optional[Tuple[int, str]] = None
-        self._broken_off = ""
-        self._breakers: Dict[str, GatewayBreaker] = {}
+        self._cancelled_lease = ""
+        self._cancellers: Dict[str, RequestCanceller] = {}
 
     def __enter__(self) -> HttpTransport:
         return self
@@ -71,58 +77,58 @@ class HttpTransport:
         self._connections.close()
 
     def open(self, hello: Hello) -> Welcome:
-        """Open a session, or find the one that this key has opened."""
-        question = self._post("/v1/sessions", hello, self._token)
-        _, welcome = self._asked(question, _welcome, with_session=False)
+        """Open a session, or find the one that was opened with this key."""
+        http_request = self._post("/v1/sessions", hello, self._token)
+        _, welcome = self._ask(http_request, _welcome, with_session=False)
         with self._lock:
             self._session = welcome.session, welcome.token
         return welcome
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim in one round trip, which may take `request.wait_s` longer."""
-        question = self._post("/v1/exchange", request, self._token_of(request.session))
-        with self._breakable(request) as breaker:
+        http_request = self._post("/v1/exchange", request, self._token_of(request.session))
+        with self._cancellable(request) as canceller:
             wait_s = ANSWER_S + request.wait_s
-            address, answer = self._asked(question, _answer, wait_s=wait_s, breaker=breaker)
+            address, answer = self._ask(http_request, _answer, wait_s=wait_s, canceller=canceller)
         self._follow(address, answer.orders)
         return answer
 
-    def break_off(self, request: Request) -> None:
-        """End the exchange of this claim, or have it end before it begins: it then has failed."""
+    def cancel_exchange(self, request: Request) -> None:
+        """Make the exchange of this claim fail, whether or not it has begun."""
         with self._lock:
-            self._broken_off = request.lease
-            breaker = self._breakers.get(request.lease)
-        if breaker is not None:
-            breaker.break_off()
+            self._cancelled_lease = request.lease
+            canceller = self._cancellers.get(request.lease)
+        if canceller is not None:
+            canceller.cancel()
 
-    def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
-        question = self._post("/v1/beat", beat, self._token_of(beat.session))
-        address, answer = self._asked(question, _beat_answer)
+        http_request = self._post("/v1/beat", heartbeat, self._token_of(heartbeat.session))
+        address, answer = self._ask(http_request, _heartbeat_answer)
         self._follow(address, answer.orders)
         return answer
 
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; what it still holds is handed to somebody else at once."""
+        """End the session; the tasks that it still holds go to other agents at once."""
         token = self._token_of(session)
-        farewell = dumps(Farewell(reason[:MAX_ERROR_CHARS], exit_code)).encode()
-        question = Question("DELETE", "/v1/session", farewell, self._with(token, _JSON))
-        self._asked(question, _nothing)
+        body = dumps(SessionEnd(reason[:MAX_ERROR_CHARS], exit_code)).encode()
+        http_request = HttpRequest("DELETE", "/v1/session", body, self._headers_with(token, _JSON))
+        self._ask(http_request, _no_content)
         with self._lock:
             self._session = None
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob from an offset to its end; see `Blobs`."""
-        headers = {**self._with(self._any_token()), "Range": f"bytes={offset}-"}
-        question = Question("GET", f"/v1/blobs/{digest}", headers=headers)
+        headers = {**self._headers_with(self._any_token()), "Range": f"bytes={offset}-"}
+        http_request = HttpRequest("GET", f"/v1/blobs/{digest}", headers=headers)
         address = self._gateways.first()
         with (
             _without_session(),
-            self._failing(address),
-            self._connections.answered(address, question, timeout_s=ANSWER_S) as response,
+            self._gateway_errors(address),
+            self._connections.answered(address, http_request, timeout_s=ANSWER_S) as response,
         ):
             if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return  # nothing is left from there on
+                return  # the offset is at the end of the blob
             _check(response, with_session=True)
             skip = 0 if response.status == HTTPStatus.PARTIAL_CONTENT else offset
             for chunk in chunks_of(response):
@@ -132,34 +138,34 @@ class HttpTransport:
             self._gateways.served(address)
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob; see `Blobs`. Refused too if the digest is another's."""
-        headers = self._with(self._any_token(), "application/octet-stream")
+        """Store a blob; see `Blobs`. Refused also if the data has another digest."""
+        headers = self._headers_with(self._any_token(), "application/octet-stream")
         with _without_session():
-            self._asked(Question("PUT", f"/v1/blobs/{digest}", data, headers), _nothing)
+            self._ask(HttpRequest("PUT", f"/v1/blobs/{digest}", data, headers), _no_content)
 
-    # One request, at one gateway or two
+    # One request, at one or two gateways
 
-    def _asked(
+    def _ask(
         self,
-        question: Question,
-        understood: Callable[[bytes], T],
+        http_request: HttpRequest,
+        decode: Callable[[bytes], T],
         *,
         with_session: bool = True,
         wait_s: float = ANSWER_S,
-        breaker: Optional[GatewayBreaker] = None,
+        canceller: Optional[RequestCanceller] = None,
     ) -> Tuple[GatewayAddress, T]:
-        """Return the answer and who gave it: the first gateway or, if that fails, one other."""
+        """Return the answer and its gateway: the first one or, if that fails, one other."""
 
         def at(address: GatewayAddress) -> Tuple[GatewayAddress, T]:
             with (
-                self._failing(address, breaker),
+                self._gateway_errors(address, canceller),
                 self._connections.answered(
-                    address, question, timeout_s=wait_s, breaker=breaker
+                    address, http_request, timeout_s=wait_s, canceller=canceller
                 ) as response,
             ):
                 _check(response, with_session=with_session)
                 body = read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=ANSWER_S)
-                answer = understood(body)
+                answer = decode(body)
             self._gateways.served(address)
             return address, answer
 
@@ -174,43 +180,43 @@ class HttpTransport:
         return at(other)
 
     @contextmanager
-    def _failing(
-        self, address: GatewayAddress, breaker: Optional[GatewayBreaker] = None
+    def _gateway_errors(
+        self, address: GatewayAddress, canceller: Optional[RequestCanceller] = None
     ) -> Iterator[None]:
-        """Name the gateway in errors, and avoid one that has failed."""
+        """Translate errors, with the address of the gateway, and avoid a gateway that failed."""
         try:
             yield
         except GatewayFailed as error:
             self._gateways.avoid(address)
             raise GatewayFailed(f"{address}: {error}", error.retry_after_s) from error
         except (OSError, HTTPException, ValueError) as error:
-            if breaker is not None and breaker.broken:
+            if canceller is not None and canceller.cancelled:
                 raise TransportFailed("broken off") from error
             self._gateways.avoid(address)
-            told = no_tls(address, error) or f"{address}: {str(error) or type(error).__name__}"
-            raise GatewayFailed(told) from error
+            text = no_tls(address, error) or f"{address}: {str(error) or type(error).__name__}"
+            raise GatewayFailed(text) from error
 
     @contextmanager
-    def _breakable(self, request: Request) -> Iterator[Optional[GatewayBreaker]]:
+    def _cancellable(self, request: Request) -> Iterator[Optional[RequestCanceller]]:
         if request.wait_s <= 0:
             yield None
             return
         with self._lock:
-            if request.lease == self._broken_off:
+            if request.lease == self._cancelled_lease:
                 raise TransportFailed("broken off before it began")
-            breaker = self._breakers[request.lease] = GatewayBreaker()
+            canceller = self._cancellers[request.lease] = RequestCanceller()
         try:
-            yield breaker
+            yield canceller
         finally:
             with self._lock:
-                del self._breakers[request.lease]
+                del self._cancellers[request.lease]
 
-    # What requests have in common
+    # Shared by all requests
 
-    def _post(self, path: str, message: object, token: str) -> Question:
-        return Question("POST", path, dumps(message).encode(), self._with(token, _JSON))
+    def _post(self, path: str, message: object, token: str) -> HttpRequest:
+        return HttpRequest("POST", path, dumps(message).encode(), self._headers_with(token, _JSON))
 
-    def _with(self, token: str, content: Optional[str] = None) -> Mapping[str, str]:
+    def _headers_with(self, token: str, content: Optional[str] = None) -> Mapping[str, str]:
         headers = {**self._headers, "Accept": _JSON, "Authorization": f"Bearer {token}"}
         if content is not None:
             headers["Content-Type"] = content
@@ -238,7 +244,7 @@ class HttpTransport:
 
 @contextmanager
 def _without_session() -> Iterator[None]:
-    """Let blobs wait for the next session when this one is lost: the core opens it."""
+    """Make blob transfers wait for the next session when this one is lost: the core opens it."""
     try:
         yield
     except SessionLost as error:
@@ -268,14 +274,14 @@ def _answer(body: bytes) -> Answer:
     return wire.decoded(Answer, body)
 
 
-def _beat_answer(body: bytes) -> HeartbeatAnswer:
+def _heartbeat_answer(body: bytes) -> HeartbeatAnswer:
     return wire.decoded(HeartbeatAnswer, body)
 
 
-def _nothing(_: bytes) -> None:
+def _no_content(_: bytes) -> None:
     return None
 
 
 def is_sendable(token: str) -> bool:
-    """Tell whether a token can stand in a header."""
+    """Tell whether a token is valid in a header."""
     return re.fullmatch(r"[!-~]+", token) is not None

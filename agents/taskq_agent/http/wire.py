@@ -1,7 +1,7 @@
-"""Messages from JSON that came over the network: anything may come, so everything is checked.
+"""Decoding of messages from JSON that came over the network, with all values checked.
 
-The messages are the dataclasses of `protocol`; what is accepted follows from their annotations.
-Members that a message does not have are passed over: the other side may be of a later release.
+The messages are the dataclasses of `protocol`; their annotations define what is accepted. Unknown
+members are ignored: the other side may be of a later release.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _refused(constant: str) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _reader(kind: Any) -> Reader:
-    """Return what reads values of an annotation; called with a value and its place in words."""
+    """Return the function that reads values of an annotation; its arguments: value and place."""
     if is_dataclass(kind):
         return _message(kind)
     origin, arguments = get_origin(kind), get_args(kind)

@@ -24,12 +24,12 @@ def test_blob_that_breaks_off_is_a_failure(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport:
         transport.open(HELLO)
         transport.write_blob(DIGEST, BLOB)
-        gateway.misfortune = lambda _: cut
+        gateway.substitute = lambda _: cut
         got: list[bytes] = []
         with pytest.raises(TransportFailed):
             got.extend(transport.read_blob(DIGEST, 0))
         assert sum(map(len, got)) == 300_000
-        gateway.misfortune = lambda _: None
+        gateway.substitute = lambda _: None
         got.extend(transport.read_blob(DIGEST, 300_000))
     assert b"".join(got) == BLOB
 
@@ -37,7 +37,7 @@ def test_blob_that_breaks_off_is_a_failure(gateway: HttpGateway) -> None:
 def test_server_that_knows_no_ranges_will_do(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport:
         transport.open(HELLO)
-        gateway.misfortune = lambda _: Reply(200, BLOB)
+        gateway.substitute = lambda _: Reply(200, BLOB)
         assert b"".join(transport.read_blob(DIGEST, 500_000)) == BLOB[500_000:]
 
 
@@ -56,7 +56,7 @@ def test_blobs_wait_for_the_next_session(gateway: HttpGateway) -> None:
         with pytest.raises(TransportFailed, match="no session"):
             transport.write_blob(DIGEST, BLOB)
         transport.open(HELLO)
-        gateway.misfortune = lambda _: error(410, "session_lost")
+        gateway.substitute = lambda _: error(410, "session_lost")
         with pytest.raises(TransportFailed):
             transport.write_blob(DIGEST, BLOB)
         with pytest.raises(TransportFailed):

@@ -22,7 +22,7 @@ def test_one_connection_serves_all_requests(gateway: HttpGateway) -> None:
         session = transport.open(HELLO).session
         for _ in range(20):
             transport.exchange(Request(session))
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
         transport.close(session)
     assert gateway.connections() == 1
 
@@ -33,9 +33,9 @@ def test_beat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
         session = transport.open(HELLO).session
         claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=20))
-        wait_until(lambda: gateway.held_up)
+        wait_until(lambda: gateway.waits)
         for _ in range(5):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
         queue.add({"n": 0})
         assert claim.result(10).tasks
     assert gateway.connections() == 2
@@ -44,21 +44,21 @@ def test_beat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
 def test_connection_that_the_server_has_closed_is_replaced(gateway: HttpGateway) -> None:
     """Between two requests that is its right, and no error."""
     with agent_of(gateway) as transport:
-        gateway.misfortune = lambda path: (
+        gateway.substitute = lambda path: (
             Reply(200, b'{"stop": []}', hang_up=True) if path == "/v1/beat" else None
         )
         session = transport.open(HELLO).session
         for _ in range(3):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
     assert gateway.connections() == 3
 
 
 def test_connection_that_dies_under_a_request_is_replaced_once(gateway: HttpGateway) -> None:
     """The server may close it in the moment in which the request is sent."""
     replies = [None, Reply(hang_up=True), None]
-    gateway.misfortune = lambda _: replies.pop(0) if replies else None
+    gateway.substitute = lambda _: replies.pop(0) if replies else None
     with agent_of(gateway) as transport:
-        transport.beat(Heartbeat(transport.open(HELLO).session))
+        transport.heartbeat(Heartbeat(transport.open(HELLO).session))
     assert [one.path for one in gateway.seen] == ["/v1/sessions", "/v1/beat", "/v1/beat"]
 
 
@@ -72,12 +72,12 @@ def test_what_nobody_has_asked_for_is_no_answer(gateway: HttpGateway) -> None:
 
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
-        gateway.misfortune = lambda _: Reply(200, b"{}", hang_up=True, afterwards=time_out)
-        transport.beat(Heartbeat(session))
-        gateway.misfortune = lambda _: None
+        gateway.substitute = lambda _: Reply(200, b"{}", hang_up=True, afterwards=time_out)
+        transport.heartbeat(Heartbeat(session))
+        gateway.substitute = lambda _: None
         is_idle.set()
         wait_until(gateway.ended)
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
     assert gateway.connections() == 2
 
 
@@ -86,7 +86,7 @@ def test_gateway_that_is_gone_is_a_failure(gateway: HttpGateway) -> None:
         session = transport.open(HELLO).session
         gateway.close()
         with pytest.raises(TransportFailed, match=f"127.0.0.1:{gateway.port}"):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
 
 
 def test_gateway_that_does_not_answer_is_a_failure(
@@ -97,7 +97,7 @@ def test_gateway_that_does_not_answer_is_a_failure(
     monkeypatch.setattr("taskq_agent.http.transport.ANSWER_S", 0.3)
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
-        gateway.misfortune = lambda _: end_of_test.wait(20) and None
+        gateway.substitute = lambda _: end_of_test.wait(20) and None
         with pytest.raises(TransportFailed, match="timed out"):
             transport.exchange(Request(session))
         end_of_test.set()
@@ -124,25 +124,25 @@ def test_gateway_that_does_not_answer_is_a_failure(
 )
 def test_garbage_is_a_failure(gateway: HttpGateway, reply: Reply) -> None:
     """Whatever something between the agent and the queue says, the request can be repeated."""
-    gateway.misfortune = lambda _: reply
+    gateway.substitute = lambda _: reply
     with agent_of(gateway) as transport:
         with pytest.raises(TransportFailed) as failure:
             transport.open(HELLO)
         assert failure.value.retry_after_s is None
-        gateway.misfortune = lambda _: None
+        gateway.substitute = lambda _: None
         assert transport.open(HELLO).session == 1
 
 
 def test_endless_answer_is_cut_off(gateway: HttpGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskq_agent.http.transport._MAX_ANSWER_BYTES", 1_000)
-    gateway.misfortune = lambda _: Reply(200, b" " * 100_000)
+    gateway.substitute = lambda _: Reply(200, b" " * 100_000)
     with agent_of(gateway) as transport, pytest.raises(TransportFailed, match="longer than 1000"):
         transport.open(HELLO)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
 def test_what_can_never_be_served_is_refused(gateway: HttpGateway, status: int) -> None:
-    gateway.misfortune = lambda _: error(status, "some_code")
+    gateway.substitute = lambda _: error(status, "some_code")
     with agent_of(gateway) as transport, pytest.raises(Refused, match="it is some_code"):
         transport.open(HELLO)
 
@@ -156,11 +156,11 @@ def test_unknown_token_is_refused(gateway: HttpGateway) -> None:
 def test_session_is_lost(gateway: HttpGateway, status: int, code: str) -> None:
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
-        gateway.misfortune = lambda _: error(status, code)
+        gateway.substitute = lambda _: error(status, code)
         with pytest.raises(SessionLost):
             transport.exchange(Request(session))
         with pytest.raises(SessionLost):
-            transport.beat(Heartbeat(session))
+            transport.heartbeat(Heartbeat(session))
 
 
 def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
@@ -169,11 +169,11 @@ def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
         first = transport.open(HELLO).session
         transport.open(Hello("another", "/test", "agent", "host", 1, "site", 1, "0"))
         with pytest.raises(SessionLost, match="given up"):
-            transport.beat(Heartbeat(first))
+            transport.heartbeat(Heartbeat(first))
 
 
 def test_what_a_gateway_says_cannot_upset_a_terminal(gateway: HttpGateway) -> None:
-    gateway.misfortune = lambda _: Reply(
+    gateway.substitute = lambda _: Reply(
         403, b'{"error": {"code": "a", "message": "\\u001b[2J no\\nline"}}'
     )
     with agent_of(gateway) as transport, pytest.raises(Refused, match=r"^403 a: no line$"):
@@ -185,7 +185,7 @@ def test_answer_comes_as_soon_as_there_is_a_task(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport, ThreadPoolExecutor(1) as pool:
         session = transport.open(HELLO).session
         claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=30))
-        wait_until(lambda: gateway.held_up)
+        wait_until(lambda: gateway.waits)
         gateway.queue.add({"n": 0})
         assert [task.task for task in claim.result(10).tasks] == [1]
 
@@ -196,13 +196,13 @@ def test_waiting_exchange_is_broken_off_at_once(gateway: HttpGateway) -> None:
         session = transport.open(HELLO).session
         request = Request(session, (), 1, "lease", wait_s=30)
         claim = pool.submit(transport.exchange, request)
-        wait_until(lambda: gateway.held_up)
+        wait_until(lambda: gateway.waits)
         began = time.monotonic()
-        transport.break_off(request)
+        transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             claim.result()
         assert time.monotonic() - began < 5
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         transport.exchange(Request(session))
 
 
@@ -211,7 +211,7 @@ def test_exchange_is_broken_off_before_it_begins(gateway: HttpGateway) -> None:
     with agent_of(gateway) as transport:
         session = transport.open(HELLO).session
         request = Request(session, (), 1, "lease", wait_s=30)
-        transport.break_off(request)
+        transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
             transport.exchange(request)
         assert transport.exchange(Request(session, (), 1, "next", wait_s=30)).tasks
@@ -221,7 +221,7 @@ def test_nothing_is_left_after_the_end(gateway: HttpGateway) -> None:
     """A partial file that is complete already is found to be so."""
     with agent_of(gateway) as transport:
         transport.open(HELLO)
-        gateway.misfortune = lambda _: Reply(416)
+        gateway.substitute = lambda _: Reply(416)
         assert list(transport.read_blob(DIGEST, len(BLOB))) == []
 
 
@@ -235,7 +235,7 @@ def test_many_threads_share_a_transport(gateway: HttpGateway) -> None:
         def work(number: int) -> None:
             for _ in range(10):
                 if number % 2:
-                    transport.beat(Heartbeat(session))
+                    transport.heartbeat(Heartbeat(session))
                 elif b"".join(transport.read_blob(DIGEST, number)) != BLOB[number:]:
                     failed.set()
 

@@ -18,7 +18,7 @@ from tests.integration.agent_http.support import HELLO, agent_of
 def test_time_to_come_back_is_passed_on(
     gateway: HttpGateway, said: str, seconds: float | None
 ) -> None:
-    gateway.misfortune = lambda _: error(503, "busy", Retry_After=said)
+    gateway.substitute = lambda _: error(503, "busy", Retry_After=said)
     with agent_of(gateway) as transport:
         with pytest.raises(TransportFailed) as failure:
             transport.open(HELLO)
@@ -31,7 +31,7 @@ def test_next_gateway_serves_when_one_fails(gateway: HttpGateway, queue: MemoryQ
     with gateway_of(queue) as dead, agent_of(dead, gateway) as transport:
         dead.close()
         session = transport.open(HELLO).session
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
     assert len(gateway.seen) == 2
 
 
@@ -50,10 +50,10 @@ def test_next_gateway_serves_when_one_talks_nonsense(
     gateway: HttpGateway, queue: MemoryQueue, reply: Reply
 ) -> None:
     with gateway_of(queue) as other, agent_of(gateway, other) as transport:
-        gateway.misfortune = lambda _: reply
+        gateway.substitute = lambda _: reply
         other.tokens = gateway.tokens  # both serve one queue
         session = transport.open(HELLO).session
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         assert (len(gateway.seen), len(other.seen)) == (1, 2)
 
 
@@ -62,7 +62,7 @@ def test_busy_queue_is_not_asked_through_another_gateway(
 ) -> None:
     """That would double the load just when it is too much."""
     with gateway_of(queue) as other, agent_of(gateway, other) as transport:
-        gateway.misfortune = lambda _: error(503, "busy", Retry_After="1")
+        gateway.substitute = lambda _: error(503, "busy", Retry_After="1")
         with pytest.raises(TransportFailed):
             transport.open(HELLO)
         assert other.seen == []
@@ -76,5 +76,5 @@ def test_agent_goes_elsewhere_when_told(gateway: HttpGateway, queue: MemoryQueue
         gateway.orders = Orders(elsewhere=True, gateways=(gateway.url, other.url))
         transport.exchange(Request(session))
         transport.exchange(Request(session))
-        transport.beat(Heartbeat(session))
+        transport.heartbeat(Heartbeat(session))
         assert (len(gateway.seen), len(other.seen)) == (2, 2)

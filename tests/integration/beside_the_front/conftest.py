@@ -15,7 +15,7 @@ from taskq.front.demand import LEAST
 from taskq.front.entries import Keys
 from tests.fixtures.front import Popper
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.integration.beside_the_front.support import POOL_S, SPEC, Employ, Hired, Lease, stock
 
 
@@ -62,7 +62,7 @@ def lease_all(database: Database, redis_server: RedisServer) -> Lease:
     """Give a function that leases a campaign's tasks: who gets one has it from the front."""
 
     def lease(campaign: Campaign) -> None:
-        double = PoolDouble(database, campaign.campaign_id, POOL_S)
+        double = ScriptedPool(database, campaign.campaign_id, POOL_S)
         keys = Keys(double.state["name"])
         entries = double.entries(1_000)
         redis_server.admin.hset(keys.state, "epoch", double.state["epoch"])

@@ -16,7 +16,7 @@ from taskq_agent.protocol import ACCEPTED, DONE, FAILED, RELEASED, LeaseIds, Rep
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.integration.beside_the_front.support import SPEC, Employ, Lease, Visitor
 
 AWKWARD = {"big": 2**70, "small": -1.5e-300, "text": 'é\u2028"\\', "deep": [{"x": [None, True]}]}
@@ -151,7 +151,7 @@ def test_agent_beats_often_enough_for_the_pool_and_for_its_lease(
     pool_s: float, database: Database, campaign: Campaign, visit: Visit
 ) -> None:
     """A task is handed out in the first half of the pool's time, and to be named in the other."""
-    PoolDouble(database, campaign.campaign_id, pool_s)
+    ScriptedPool(database, campaign.campaign_id, pool_s)
     assert visit().welcome.heartbeat_s == min(pool_s, LEASE_S) / 4
 
 

@@ -12,7 +12,7 @@ from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import NEVER_RUN, Desk, Front, Play, Scene
+from tests.helpers.front_harness import NEVER_RUN, PoolClient, RunScenario, Scenario, ScriptedFront
 
 
 @pytest.fixture
@@ -24,21 +24,21 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> Front:
+def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> ScriptedFront:
     """Give a front that has begun, without entries."""
-    return Front(database, redis_server, campaign)
+    return ScriptedFront(database, redis_server, campaign)
 
 
 @pytest.fixture
-def play(database: Database, redis_server: RedisServer) -> Play:
+def run_scenario(database: Database, redis_server: RedisServer) -> RunScenario:
     """Give a function that runs a coroutine with a pool in a loop of its own."""
 
-    def run(scene: Scene) -> None:
+    def run(scenario: Scenario) -> None:
         async def whole() -> None:
             pool = Pool(database, FrontAddress.parsed(redis_server.url), CampaignCache())
             await pool.start()
             try:
-                await scene(Desk(pool))
+                await scenario(PoolClient(pool))
             finally:
                 await pool.close()
 

@@ -29,7 +29,7 @@ from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.fronted import Fronted
 from taskq_agent.protocol import Answer, Task
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import ALL, Desk, Front, Play, leases, until
+from tests.helpers.front_harness import ALL, PoolClient, RunScenario, ScriptedFront, leases, until
 from tests.helpers.postgres import Postgres, value
 
 pytestmark = pytest.mark.thorough
@@ -40,12 +40,12 @@ STALL_S = 2.0
 
 @pytest.mark.parametrize("trouble", ["killed", "hanging", "wrong type", "read-only"])
 def test_claims_go_on_without_the_front_and_return_to_it(
-    front: Front, play: Play, trouble: str, caplog: pytest.LogCaptureFixture
+    front: ScriptedFront, run_scenario: RunScenario, trouble: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No error and no long wait, whatever happens to Redis; and nobody has to do anything."""
     caplog.set_level(logging.WARNING, "taskq.front")
     admin, tasks = front.server.admin, front.keys.tasks(front.campaign)
-    entries = front.stock(10)
+    entries = front.fill(10)
 
     def begin_trouble() -> None:
         if trouble == "killed":
@@ -73,26 +73,28 @@ def test_claims_go_on_without_the_front_and_return_to_it(
         else:
             admin.replicaof("NO", "ONE")
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
-        assert len(await desk.claim()) == 1
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
+        assert len(await pool_client.claim()) == 1
         begin_trouble()
         began = time.monotonic()
-        told = await asyncio.gather(*(desk.ask(session) for session in range(50)))
+        told = await asyncio.gather(*(pool_client.ask(session) for session in range(50)))
         took_s = time.monotonic() - began
         assert not any(told)
         assert took_s < ANSWER_S + STALL_S
-        assert not desk.pool.has_entries(ALL)
-        at_once = desk.ask()
+        assert not pool_client.pool.has_entries(ALL)
+        at_once = pool_client.ask()
         assert at_once.done(), "nobody waits for what is known to be gone"
         assert await at_once == []
-        await until(lambda: desk.pool.counters.errors >= 2 or desk.pool.has_entries(ALL))
-        assert await desk.claim() == []
+        await until(
+            lambda: pool_client.pool.counters.errors >= 2 or pool_client.pool.has_entries(ALL)
+        )
+        assert await pool_client.claim() == []
         end_trouble()
-        await desk.stocked()
-        assert len(await desk.claim()) == 1
+        await pool_client.wait_until_filled()
+        assert len(await pool_client.claim()) == 1
 
-    play(scene)
+    run_scenario(scenario)
     fails = [record for record in caplog.records if "fails" in record.getMessage()]
     assert len(fails) >= 1
     assert len(fails) <= 3, "it is told when it changes, not at each claim"
@@ -102,7 +104,7 @@ def test_front_that_begins_after_the_gateway_is_found_soon(
     database: Database,
     redis_server: RedisServer,
     campaign: Campaign,
-    play: Play,
+    run_scenario: RunScenario,
     postgres: Postgres,
 ) -> None:
     """A gateway may well be started before the refiller; it asks each second then."""
@@ -111,40 +113,42 @@ def test_front_that_begins_after_the_gateway_is_found_soon(
         " and pid <> pg_backend_pid() and query ~ 'servable'"
     )
 
-    async def scene(desk: Desk) -> None:
-        assert not desk.pool.has_entries(ALL)
+    async def scenario(pool_client: PoolClient) -> None:
+        assert not pool_client.pool.has_entries(ALL)
         await until(lambda: value(postgres, asked))  # and has asked for the front before
         begun_at = time.monotonic()
-        Front(database, redis_server, campaign).stock(1)
-        await desk.stocked()
+        ScriptedFront(database, redis_server, campaign).fill(1)
+        await pool_client.wait_until_filled()
         assert time.monotonic() - begun_at < STATE_S - 1
-        assert len(await desk.claim()) == 1
+        assert len(await pool_client.claim()) == 1
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_flushed_front_is_used_again_once_it_has_begun_anew(front: Front, play: Play) -> None:
+def test_flushed_front_is_used_again_once_it_has_begun_anew(
+    front: ScriptedFront, run_scenario: RunScenario
+) -> None:
     """FLUSHALL at any moment costs time only: a new epoch is learned by itself."""
-    front.stock(10)
+    front.fill(10)
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
         front.server.admin.flushall()
-        assert await desk.claim() == []
-        assert not desk.pool.has_entries(ALL)
-        assert desk.pool.breaker.closed, "the server is well"
-        old = front.double.entries(1)[0].encode()
-        front.double.begin()
+        assert await pool_client.claim() == []
+        assert not pool_client.pool.has_entries(ALL)
+        assert pool_client.pool.breaker.closed, "the server is well"
+        old = front.scripted_pool.entries(1)[0].encode()
+        front.scripted_pool.begin()
         front.begin()
-        (new,) = front.double.entries(1)
+        (new,) = front.scripted_pool.entries(1)
         front.push(old, new.encode())
-        await desk.stocked()
-        (task,) = await desk.claim(want=2)
-        assert task.task == front.double.read(new).task
-        assert desk.pool.counters.forged == 1, "an entry of the old epoch is none"
-        assert desk.pool.counters.refused > 0
+        await pool_client.wait_until_filled()
+        (task,) = await pool_client.claim(want=2)
+        assert task.task == front.scripted_pool.read(new).task
+        assert pool_client.pool.counters.forged == 1, "an entry of the old epoch is none"
+        assert pool_client.pool.counters.refused > 0
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.fixture
@@ -171,104 +175,109 @@ def cut_off(server_dsn: str, database: Database) -> Callable[[], AbstractContext
 
 
 def test_claims_go_on_from_the_front_while_postgresql_is_away(
-    front: Front, play: Play, cut_off: Callable[[], AbstractContextManager[None]]
+    front: ScriptedFront,
+    run_scenario: RunScenario,
+    cut_off: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Until the pool is empty, nobody notices that the database restarts."""
-    front.stock(10)
+    front.fill(10)
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
         with cut_off():
             gone_at = time.monotonic()
             while time.monotonic() < gone_at + 2.5:
-                assert desk.pool.has_entries(ALL)
+                assert pool_client.pool.has_entries(ALL)
                 await asyncio.sleep(0.05)
-            assert len(await desk.claim()) == 1
+            assert len(await pool_client.claim()) == 1
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
-    front: Front, play: Play, dsn: str, cut_off: Callable[[], AbstractContextManager[None]]
+    front: ScriptedFront,
+    run_scenario: RunScenario,
+    dsn: str,
+    cut_off: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """A campaign does not wait for the pool's deadline because of a few tasks popped ahead."""
-    front.stock(1_000)
+    front.fill(1_000)
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
         claims = 0
-        while desk.pool.counters.popped == claims:
-            claims += len(await desk.claim(claims))
+        while pool_client.pool.counters.popped == claims:
+            claims += len(await pool_client.claim(claims))
         with cut_off():
             await asyncio.sleep(6 * KEEP_S)
         held = "select count(*) from taskq.task where status = 'working'"
         with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as postgres:
             await until(lambda: value(postgres, held) == claims + front.left())
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_defect_of_one_claimant_harms_no_other(
-    front: Front, play: Play, caplog: pytest.LogCaptureFixture
+    front: ScriptedFront, run_scenario: RunScenario, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those who share a pop have nothing to do with one another."""
-    front.stock(10)
+    front.fill(10)
 
     def broken(tasks: list[Task]) -> None:
         raise ValueError(f"cannot take {len(tasks)} tasks")
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
-        desk.pool.submit(1, next(leases), 1, ALL, broken)
-        assert len(await desk.claim(2)) == 1
-        assert desk.pool.breaker.closed
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
+        pool_client.pool.submit(1, next(leases), 1, ALL, broken)
+        assert len(await pool_client.claim(2)) == 1
+        assert pool_client.pool.breaker.closed
 
-    play(scene)
+    run_scenario(scenario)
     assert "cannot take 1 tasks" in caplog.text
 
 
-def test_closing_leaves_nobody_waiting(front: Front, play: Play) -> None:
+def test_closing_leaves_nobody_waiting(front: ScriptedFront, run_scenario: RunScenario) -> None:
     """Whoever claims while a gateway stops is told, and goes to PostgreSQL."""
-    front.stock(10)
+    front.fill(10)
 
-    async def scene(desk: Desk) -> None:
-        await desk.stocked()
-        under_way = desk.ask(1)
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
+        under_way = pool_client.ask(1)
         await asyncio.sleep(0)
-        late = desk.ask(2)
-        await desk.pool.close()
+        late = pool_client.ask(2)
+        await pool_client.pool.close()
         assert under_way.done()
         assert late.done()
-        after = desk.ask(3)
+        after = pool_client.ask(3)
         assert await after == []
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_queue_without_a_front_makes_no_claim_wait(
-    database: Database, campaign: Campaign, play: Play
+    database: Database, campaign: Campaign, run_scenario: RunScenario
 ) -> None:
     """Before the first epoch, and for servings of which nothing is known, claims go elsewhere."""
     assert campaign.campaign_id
 
-    async def scene(desk: Desk) -> None:
+    async def scenario(pool_client: PoolClient) -> None:
         for serving in (ALL, Scope("/no/such"), Scope("/c", ("gpu",), 60.0)):
-            assert not desk.pool.has_entries(serving)
-            assert await desk.ask(serving=serving) == []
+            assert not pool_client.pool.has_entries(serving)
+            assert await pool_client.ask(scope=serving) == []
         assert database.value("front") is not None
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql_is_away(
-    front: Front,
+    front: ScriptedFront,
     database: Database,
     cut_off: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """What they share is known to a gateway before it pops the first of them."""
-    front.stock(10)
+    front.fill(10)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         gatherer, lines = Batcher(database), StatementPool(database, 1)
         pool = Pool(database, FrontAddress.parsed(front.server.url), gatherer.campaign_cache)
         fronted = Fronted(gatherer, pool, lines)
@@ -287,4 +296,4 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
             await gatherer.close()
             await lines.close()
 
-    asyncio.run(asyncio.wait_for(scene(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))

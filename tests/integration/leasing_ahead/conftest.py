@@ -6,7 +6,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db.connections import Database
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.integration.leasing_ahead.support import HANDLER
 
 
@@ -19,6 +19,6 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def pool(database: Database, campaign: Campaign) -> PoolDouble:
+def pool(database: Database, campaign: Campaign) -> ScriptedPool:
     """Give a pool for it."""
-    return PoolDouble(database, campaign.campaign_id)
+    return ScriptedPool(database, campaign.campaign_id)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from taskq import Handler
-from tests.helpers.scripted_agent import AgentDouble
+from tests.helpers.scripted_agent import ScriptedAgent
 
 HANDLER = Handler("command", argv=("true",))
 
 
-def say(agent: AgentDouble, *reports: dict[str, object]) -> list[str]:
+def say(agent: ScriptedAgent, *reports: dict[str, object]) -> list[str]:
     """Report through a gateway, which adds whose word it is; return the verdicts."""
     acks: list[str] = agent.exchange([one | {"session": agent.session} for one in reports])["acks"]
     return acks

@@ -9,14 +9,14 @@ from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, task_row
-from tests.helpers.scripted_agent import AgentDouble, Claimed, report_of
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.integration.leasing_ahead.support import HANDLER, say
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
-def name(database: Database, agent: AgentDouble, task: Claimed) -> None:
+def name(database: Database, agent: ScriptedAgent, task: Claimed) -> None:
     """Say to whom a task was handed out, as a gateway does after a while."""
     database.rows(
         "name_ahead",
@@ -29,7 +29,7 @@ def name(database: Database, agent: AgentDouble, task: Claimed) -> None:
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED, RELEASED])
 def test_report_on_a_pooled_task_counts_and_is_the_reporters(
-    outcome: str, pool: PoolDouble, hire: Hire, postgres: Postgres
+    outcome: str, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """A task may end before its agent has named it in a beat; the attempt says who it was."""
     agent = hire()
@@ -44,7 +44,7 @@ def test_report_on_a_pooled_task_counts_and_is_the_reporters(
 
 
 def test_many_successes_on_pooled_and_own_tasks_count_together(
-    pool: PoolDouble, hire: Hire, postgres: Postgres
+    pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """One call may report on both."""
     agent = hire()
@@ -57,7 +57,7 @@ def test_many_successes_on_pooled_and_own_tasks_count_together(
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("outcome", [DONE, FAILED, RELEASED])
 def test_session_of_another_campaign_cannot_speak_of_pooled_tasks(
-    outcome: str, count: int, pool: PoolDouble, hire: Hire, postgres: Postgres
+    outcome: str, count: int, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """Even if it has learned a lease, which the front does not tell."""
     postgres.execute("select taskq.create_campaign('/other')")
@@ -65,13 +65,13 @@ def test_session_of_another_campaign_cannot_speak_of_pooled_tasks(
     stranger.campaign = pool.campaign
     leased = pool.lease(count)
     assert say(stranger, *(report_of(one, outcome) for one in leased)) == ["unknown"] * count
-    assert stranger.beat(leased) == {one.task for one in leased}
+    assert stranger.heartbeat(leased) == {one.task for one in leased}
     assert all(task_row(postgres, one.task)["session_id"] == 0 for one in leased)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_ended_session_cannot_speak_of_pooled_tasks(
-    count: int, pool: PoolDouble, hire: Hire, postgres: Postgres
+    count: int, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """A revocation ends sessions, and with them all that they may say."""
     agent = hire()
@@ -87,26 +87,26 @@ def test_session_above_serves_pooled_tasks_below(
     """An agent that serves a subtree gets the tasks of all campaigns in it."""
     below = queue.create_campaign(CampaignSpec("/up/down", handler=HANDLER))
     below.submit({})
-    pool = PoolDouble(database, below.campaign_id)
+    pool = ScriptedPool(database, below.campaign_id)
     agent = hire("/up")
     agent.campaign = below.campaign_id
     assert say(agent, *(report_of(one, DONE) for one in pool.lease(1))) == ["accepted"]
 
 
 def test_first_beat_that_names_a_lease_gets_the_task(
-    pool: PoolDouble, hire: Hire, postgres: Postgres
+    pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """From then on it lives with that session, and ends with it."""
     agent = hire()
     leased = pool.lease(2)
-    assert agent.beat(leased) == set()
-    assert agent.beat(leased) == set()
+    assert agent.heartbeat(leased) == set()
+    assert agent.heartbeat(leased) == set()
     assert {task_row(postgres, one.task)["session_id"] for one in leased} == {agent.session}
     assert agent.leave() == 2
 
 
 def test_task_named_for_an_agent_that_vanishes_counts_as_lost(
-    pool: PoolDouble, database: Database, campaign: Campaign, hire: Hire, postgres: Postgres
+    pool: ScriptedPool, database: Database, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """A task that kills its agents before their first beat does not go round for ever."""
     agent = hire()
@@ -120,7 +120,7 @@ def test_task_named_for_an_agent_that_vanishes_counts_as_lost(
 
 @pytest.mark.parametrize("pool_s", [120.0, 4.0])
 def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
-    pool: PoolDouble,
+    pool: ScriptedPool,
     database: Database,
     campaign: Campaign,
     hire: Hire,
@@ -133,33 +133,33 @@ def test_task_named_for_an_agent_that_never_got_it_goes_back_after_the_deadline(
     (one,) = pool.lease(1)
     name(database, agent, one)
     late, early = "ffffffff-0001-7000-8000-000000000000", "00000000-0001-7000-8000-000000000000"
-    agent.beat([], drawn=late)
+    agent.heartbeat([], drawn=late)
     assert task_row(postgres, one.task)["session_id"] == agent.session
     postgres.execute(
         "update taskq.task set claimed_at = claimed_at - make_interval(secs => %s + 1)", [pool_s]
     )
-    agent.beat([one], drawn=early)
+    agent.heartbeat([one], drawn=early)
     assert campaign.status().working == 1
-    agent.beat([], drawn=early)
+    agent.heartbeat([], drawn=early)
     assert campaign.status().waiting == 10
 
 
 def test_beat_that_says_nothing_of_tasks_leaves_those_that_were_leased_ahead(
-    pool: PoolDouble, database: Database, hire: Hire, campaign: Campaign, postgres: Postgres
+    pool: ScriptedPool, database: Database, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
     """However old they are: the agent may be at work on them."""
     agent = hire()
     (one,) = pool.lease(1)
     name(database, agent, one)
     postgres.execute("update taskq.task set claimed_at = claimed_at - interval '1 day'")
-    agent.beat(None)
+    agent.heartbeat(None)
     assert campaign.status().working == 1
-    agent.beat([])
+    agent.heartbeat([])
     assert campaign.status().working == 0
 
 
 def test_task_is_not_named_for_a_session_that_may_not_have_it(
-    pool: PoolDouble, database: Database, queue: Client, hire: Hire, postgres: Postgres
+    pool: ScriptedPool, database: Database, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """Neither one that has ended nor one of another campaign."""
     queue.create_campaign("/other")
@@ -171,20 +171,22 @@ def test_task_is_not_named_for_a_session_that_may_not_have_it(
     assert task_row(postgres, one.task)["session_id"] == 0
 
 
-def test_second_to_name_a_lease_is_told_to_stop(pool: PoolDouble, hire: Hire) -> None:
+def test_second_to_name_a_lease_is_told_to_stop(pool: ScriptedPool, hire: Hire) -> None:
     """An entry that was handed out twice is executed on, by one; one result is accepted."""
     first, second = hire(), hire()
     (one,) = pool.lease(1)
-    assert first.beat([one]) == set()
-    assert second.beat([one]) == {one.task}
+    assert first.heartbeat([one]) == set()
+    assert second.heartbeat([one]) == {one.task}
     assert say(second, report_of(one, DONE)) == ["unknown"]
     assert say(first, report_of(one, DONE)) == ["accepted"]
 
 
-def test_result_of_an_entry_handed_out_twice_is_accepted_once(pool: PoolDouble, hire: Hire) -> None:
+def test_result_of_an_entry_handed_out_twice_is_accepted_once(
+    pool: ScriptedPool, hire: Hire
+) -> None:
     """Whoever reports first; the other's does not count."""
     first, second = hire(), hire()
     (one,) = pool.lease(1)
     assert say(second, report_of(one, DONE, result={"by": 2})) == ["accepted"]
     assert say(first, report_of(one, DONE, result={"by": 1})) == ["unknown"]
-    assert first.beat([one]) == {one.task}
+    assert first.heartbeat([one]) == {one.task}

@@ -12,7 +12,7 @@ from taskq_agent.protocol import FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, promote, statuses, task_row, value
 from tests.helpers.scripted_agent import report_of
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_pool import ScriptedPool
 from tests.helpers.waiting import wait_until
 from tests.integration.leasing_ahead.support import HANDLER, say
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 def test_task_is_leased_to_the_pool_before_anybody_learns_of_it(
-    pool: PoolDouble, postgres: Postgres, hire: Hire
+    pool: ScriptedPool, postgres: Postgres, hire: Hire
 ) -> None:
     """An entry carries a right that PostgreSQL knows already; nobody else can claim the task."""
     leased = pool.lease(4)
@@ -33,7 +33,7 @@ def test_task_is_leased_to_the_pool_before_anybody_learns_of_it(
     assert pool.lease(1) == []
 
 
-def test_leases_of_the_pool_are_unlike_and_in_the_order_of_time(pool: PoolDouble) -> None:
+def test_leases_of_the_pool_are_unlike_and_in_the_order_of_time(pool: ScriptedPool) -> None:
     """Each task has a lease of its own, so that who has one entry cannot speak of another task."""
     first, second = pool.lease(3), pool.lease(3)
     assert len({one.lease for one in [*first, *second]}) == 6
@@ -41,7 +41,7 @@ def test_leases_of_the_pool_are_unlike_and_in_the_order_of_time(pool: PoolDouble
 
 
 def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
-    pool: PoolDouble, campaign: Campaign
+    pool: ScriptedPool, campaign: Campaign
 ) -> None:
     """Overtakers are told of, and are leased without what else waits."""
     pool.lease(2)
@@ -53,7 +53,7 @@ def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
 
 
 def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
-    pool: PoolDouble, hire: Hire, postgres: Postgres
+    pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """Who pops may be on the host where it failed; after a while that one may have it as well."""
     failing, other = hire(host="a"), hire(host="b")
@@ -69,7 +69,7 @@ def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
 
 
 def test_task_that_no_entry_can_hold_is_left_to_postgresql(
-    pool: PoolDouble, campaign: Campaign, hire: Hire, postgres: Postgres
+    pool: ScriptedPool, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whoever pops drops entries beyond 1 MiB: the task would never be handed out."""
     numbers = [1e308] * 5_000  # six bytes each when seeded, 309 digits when stored
@@ -86,7 +86,7 @@ def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
     database: Database, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
     """Who empties the lists again and again cannot keep tasks from being claimed."""
-    pool = PoolDouble(database, campaign.campaign_id, pool_s=1.0)
+    pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     lost = pool.lease(4)
     wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
     assert {one.task for one in pool.lease(10)}.isdisjoint(one.task for one in lost)
@@ -97,7 +97,7 @@ def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
 def test_what_an_agent_has_tried_may_be_leased_ahead_again(
-    outcome: str, pool: PoolDouble, hire: Hire, postgres: Postgres
+    outcome: str, pool: ScriptedPool, hire: Hire, postgres: Postgres
 ) -> None:
     """An attempt that was reported before any beat has named it is no entry that got lost."""
     agent = hire()
@@ -109,7 +109,7 @@ def test_what_an_agent_has_tried_may_be_leased_ahead_again(
 
 
 def test_shares_do_not_count_what_waits_in_the_lists(
-    pool: PoolDouble, queue: Client, database: Database
+    pool: ScriptedPool, queue: Client, database: Database
 ) -> None:
     """A campaign that is leased ahead runs no more tasks for that; it lacks its share as before."""
     queue.create_campaign(CampaignSpec("/other", handler=HANDLER)).seed([{"n": 1}])
@@ -119,7 +119,7 @@ def test_shares_do_not_count_what_waits_in_the_lists(
     assert {row["desire"] for row in rows} == {0.5}
 
 
-def test_new_epoch_leases_under_a_new_secret_and_ends_the_old_one(pool: PoolDouble) -> None:
+def test_new_epoch_leases_under_a_new_secret_and_ends_the_old_one(pool: ScriptedPool) -> None:
     """Entries of another epoch do not authenticate, and a refiller that is late leases nothing."""
     before, old = pool.state, pool.entries(1)
     assert pool.begin() == before["epoch"] + 1
@@ -130,7 +130,7 @@ def test_new_epoch_leases_under_a_new_secret_and_ends_the_old_one(pool: PoolDoub
 
 
 def test_campaign_that_is_closed_or_limited_is_not_leased_ahead(
-    pool: PoolDouble, queue: Client, campaign: Campaign
+    pool: ScriptedPool, queue: Client, campaign: Campaign
 ) -> None:
     """Paused, cancelled above, limited or kept from the front: told once, and leased no more."""
     stocked = (pool.campaign, 5, 0)
@@ -150,7 +150,7 @@ def test_campaign_that_is_closed_or_limited_is_not_leased_ahead(
     assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
 
 
-def test_one_refiller_acts_and_another_takes_over(pool: PoolDouble, postgres: Postgres) -> None:
+def test_one_refiller_acts_and_another_takes_over(pool: ScriptedPool, postgres: Postgres) -> None:
     """As for keepers: within a term of the first's last round."""
     other = str(uuid.uuid4())
     assert pool.keep()["acting"]
@@ -161,7 +161,7 @@ def test_one_refiller_acts_and_another_takes_over(pool: PoolDouble, postgres: Po
 
 
 def test_last_tasks_of_a_campaign_are_claimable_while_they_are_in_the_pool(
-    pool: PoolDouble, database: Database
+    pool: ScriptedPool, database: Database
 ) -> None:
     """Agents choose the campaign, and idle ones are woken, although nothing waits in the table."""
 
@@ -183,7 +183,7 @@ def test_last_tasks_of_a_campaign_are_claimable_while_they_are_in_the_pool(
 
 
 def test_misformed_arguments_are_refused_and_change_nothing(
-    pool: PoolDouble, database: Database
+    pool: ScriptedPool, database: Database
 ) -> None:
     """What the refiller cannot have meant is told, in the queue's words."""
     (one,) = pool.lease(1)
