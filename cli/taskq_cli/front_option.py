@@ -1,4 +1,4 @@
-"""The option `--redis` of the commands that use a front."""
+"""Option `--redis` of the commands that use the front (Redis lists of tasks leased ahead)."""
 
 from __future__ import annotations
 

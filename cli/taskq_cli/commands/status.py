@@ -1,4 +1,4 @@
-"""`taskq status`: how far a campaign is."""
+"""`taskq status`: show the state of a campaign."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from taskq_cli.shared import Invocation, path_argument, shared_options
 @path_argument(default="/")
 @shared_options
 def status(invocation: Invocation, path: str) -> None:
-    """Show how far PATH is, with all below it.
+    """Show the progress of PATH and all below it.
 
-    Tasks by status, agents, commonest errors. It takes as long for a million tasks as for one:
-    counters are read, no tasks.
+    Shows tasks by status, agents and the most frequent errors. It takes as long for a million
+    tasks as for one: it reads counters, not tasks.
 
     Example:
       taskq status /demo

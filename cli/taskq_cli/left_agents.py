@@ -1,4 +1,4 @@
-"""What is said of agents that have left."""
+"""Summary of the agents that have left, for `taskq status`, `watch` and `agents list`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from taskq.views import LeftAgent
 from taskq_cli.text import one_line
 
-#: Agents looked at to tell why they have left.
-MOST_GROUPED: Final = 1_000
+#: Most agents that are read for a summary.
+MAX_LEFT_AGENTS: Final = 1_000
 _REASONS: Final = 3
 _SHOWN_CHARS: Final = 200
 
 
-def left_in_words(gone: Sequence[LeftAgent]) -> str:
-    """Say how many have left within the hour, and why, the commonest reasons first."""
+def summarize_left_agents(gone: Sequence[LeftAgent]) -> str:
+    """Return how many agents left within the last hour, with the most frequent reasons first."""
     reasons = Counter(_reason(one) for one in gone)
     named = [
         text if times == len(gone) == 1 else f"{times:,} {text}"
@@ -24,7 +24,7 @@ def left_in_words(gone: Sequence[LeftAgent]) -> str:
     ]
     more = len(gone) - sum(times for _, times in reasons.most_common(_REASONS))
     named += [f"{more:,} for other reasons"] if more else []
-    over = "over " if len(gone) == MOST_GROUPED else ""
+    over = "over " if len(gone) == MAX_LEFT_AGENTS else ""
     return f"{over}{len(gone):,} left within the hour: {'; '.join(named)}"
 
 
