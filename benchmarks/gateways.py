@@ -115,12 +115,12 @@ def _gateway(
 
 
 def _started(dsn: str, log: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
-    with log.open("ab") as told:
+    with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=output,
             env=_environment() | {"TASKQ_DSN": dsn},  # may hold a password
             start_new_session=True,  # Ctrl-C is for us; we end it
         )

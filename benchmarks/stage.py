@@ -47,12 +47,12 @@ class Stage:
 
     def seed(self, count: int, path: str = CAMPAIGN) -> None:
         """Add waiting tasks, as users do."""
-        told = time.monotonic()
+        reported_at = time.monotonic()
 
         def progress(so_far: SeedCount) -> None:
-            nonlocal told
-            if time.monotonic() > told + TELL_S:
-                told = time.monotonic()
+            nonlocal reported_at
+            if time.monotonic() > reported_at + TELL_S:
+                reported_at = time.monotonic()
                 self._tell(f"seeded {so_far.added:,} of {count:,} tasks")
 
         self.client.campaign(path).seed(sample_seeds(count), on_progress=progress)
@@ -69,14 +69,14 @@ class Stage:
 
     def finish(self, load: Load, tasks: int) -> None:
         """Let clients bring so many tasks to their end."""
-        told = time.monotonic()
+        reported_at = time.monotonic()
         before = self.done()
-        with Clients(self.database, load) as crew:
+        with Clients(self.database, load) as clients:
             # Asked of the queue: what clients report before they are ready is not in their count.
             while (done := self.done() - before) < tasks:
-                crew.check()
-                if time.monotonic() > told + TELL_S:
-                    told = time.monotonic()
+                clients.check()
+                if time.monotonic() > reported_at + TELL_S:
+                    reported_at = time.monotonic()
                     self._tell(f"finished {done:,} of {tasks:,} tasks")
                 time.sleep(POLL_S)
 

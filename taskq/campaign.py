@@ -22,7 +22,7 @@ from taskq.errors import (
     UsageError,
 )
 from taskq.ingest import seeding
-from taskq.ingest.key_conflicts import OnConflict, check_choice, refused
+from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.spec.model import Seed
@@ -179,7 +179,7 @@ class Campaign:
         try:
             return bool(self._database.value("submit", **words))
         except KeyConflict as error:
-            raise refused(error) from error
+            raise submit_conflict(error) from error
 
     def pause(self) -> bool:
         """Hand out no more tasks here and below; return whether that changed anything."""

@@ -49,15 +49,15 @@ class DirectTransport:
         None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
-        self._exchange_line = database.line()
-        self._beat_line = database.line()
+        self._exchange_connection = database.dedicated_connection()
+        self._heartbeat_connection = database.dedicated_connection()
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
         # By session: the beat of one that was replaced may come late.
         self._hellos: dict[int, Hello] = {}
         # The timeline of the server that knows the session, by the line that has asked it.
-        self._known_on: dict[Connection, int] = {}
+        self._session_timelines: dict[Connection, int] = {}
         self._exchanges = Exchanges()
         self._front: BlockingPool | None = None
         if front is not None:
@@ -67,10 +67,10 @@ class DirectTransport:
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
-        with _connected(self._exchange_line) as statements:
-            session = self._presented(statements, hello)
+        with _connected(self._exchange_connection) as statements:
+            session = self._open_session(statements, hello)
             self._hellos[session] = hello
-            self._known_on[self._exchange_line] = self._exchange_line.timeline
+            self._session_timelines[self._exchange_connection] = self._exchange_connection.timeline
             heartbeat_s = self._lease_s / 4
             if self._front is not None:  # a task of the pool must be named well before its deadline
                 (front,) = statements.rows("front")
@@ -78,34 +78,34 @@ class DirectTransport:
         self._path, self._offers = hello.campaign, hello.offers
         return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
 
-    def _presented(self, statements: Statements, hello: Hello) -> int:
+    def _open_session(self, statements: Statements, hello: Hello) -> int:
         """Return the session that this hello has opened, or opens now."""
         return int(statements.value("open_session", **presented(hello, self._lease_s)))
 
     @contextmanager
-    def _in_session(self, line: Connection, session: int) -> Iterator[Statements]:
+    def _in_session(self, connection: Connection, session: int) -> Iterator[Statements]:
         """Give the line's connection; raise `SessionLost` if the server does not know the session.
 
         A standby that has taken over may not, and may have given its number to another one. It
         still knows the key of one that was not lost.
         """
-        with _connected(line) as statements:
+        with _connected(connection) as statements:
             hello = self._hellos.get(session)
-            if self._known_on.get(line) != line.timeline and hello is not None:
-                found = self._presented(statements, hello)
+            if self._session_timelines.get(connection) != connection.timeline and hello is not None:
+                found = self._open_session(statements, hello)
                 if found != session:
                     statements.value("end_session", session=found, why=None, exit_code=None)
                     raise SessionLost(
                         "another server has taken over, which does not know the session"
                     )
-                self._known_on[line] = line.timeline
+                self._session_timelines[connection] = connection.timeline
             yield statements
 
     def beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         """Keep the session alive."""
-        with self._in_session(self._beat_line, beat.session) as statements:
+        with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
-        answer = heartbeats.outcome(row, self._beat_line.timeline)
+        answer = heartbeats.outcome(row, self._heartbeat_connection.timeline)
         if isinstance(answer, SessionLost):
             raise answer
         return answer
@@ -116,20 +116,20 @@ class DirectTransport:
             # One that a server does not know has ended; its number may be another agent's there.
             with (
                 suppress(SessionLost),
-                self._in_session(self._exchange_line, session) as statements,
+                self._in_session(self._exchange_connection, session) as statements,
             ):
                 why = clean(reason) or None
                 statements.value("end_session", session=session, why=why, exit_code=exit_code)
         finally:
-            self._exchange_line.close()
-            self._beat_line.close()
+            self._exchange_connection.close()
+            self._heartbeat_connection.close()
             if self._front is not None:
                 self._front.close()
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
-        serving = Scope(self._path, self._offers, request.lifetime_s, request.without)
-        exchange = asked(request, serving)
+        scope = Scope(self._path, self._offers, request.lifetime_s, request.without)
+        exchange = asked(request, scope)
         front = self._front if request.ahead and request.want else None
         if front is None:
             return self._exchanged(exchange)
@@ -146,15 +146,15 @@ class DirectTransport:
 
     def _exchanged(self, exchange: Asked) -> Answer:
         steps = self._exchanges.steps([exchange])
-        with self._in_session(self._exchange_line, exchange.session) as statements:
+        with self._in_session(self._exchange_connection, exchange.session) as statements:
             (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
         if isinstance(answer, SessionLost):
             raise answer
-        answer.timeline = self._exchange_line.timeline
+        answer.timeline = self._exchange_connection.timeline
         return answer
 
     def _popped(
-        self, exchange: Asked, front: BlockingPool, told: Answer = NOTHING
+        self, exchange: Asked, front: BlockingPool, partial: Answer = NOTHING
     ) -> Answer | None:
         """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
@@ -163,7 +163,7 @@ class DirectTransport:
         campaign = self._exchanges.described.of(tasks[0])
         if campaign is None:
             try:
-                with _connected(self._exchange_line) as statements:
+                with _connected(self._exchange_connection) as statements:
                     rows = statements.rows("campaign_by_id", campaign=tasks[0].campaign)
             except TransportFailed:
                 return None  # a repeated claim gets them again; else they go back by themselves
@@ -172,7 +172,7 @@ class DirectTransport:
             campaign = self._exchanges.described.put(rows[0])
         for task in tasks:  # leased before the campaign was changed, perhaps
             task.revision = campaign.revision
-        return Answer(told.acks, tuple(tasks), (campaign,), timeline=told.timeline)
+        return Answer(partial.acks, tuple(tasks), (campaign,), timeline=partial.timeline)
 
     def break_off(self, request: Request) -> None:
         """Do nothing: the database keeps no claim waiting."""
@@ -189,7 +189,7 @@ class DirectTransport:
 
 
 @contextmanager
-def _connected(line: Connection) -> Iterator[Statements]:
+def _connected(connection: Connection) -> Iterator[Statements]:
     """Give the line's connection; errors come out as a transport's."""
-    with told_as_transport(), line.connected() as statements:
+    with told_as_transport(), connection.connected() as statements:
         yield statements

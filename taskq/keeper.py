@@ -48,12 +48,12 @@ class Keeper:
     """One keeper of a queue."""
 
     def __init__(self, database: Database) -> None:
-        self._line = database.line()
+        self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper is the one that acts or can become it."""
-        with self._line.connected() as statements:
+        with self._connection.connected() as statements:
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
         return Round(
             acting=row["acting"],
@@ -77,15 +77,15 @@ class Keeper:
                 done = self.round()
                 if done.acting:
                     pause_s = PERIOD_S
-                    _tell(done, held)
+                    _log_round(done, held)
                     held = done.held
             except TaskqError as error:
                 log.warning("upkeep must wait: %s", error)
             stop.wait(pause_s)
-        self._line.close()
+        self._connection.close()
 
 
-def _tell(done: Round, held: int) -> None:
+def _log_round(done: Round, held: int) -> None:
     """Log what people should know of a round; held: as of the round before."""
     if done.held and not held:
         log.warning(

@@ -89,8 +89,9 @@ def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Findin
             table = recount()
     return Finding(
         f"tasks lost or accepted twice, {what}",
-        table["working"] + table["failed"] + abs(crowd.told_done - table["done"]),
+        table["working"] + table["failed"] + abs(crowd.acknowledged - table["done"]),
         "",
         goal=Goal(0, "most", timed=False),
-        note=f"{table['done']:,} done, {crowd.told_done:,} told so, {table['working']:,} working",
+        note=f"{table['done']:,} done, {crowd.acknowledged:,} acknowledged, "
+        f"{table['working']:,} working",
     )

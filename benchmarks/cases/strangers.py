@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
-from benchmarks.load.herd import Seen
+from benchmarks.load.agent_load import Seen
 from benchmarks.load.work import LoadTarget, LoadWork
 from benchmarks.stage import Bench
 from benchmarks.turns import compare

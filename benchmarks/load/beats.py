@@ -45,7 +45,7 @@ class _Speaker:
         self._connection = LoadConnection(
             shared.loop,
             route,
-            shared.tally,
+            shared.totals,
             opened=lambda: None,
             answered=self._answered,
             lost=self._lost,
@@ -62,12 +62,12 @@ class _Speaker:
         )
 
     def _answered(self, response: Response) -> None:
-        self._shared.tally.beats += response.status == OK
-        self._shared.tally.failed += response.status != OK
+        self._shared.totals.beats += response.status == OK
+        self._shared.totals.failed += response.status != OK
         self._rest()
 
     def _lost(self) -> None:
-        self._shared.tally.broken += 1
+        self._shared.totals.broken += 1
         self._due = self._shared.loop.now + RETRY_S
         self._rest()
 

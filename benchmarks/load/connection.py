@@ -60,7 +60,7 @@ class LoadConnection:
         self,
         loop: Loop,
         route: Route,
-        tally: LoadTotals,
+        totals: LoadTotals,
         *,
         opened: Callable[[], None],
         answered: Callable[[Response], None],
@@ -68,7 +68,7 @@ class LoadConnection:
     ) -> None:
         self._loop = loop
         self._route = route
-        self._tally = tally
+        self._tally = totals
         self._answered = answered
         self._lost = lost
         self._opened = opened

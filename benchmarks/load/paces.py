@@ -74,7 +74,7 @@ class _Turns:
             agent = self._agents[self._next]
             self._next = (self._next + 1) % len(self._agents)
             if agent.waiting:
-                self._shared.tally.late += 1
+                self._shared.totals.late += 1
             else:
                 agent.turn(self._due)
             self._due += self._pause_s

@@ -10,7 +10,7 @@ import click
 
 from taskq import Campaign
 from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
-from taskq.ingest.key_conflicts import MOST_NAMED, OnConflict, described, way_out
+from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, OnConflict, describe_clash, remedies
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import BadLine, Damage, Source
 from taskq_cli.early_exits import Interrupted
@@ -102,7 +102,7 @@ class Seeder:
 
         def clash(one: Clash) -> None:
             self._name(source, one)
-            if self._named == MOST_NAMED:
+            if self._named == MAX_REPORTED_CLASHES:
                 click.echo("Further conflicts are only counted.", err=True)
 
         if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
@@ -143,8 +143,8 @@ class Seeder:
 
     def _name(self, source: Source, clash: Clash) -> None:
         self._named += 1
-        if self._named <= MOST_NAMED:
-            click.echo(one_line(f"{source.name}:{clash.number}: {described(clash)}"), err=True)
+        if self._named <= MAX_REPORTED_CLASHES:
+            click.echo(one_line(f"{source.name}:{clash.number}: {describe_clash(clash)}"), err=True)
 
     def _conflict(self, error: KeyConflict) -> KeyConflict:
         what = (
@@ -153,7 +153,7 @@ class Seeder:
             else f"{error.count:,} records have keys of tasks with other payloads"
         )
         choices = "--on-conflict skip" + ("" if error.too_long else " or keep-both")
-        return KeyConflict(f"{what}; {way_out(error)} {choices}{self._so_far()}")
+        return KeyConflict(f"{what}; {remedies(error)} {choices}{self._so_far()}")
 
     def _so_far(self) -> str:
         if not self.count.added:

@@ -152,7 +152,7 @@ def note_backend(connection: Connection, pid: int) -> None:
         connection.prepare_threshold = None
 
 
-def described(dsn: str) -> str:
+def display_name(dsn: str) -> str:
     """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
     check_delimited(dsn, "@/?")
     if not is_unicode(dsn):
@@ -166,9 +166,9 @@ def described(dsn: str) -> str:
     except psycopg.ProgrammingError as error:
         # What libpq quotes may be a piece of a password.
         secret = "@" in dsn or "password" in dsn
-        told = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
+        reason = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
         raise UsageError(
-            f"not a PostgreSQL address: {told}; write "
+            f"not a PostgreSQL address: {reason}; write "
             "postgresql://user@host:5432/database or host=... dbname=..."
         ) from None
     host = parts.get("host") or parts.get("hostaddr") or "the local socket"
@@ -190,15 +190,15 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 def _key_conflict(error: psycopg.Error) -> KeyConflict:
     """Return what the detail of TQ422 tells, as it is; see `sql/functions/seed_again.sql`."""
-    told = json.loads(error.diag.message_detail or "{}")
+    detail = json.loads(error.diag.message_detail or "{}")
     return KeyConflict(
         _first_line(error),
-        count=told.get("conflicts", 0),
+        count=detail.get("conflicts", 0),
         clashes=[
             Clash(one["key"], one["stored"], one["offered"], one["place"])
-            for one in told.get("named", ())
+            for one in detail.get("named", ())
         ],
-        too_long=told.get("too_long", False),
+        too_long=detail.get("too_long", False),
     )
 
 
@@ -225,12 +225,12 @@ _ADVICE: Final = {
 }
 
 
-def refusal(told: str) -> str | None:
+def refusal(message: str) -> str | None:
     """Return why a login was refused and what to do; None if it is something else.
 
     told: what libpq says of a connection that failed, the first line of it.
     """
-    for said, advice in _ADVICE.items():
-        if said.search(told):
-            return f"{told.rpartition('FATAL:')[2].strip()}; {advice}"
+    for pattern, advice in _ADVICE.items():
+        if pattern.search(message):
+            return f"{message.rpartition('FATAL:')[2].strip()}; {advice}"
     return None

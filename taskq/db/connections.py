@@ -21,7 +21,7 @@ from taskq.db.address import (
     POOL_TIMEOUT_S,
     DatabaseAddress,
     Row,
-    described,
+    display_name,
     note_backend,
     translated,
 )
@@ -204,7 +204,7 @@ class Database:
         Statements are prepared there unless a pooler is in between, or as `TASKQ_PREPARE` says.
         """
         self.dsn: Final = dsn
-        self.server: Final = server if server is not None else described(dsn)
+        self.server: Final = server if server is not None else display_name(dsn)
         self._address = DatabaseAddress.of(dsn, self.server)
         self._pool = psycopg_pool.ConnectionPool(
             self._address.conninfo,
@@ -278,11 +278,11 @@ class Database:
             with self.connection() as statements:
                 statements.define("drop_database", database=name)
 
-    def line(self) -> Connection:
+    def dedicated_connection(self) -> Connection:
         """Return a connection outside the pool."""
         return Connection(self._address)
 
-    def async_line(self) -> AsyncConnection:
+    def dedicated_async_connection(self) -> AsyncConnection:
         """Return a connection for asyncio."""
         return AsyncConnection(self._address)
 

@@ -82,7 +82,7 @@ class Batcher(Closing):
         self, database: Database, *, lines: int = LINES, most: int = MOST_GATHERED
     ) -> None:
         """lines: connections at most, opened when first needed; most: exchanges in a statement."""
-        self._free = [database.async_line() for _ in range(lines)]
+        self._free = [database.dedicated_async_connection() for _ in range(lines)]
         self._lines = lines
         self._most = most
         self._exchanges = Exchanges()

@@ -151,7 +151,7 @@ class HeartbeatBatcher(Closing):
         gather_s: for how long a beat waits for others; most: beats in a statement; answer_s: for
         how long a statement may take.
         """
-        self._line = database.async_line()
+        self._line = database.dedicated_async_connection()
         self._gather_s = gather_s
         self._most = most
         self._answer_s = answer_s

@@ -60,7 +60,7 @@ class LongPoll(Closing):
         seen something to claim: whoever keeps for a while that there was nothing must forget it.
         front: whether those who wait can claim what waits in the lists of a front.
         """
-        self._line = database.async_line()
+        self._line = database.dedicated_async_connection()
         self._poll_s = poll_s
         self._found = found
         self._front = front

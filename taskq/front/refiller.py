@@ -54,7 +54,7 @@ class Refiller:
 
     def __init__(self, database: Database, address: FrontAddress, pool_s: float = POOL_S) -> None:
         """Open nothing yet; pool_s: for a front that nobody has begun before."""
-        self._line = database.async_line()
+        self._line = database.dedicated_async_connection()
         self._link = RedisLink(address, _PUSH_S)
         self._told = address.told
         self._pool_s = pool_s

@@ -62,7 +62,7 @@ class StateCache:
         described: gets what is to be known of campaigns before anybody tries them.
         """
         self.state: FrontState | None = None
-        self._line = database.async_line()
+        self._line = database.dedicated_async_connection()
         self._renewed = renewed
         self._described = described
         self._known: dict[Scope, _Known] = {}

@@ -16,7 +16,7 @@ from taskq.ingest.sources.records import excerpt
 OnConflict: TypeAlias = Literal["fail", "skip", "keep-both"]
 ON_CONFLICT: Final[tuple[OnConflict, ...]] = get_args(OnConflict)
 
-MOST_NAMED: Final = 100
+MAX_REPORTED_CLASHES: Final = 100
 """So many conflicts of a seeding are named; all are counted."""
 
 
@@ -28,31 +28,33 @@ def check_choice(on_conflict: str) -> None:
         )
 
 
-def named(told: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> tuple[Clash, ...]:
+def reported_clashes(
+    rows: Sequence[Mapping[str, Any]], numbers: Sequence[int]
+) -> tuple[Clash, ...]:
     """Return conflicts as `seed_again` names them; numbers: of the records by their places."""
-    clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in told)
+    clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in rows)
     return tuple(_shown(clash, numbers[clash.number - 1]) for clash in clashes)
 
 
-def refused(error: KeyConflict) -> KeyConflict:
+def submit_conflict(error: KeyConflict) -> KeyConflict:
     """Return the error of a single task, as the database tells it, for people."""
     clashes = tuple(_shown(clash, clash.number) for clash in error.clashes)
     return KeyConflict(
-        "; ".join(map(described, clashes)),
+        "; ".join(map(describe_clash, clashes)),
         count=error.count,
         clashes=clashes,
         too_long=error.too_long,
     )
 
 
-def refused_in_seeding(error: KeyConflict, numbers: Sequence[int], added: int) -> KeyConflict:
+def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> KeyConflict:
     """Return the error of a chunk, whose records have these numbers, as that of its seeding."""
     clashes = tuple(_shown(clash, numbers[clash.number - 1]) for clash in error.clashes)
-    first = f"the record at {clashes[0].number}: {described(clashes[0])}"
+    first = f"the record at {clashes[0].number}: {describe_clash(clashes[0])}"
     choices = "on_conflict='skip'" if error.too_long else "on_conflict='skip' or 'keep-both'"
     return KeyConflict(
         f"{'' if error.count == 1 else f'{error.count:,} records conflict, as '}{first} "
-        f"({way_out(error)} {choices}; tasks added so far: {added}; "
+        f"({remedies(error)} {choices}; tasks added so far: {added}; "
         "seeding again goes on from there and adds none twice)",
         count=error.count,
         clashes=clashes,
@@ -61,13 +63,13 @@ def refused_in_seeding(error: KeyConflict, numbers: Sequence[int], added: int) -
     )
 
 
-def described(clash: Clash) -> str:
+def describe_clash(clash: Clash) -> str:
     """Return a conflict as part of a sentence: printable, in one line."""
     key = excerpt(clash.key)
     return f"the key '{key}' is stored with another payload: {clash.stored}, not {clash.offered}"
 
 
-def way_out(error: KeyConflict) -> str:
+def remedies(error: KeyConflict) -> str:
     """Return what can be done about it, up to the names of the choices."""
     reason = "a key is too long for a number behind it; " if error.too_long else ""
     return f"{reason}mend the records, take other fields for the key, or choose"

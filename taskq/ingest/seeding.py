@@ -84,8 +84,8 @@ class _Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """What came of a chunk; clashes: some of its conflicts."""
+class _Outcome:
+    """What became of a chunk in the database; clashes: some of its conflicts."""
 
     added: int
     conflicts: int = 0
@@ -104,50 +104,50 @@ def seed(
 ) -> SeedCount:
     """Seed a campaign, known by its id and its path; see `Campaign.seed`."""
     key_conflicts.check_choice(conflicts.choice)
-    tally, ahead = _Tally(conflicts, on_progress), SeedCount()
+    progress, ahead = _Progress(conflicts, on_progress), SeedCount()
     sender = _Sender(database, campaign, path, conflicts.choice)
-    sending: Future[_Sent] | None = None
-    sent: _Chunk | None = None
+    in_flight: Future[_Outcome] | None = None
+    pending: _Chunk | None = None
 
-    def arrive(timeout_s: float | None = None) -> None:
+    def await_chunk(timeout_s: float | None = None) -> None:
         """Wait for the chunk on its way, and count it."""
-        nonlocal sending
-        if sending is None or sent is None:
+        nonlocal in_flight
+        if in_flight is None or pending is None:
             return
         try:
-            came = sending.result(timeout_s)
+            outcome = in_flight.result(timeout_s)
         except Exception:
-            sending = None
+            in_flight = None
             raise
-        sending = None
-        tally.add(sent, came)
+        in_flight = None
+        progress.add(pending, outcome)
 
     with ThreadPoolExecutor(1, "taskq-seed") as thread:
         try:
             for chunk in _chunks(_encoded(records, ahead, on_bad), ahead):
-                arrive()
-                sending, sent = thread.submit(sender.send, chunk), chunk
-            arrive()
+                await_chunk()
+                in_flight, pending = thread.submit(sender.send, chunk), chunk
+            await_chunk()
         except KeyConflict:
             raise
         except InvalidTask as error:
-            arrive()
+            await_chunk()
             raise InvalidTask(
-                f"{error} (tasks added so far: {tally.count.added}; "
+                f"{error} (tasks added so far: {progress.count.added}; "
                 "seeding again goes on from there and adds none twice)"
             ) from error
         except BaseException:
             # Reading broke off. What is on its way may arrive, but must not keep anybody.
             try:
                 with suppress(TaskqError, TimeoutError, FutureTimeout):
-                    arrive(GRACE_S)
+                    await_chunk(GRACE_S)
             finally:
                 sender.cancel()
             raise
-    return tally.end(ahead)
+    return progress.end(ahead)
 
 
-class _Tally:
+class _Progress:
     """Counts what has arrived, and tells of it."""
 
     def __init__(
@@ -157,13 +157,13 @@ class _Tally:
         self._conflicts = conflicts
         self._on_progress = on_progress
 
-    def add(self, chunk: _Chunk, came: _Sent) -> None:
+    def add(self, chunk: _Chunk, outcome: _Outcome) -> None:
         """Count a chunk that has arrived."""
-        self.count.added += came.added
-        self.count.conflicts += came.conflicts
+        self.count.added += outcome.added
+        self.count.conflicts += outcome.conflicts
         self._read(chunk.read, chunk.bad)
         if self._conflicts.tell is not None:
-            for clash in came.clashes:
+            for clash in outcome.clashes:
                 self._conflicts.tell(clash)
         if self._on_progress is not None:
             self._on_progress(self.count)
@@ -235,20 +235,20 @@ class _Sender:
         self._on_conflict = on_conflict
         self._may_copy: bool | None = None
         self._running: Statements | None = None
-        self._to_name = key_conflicts.MOST_NAMED
+        self._to_name = key_conflicts.MAX_REPORTED_CLASHES
         self._compared: list[int] = []  # the numbers of records, as the database was last told them
         self._added = 0
 
-    def send(self, chunk: _Chunk) -> _Sent:
+    def send(self, chunk: _Chunk) -> _Outcome:
         """Take a chunk into the campaign; raise `KeyConflict` if that is what conflicts do."""
         try:
             sent = self._transact(chunk)
         except KeyConflict as error:
-            raise key_conflicts.refused_in_seeding(error, self._compared, self._added) from error
+            raise key_conflicts.seeding_conflict(error, self._compared, self._added) from error
         self._added += sent.added
         return sent
 
-    def _transact(self, chunk: _Chunk) -> _Sent:
+    def _transact(self, chunk: _Chunk) -> _Outcome:
         with self._database.transaction() as statements:
             self._running = statements
             try:
@@ -259,7 +259,7 @@ class _Sender:
             finally:
                 self._running = None
 
-    def _copy(self, statements: Statements, chunk: _Chunk) -> _Sent:
+    def _copy(self, statements: Statements, chunk: _Chunk) -> _Outcome:
         campaign, tasks = self._campaign, chunk.tasks
         above = statements.value("seed_begin", campaign=campaign)
         keys = json.dumps([*tasks])
@@ -267,21 +267,21 @@ class _Sender:
         compared = [tasks.pop(row["key"]) for row in known] + chunk.again
         if tasks:
             statements.copy_text("seed_copy", _lines(campaign, tasks.values()))
-        found = _Sent(0)
+        found = _Outcome(0)
         if compared:
             found = self._compare(statements, "seed_again", compared, campaign=campaign)
         if not tasks and not found.conflicts:
             return found
         added = statements.value("seed_end", campaign=campaign, above=above)
-        return _Sent(added, found.conflicts, found.clashes)
+        return _Outcome(added, found.conflicts, found.clashes)
 
-    def _call(self, statements: Statements, chunk: _Chunk) -> _Sent:
+    def _call(self, statements: Statements, chunk: _Chunk) -> _Outcome:
         tasks = [*chunk.tasks.values(), *chunk.again]
         return self._compare(statements, "seed_tasks", tasks, path=self._path)
 
     def _compare(
         self, statements: Statements, name: str, tasks: list[Numbered], **where: object
-    ) -> _Sent:
+    ) -> _Outcome:
         """Run a statement that compares tasks, in their order, with what is stored."""
         tasks.sort(key=itemgetter(0))
         self._compared = [number for number, _ in tasks]
@@ -292,9 +292,9 @@ class _Sender:
             named=self._to_name,
             **where,
         )
-        clashes = key_conflicts.named(row["named"], self._compared)
+        clashes = key_conflicts.reported_clashes(row["named"], self._compared)
         self._to_name -= len(clashes)
-        return _Sent(row.get("added", 0), row["conflicts"], clashes)
+        return _Outcome(row.get("added", 0), row["conflicts"], clashes)
 
     def cancel(self) -> None:
         """Break off the chunk on its way, if there is one: none of it is added."""

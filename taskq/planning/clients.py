@@ -22,7 +22,7 @@ from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from taskq.errors import Conflict
-from taskq.planning.company import ProcessGroup, in_company
+from taskq.planning.process_group import ProcessGroup, run_process
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 READY_S: Final = 60.0
@@ -37,7 +37,7 @@ class Load:
     """So many processes of so many clients (tasks of asyncio).
 
     want: tasks in an exchange. path: the campaign, or one above those that are served.
-    outcomes: how attempts end, in turn. gathered: whether the clients of a process share
+    outcomes: how attempts end, in turn. batched: whether the clients of a process share
     connections and their exchanges go together; otherwise each has a connection of its own.
     pooled: whether the address is that of a pooler.
     """
@@ -47,7 +47,7 @@ class Load:
     want: int
     path: str
     outcomes: tuple[str, ...] = (DONE,)
-    gathered: bool = False
+    batched: bool = False
     pooled: bool = False
 
     @property
@@ -69,7 +69,7 @@ class _Board:
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _SharedState:
     """What a process has in common with the one that has started it."""
 
     board: _Board
@@ -91,8 +91,8 @@ class Clients(ProcessGroup):
             context.RawValue("b", 0),
         )
         for number in range(load.processes):
-            ends = _Ends(self._board, self.ready, self.troubles)
-            self.add(_process, database.dsn, load, number, ends)
+            shared = _SharedState(self._board, self.ready, self.troubles)
+            self.add(_process, database.dsn, load, number, shared)
 
     def completed(self) -> int:
         """Return how many attempts have been reported."""
@@ -119,8 +119,8 @@ class Clients(ProcessGroup):
 
 def rate(database: Database, load: Load, seconds: float) -> float:
     """Return the tasks completed a second, by all clients together."""
-    with Clients(database, load) as crew:
-        return crew.rate(seconds)
+    with Clients(database, load) as clients:
+        return clients.rate(seconds)
 
 
 @contextmanager
@@ -138,37 +138,37 @@ def _hello(path: str) -> Hello:
     return Hello(str(uuid.uuid4()), path, "bench", "bench", 0, "", 1, "")
 
 
-def _process(dsn: str, load: Load, number: int, ends: _Ends) -> None:
+def _process(dsn: str, load: Load, number: int, shared: _SharedState) -> None:
     def work() -> None:
-        asyncio.run(_clients(dsn, load, number * load.clients, ends))
+        asyncio.run(_clients(dsn, load, number * load.clients, shared))
 
-    in_company(work, ends.ready, ends.troubles)
+    run_process(work, shared.ready, shared.troubles)
 
 
-async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
+async def _clients(dsn: str, load: Load, first: int, shared: _SharedState) -> None:
     """Be the clients of one process."""
     database = Database(dsn)
     serving = Scope(load.path)
     async with AsyncExitStack() as opened:
         transport = DirectTransport(database, lease_s=LEASE_S)
-        gatherer = await opened.enter_async_context(Batcher(database))
+        batcher = await opened.enter_async_context(Batcher(database))
         clients = []
         for place in range(first, first + load.clients):
-            if not load.gathered:
-                gatherer = await opened.enter_async_context(Batcher(database, lines=1))
+            if not load.batched:
+                batcher = await opened.enter_async_context(Batcher(database, lines=1))
             mine = transport.open(_hello(load.path)).session
-            clients.append(_Client(gatherer, serving, mine, load, place))
+            clients.append(_Client(batcher, serving, mine, load, place))
         transport.close(0)  # the connections; the sessions live on
         await asyncio.gather(*(client.begin() for client in clients))
-        await asyncio.to_thread(ends.ready.wait, READY_S)
-        await asyncio.gather(*(client.work(ends.board) for client in clients))
+        await asyncio.to_thread(shared.ready.wait, READY_S)
+        await asyncio.gather(*(client.work(shared.board) for client in clients))
 
 
 @dataclass(slots=True)
 class _Client:
     """One client: never holds more than it wants, and claims with what it reports."""
 
-    gatherer: Batcher
+    batcher: Batcher
     serving: Scope
     session: int
     load: Load
@@ -200,5 +200,5 @@ class _Client:
         request = Request(
             self.session, reports=reports, want=self.load.want, lease=self.lease_ids()
         )
-        self.tasks = (await self.gatherer.exchange(request, self.serving)).tasks
+        self.tasks = (await self.batcher.exchange(request, self.serving)).tasks
         return len(reports)

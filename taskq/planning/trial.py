@@ -15,7 +15,7 @@ from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler
 
 CAMPAIGN: Final = "/bench"
-GATHERED: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
+BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
 """8 clients, one task at a time, whose exchanges share statements."""
 
 MEASURED_S: Final = 3.0
@@ -29,7 +29,7 @@ def measured_rate(server: Database, batch: int) -> float:
     In a scratch database, which is dropped afterwards: the login must be allowed to create one.
     Takes some ten seconds. Raise `Conflict` if the clients ran out of tasks.
     """
-    load = Load(2, 1, batch, CAMPAIGN) if batch > 1 else GATHERED
+    load = Load(2, 1, batch, CAMPAIGN) if batch > 1 else BATCHED
     with server.scratch() as database:
         migrations.migrate(database)
         handler = Handler("command", argv=("true",))  # nothing is ever executed

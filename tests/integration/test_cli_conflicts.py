@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from taskq.ingest.key_conflicts import MOST_NAMED
+from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES
 from taskq.ingest.seeding import CHUNK
 from tests.helpers.command_line import CommandLine
 
@@ -86,14 +86,14 @@ def test_a_second_stage_that_reuses_names_is_refused(
     more.write_text('{"id": "fine"}\n')
     result = taskq("seed", "/c", more, second, "--key", "id")
     *named, error = result.stderr.splitlines()
-    assert (result.exit_code, len(named)) == (65, MOST_NAMED)
+    assert (result.exit_code, len(named)) == (65, MAX_REPORTED_CLASHES)
     assert named[0].startswith(f"{second}:1: the key '0'")
     assert "300 records have keys of tasks with other payloads" in error
     assert "tasks added before: 1," in error
     assert campaign.status().total == 301
     result = taskq("seed", "/c", second, "--key", "id", "--on-conflict", "skip")
     assert "300 conflicts passed over" in result.stdout
-    assert len(result.stderr.splitlines()) == MOST_NAMED + 1
+    assert len(result.stderr.splitlines()) == MAX_REPORTED_CLASHES + 1
     assert "Further conflicts are only counted." in result.stderr
 
 

@@ -20,7 +20,7 @@ from taskq.errors import Unavailable
 class ProcessGroup(ABC):
     """Processes at work from the start of a `with` block to its end.
 
-    Each runs `in_company`, and meets the one that has started it at a barrier once it is ready.
+    Each runs `run_process`, and meets the one that has started it at a barrier once it is ready.
     """
 
     who = "processes"
@@ -88,7 +88,7 @@ class ProcessGroup(ABC):
                 process.kill()
 
 
-def in_company(work: Callable[[], None], ready: Barrier, troubles: SimpleQueue[str]) -> None:
+def run_process(work: Callable[[], None], ready: Barrier, troubles: SimpleQueue[str]) -> None:
     """Do the work of one process; what ends it early is told, and ends the others."""
     # Ctrl-C reaches all processes of the terminal; the one that has started us ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -19,8 +19,8 @@ class LoadStage(IntEnum):
 
 
 @dataclass(frozen=True)
-class Ends:
-    """One process's side. counts: its `Tally.values`; latencies: its counts by bucket.
+class SharedState:
+    """One process's side. counts: its `LoadTotals.values`; latencies: its counts by bucket.
 
     stage: how far it all is, a `LoadStage`. ready: where all meet before the work begins. troubles:
     takes why a process had to give up.
