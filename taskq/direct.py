@@ -1,8 +1,10 @@
-"""The agent's transport beside the database: each call is one or a few server-side functions.
+"""Transport of direct agents, which have their own connections to PostgreSQL.
 
-With a front, claims that come alone are served from it first. Those that come with reports go to
-the database along with these; what it has not got, or while it is away, the front may have. Unlike
-in a gateway (`gateway.fronted`), nobody looks whether the session still lives: its next beat tells.
+Each call runs one or a few server-side functions. With the front (Redis lists of tasks leased
+ahead), a claim without reports is served from the front first. A claim with reports goes to the
+database together with them, and to the front if the database has no task or is unavailable. Unlike
+in a gateway (`gateway.fronted`), a claim from the front does not check that the session is still
+open; its next heartbeat does.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ NOTHING: Final = Answer()
 
 
 class DirectTransport:
-    """Speaks with the queue in the database. Beats use a connection of their own."""
+    """Transport that calls the database directly. Heartbeats use a connection of their own."""
 
     def __init__(
         self,
@@ -41,12 +43,12 @@ class DirectTransport:
         blobs: BlobStore | None = None,
         front: FrontAddress | None = None,
     ) -> None:
-        """Note where the queue is; nothing is opened yet.
+        """Set the transport up; it opens no connection yet.
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
-        front: where tasks are that were leased ahead, by the refiller of a keeper or a gateway;
-        None: there is no front.
+        front: the Redis of the front, which the refiller of a keeper or a gateway fills; None:
+        claim from the database only.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._exchange_connection = database.dedicated_connection()
@@ -54,9 +56,9 @@ class DirectTransport:
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
-        # By session: the beat of one that was replaced may come late.
+        # By session, since a heartbeat of a session that was replaced may come late.
         self._hellos: dict[int, Hello] = {}
-        # The timeline of the server that knows the session, by the line that has asked it.
+        # By connection: the timeline of the server that is known to have the session.
         self._session_timelines: dict[Connection, int] = {}
         self._exchanges = Exchanges()
         self._front: BlockingPool | None = None
@@ -72,22 +74,22 @@ class DirectTransport:
             self._hellos[session] = hello
             self._session_timelines[self._exchange_connection] = self._exchange_connection.timeline
             heartbeat_s = self._lease_s / 4
-            if self._front is not None:  # a task of the pool must be named well before its deadline
+            if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
                 (front,) = statements.rows("front")
                 heartbeat_s = min(heartbeat_s, front["pool_s"] / 4)
         self._path, self._offers = hello.campaign, hello.offers
         return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)
 
     def _open_session(self, statements: Statements, hello: Hello) -> int:
-        """Return the session that this hello has opened, or opens now."""
+        """Return the session of this hello; open it if there is none."""
         return int(statements.value("open_session", **presented(hello, self._lease_s)))
 
     @contextmanager
     def _in_session(self, connection: Connection, session: int) -> Iterator[Statements]:
-        """Give the line's connection; raise `SessionLost` if the server does not know the session.
+        """Yield the connection; raise `SessionLost` if the server does not know the session.
 
-        A standby that has taken over may not, and may have given its number to another one. It
-        still knows the key of one that was not lost.
+        A standby that has taken over may lack it, and may have given its number to another session.
+        The key of the hello finds a session that was replicated.
         """
         with _connected(connection) as statements:
             hello = self._hellos.get(session)
@@ -113,7 +115,7 @@ class DirectTransport:
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
         """End the session, the connections, and the thread of the front."""
         try:
-            # One that a server does not know has ended; its number may be another agent's there.
+            # A session that the server does not know has ended; its number may be reused there.
             with (
                 suppress(SessionLost),
                 self._in_session(self._exchange_connection, session) as statements,
@@ -141,7 +143,7 @@ class DirectTransport:
             popped = self._popped(exchange, front)
             if popped is None:
                 raise
-            return popped  # without verdicts: the reports come again
+            return popped  # without verdicts: the agent sends the reports again
         return answer if answer.tasks else self._popped(exchange, front, answer) or answer
 
     def _exchanged(self, exchange: Asked) -> Answer:
@@ -156,7 +158,10 @@ class DirectTransport:
     def _popped(
         self, exchange: Asked, front: BlockingPool, partial: Answer = NOTHING
     ) -> Answer | None:
-        """Claim what was leased ahead; None: there is nothing, or nobody who can describe it."""
+        """Claim tasks from the front; None: it has none, or their campaign cannot be read.
+
+        partial: the answer of the database to the reports, whose verdicts are passed on.
+        """
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.serving)
         if not tasks:
             return None
@@ -166,16 +171,16 @@ class DirectTransport:
                 with _connected(self._exchange_connection) as statements:
                     rows = statements.rows("campaign_by_id", campaign=tasks[0].campaign)
             except TransportFailed:
-                return None  # a repeated claim gets them again; else they go back by themselves
-            if not rows:  # removed just now; nobody misses its tasks
+                return None  # a repeated claim gets them again; otherwise their leases expire
+            if not rows:  # the campaign was just removed, with its tasks
                 return None
             campaign = self._exchanges.described.put(rows[0])
-        for task in tasks:  # leased before the campaign was changed, perhaps
+        for task in tasks:  # the campaign may have been changed since they were leased
             task.revision = campaign.revision
         return Answer(partial.acks, tuple(tasks), (campaign,), timeline=partial.timeline)
 
     def break_off(self, request: Request) -> None:
-        """Do nothing: the database keeps no claim waiting."""
+        """Do nothing: the database answers each claim at once."""
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob from an offset to its end."""
@@ -190,6 +195,6 @@ class DirectTransport:
 
 @contextmanager
 def _connected(connection: Connection) -> Iterator[Statements]:
-    """Give the line's connection; errors come out as a transport's."""
+    """Yield the open connection; translate errors to those of a transport."""
     with told_as_transport(), connection.connected() as statements:
         yield statements

@@ -1,7 +1,8 @@
-"""The upkeep loop: expires sessions, promotes delayed tasks, folds counts, pauses what only fails.
+"""Upkeep loop: expires sessions, promotes delayed tasks, folds counters, pauses failing campaigns.
 
-Any number may run; in each term one of them acts, and when it goes another takes over within a
-term. `taskq keeper` runs one by itself; each agent beside the database runs one as well.
+Any number of keepers may run. One of them acts in each term of `TERM_S` seconds; when it ends,
+another takes over within a term. `taskq keeper` runs only a keeper; each direct agent (one with a
+connection of its own to PostgreSQL) runs one too.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: whether this keeper acts, and what it did.
+    """Result of one round: whether this keeper acts, and what it did.
 
-    held: silent agents whose tasks are kept for them, since so many cannot all be dead; 0: expiry
-    is as usual. paused: the campaigns that paused themselves. suspects: the hosts that are slowed
-    from now on, since more fails there than on others.
+    held: silent agents whose tasks are held, since so many silent at a time mean an outage; 0:
+    expiry works as usual. paused: campaigns that paused themselves. suspects: hosts that are slowed
+    from now on, because more attempts fail there than on other hosts.
     """
 
     acting: bool
@@ -52,7 +53,7 @@ class Keeper:
         self._holder = str(uuid.uuid4())
 
     def round(self) -> Round:
-        """Do one round of upkeep, if this keeper is the one that acts or can become it."""
+        """Do one round of upkeep if this keeper acts, or can become the one that does."""
         with self._connection.connected() as statements:
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
         return Round(
@@ -66,13 +67,13 @@ class Keeper:
         )
 
     def run(self, stop: threading.Event) -> None:
-        """Do rounds until told to stop: once a second while acting, rarely while another acts.
+        """Do rounds until `stop` is set: every second while acting, else every 5 to 10 s.
 
-        A server that does not answer is waited for.
+        If the server does not answer, it logs a warning and retries.
         """
         held = 0
         while not stop.is_set():
-            pause_s = STANDBY_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the askers
+            pause_s = STANDBY_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the keepers
             try:
                 done = self.round()
                 if done.acting:
@@ -86,7 +87,7 @@ class Keeper:
 
 
 def _log_round(done: Round, held: int) -> None:
-    """Log what people should know of a round; held: as of the round before."""
+    """Log the events of a round; held: as of the previous round."""
     if done.held and not held:
         log.warning(
             "%d agents are silent at a time: taken for an outage, their tasks are held;"
@@ -107,7 +108,7 @@ def _log_round(done: Round, held: int) -> None:
 
 @contextmanager
 def keeping(database: Database) -> Iterator[None]:
-    """Run a keeper meanwhile, so that a queue with agents or gateways needs none besides."""
+    """Run a keeper in a thread during the block; agents and gateways do so for their queue."""
     stop = threading.Event()
     thread = threading.Thread(
         target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
