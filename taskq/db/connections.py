@@ -257,7 +257,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Statements]:
-        """Yield a pooled connection in a transaction: the block commits completely or not at all."""
+        """Yield a pooled connection in a transaction: the block commits entirely or not at all."""
         with self._lent() as connection, connection.transaction():
             yield Statements(connection)
 

@@ -20,7 +20,7 @@ BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
 
 MEASURED_S: Final = 3.0
 MOST_PER_S: Final = 50_000
-"""No server is expected to do more; so many tasks are seeded for each second."""
+"""More than any server is expected to do; this many tasks are seeded for each second."""
 
 
 def measured_rate(server: Database, batch: int) -> float:

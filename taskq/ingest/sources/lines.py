@@ -1,4 +1,4 @@
-"""Bytes of unknown origin as lines of text, in bounded memory."""
+"""Reader of text lines from untrusted bytes, plain or gzip, in bounded memory."""
 
 from __future__ import annotations
 
