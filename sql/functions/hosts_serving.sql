@@ -1,13 +1,13 @@
 -- hosts_serving(campaign, most): hosts on which agents serve a campaign: hashes of the names of some of
--- them, `most` at the most. A part of pick_again(), which pins the settings; not for clients.
+-- them, `most` at most. A part of pick_again(), which pins the settings; not for clients.
 --
--- An agent serves it that was opened for it or for one above it, offers what it requires, was heard within
--- its lease, has not been told to leave, and is not slowed: neither by itself nor as a suspicious one. Time
--- in which the server could not hear anybody does not count. Agents that do not name their host are not
--- known to be anywhere else.
+-- An agent serves it if its session is for it or one above it, it offers what the campaign requires, was
+-- heard within its lease, is not draining, and is not slowed, neither by itself nor as suspicious. Time
+-- in which the server was down does not count. Agents that do not name their host are ignored, since
+-- they may be on any.
 --
--- Goes from each host to the next: what it costs grows with `most` and the depth of the campaign, and with
--- the agents that are open and do not serve it. Index: session_host.
+-- Steps from each host to the next: the cost grows with `most` and the depth of the campaign, and with
+-- the open sessions that do not serve it. Index: session_host.
 create or replace function taskq.hosts_serving(p_campaign bigint, p_most integer)
 returns integer[]
 language plpgsql stable
