@@ -1,4 +1,4 @@
-"""A Redis of one's own, to be flushed and killed, for the length of a block."""
+"""Temporary Redis that a case can flush and kill, for the duration of a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cases happen: scratch databases with a campaign, on a server that is given."""
+"""Stage of the cases: scratch databases with a campaign, on a given server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Stage:
         self.client.campaign(path).seed(sample_seeds(count), on_progress=progress)
 
     def top_up(self, waiting: int, path: str = CAMPAIGN) -> None:
-        """See to it that at least so many tasks wait."""
+        """Add tasks until at least this many are waiting."""
         missing = waiting - self.client.campaign(path).status().waiting
         if missing > 0:
             self.seed(missing, path)
@@ -68,11 +68,11 @@ class Stage:
         return self.client.campaign(CAMPAIGN).status().done
 
     def finish(self, load: Load, tasks: int) -> None:
-        """Let clients bring so many tasks to their end."""
+        """Complete this many tasks with clients."""
         reported_at = time.monotonic()
         before = self.done()
         with Clients(self.database, load) as clients:
-            # Asked of the queue: what clients report before they are ready is not in their count.
+            # Counted by the queue: the clients' count lacks reports before they were ready.
             while (done := self.done() - before) < tasks:
                 clients.check()
                 if time.monotonic() > reported_at + TELL_S:
@@ -99,9 +99,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a case gets.
+    """Environment of a case.
 
-    folder: for files of its own; it is removed afterwards. tell: takes a line about what goes on.
+    folder: for its files; removed afterwards. tell: called with a line about the progress.
     """
 
     server: Database

@@ -1,10 +1,10 @@
-"""A wide-area network on one machine: a proxy that delivers everything later.
+"""Simulated wide-area network on one machine: a proxy that delays all data.
 
     python -m benchmarks.wan FILE TARGET DELAY_S
 
 FILE: the number of a listening socket that is open in this process. TARGET: `host:port`, or the
 path of a unix socket. Each direction is delayed by so many seconds, in order; there is neither loss
-nor a limit to the bandwidth. What is said on a connection is delayed, its opening is not.
+nor a limit to the bandwidth. Data on a connection are delayed; opening it is not.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Side:
             self._finish()
 
     def delivered(self, count: int) -> None:
-        """Hear that so many bytes are not on the way any more."""
+        """Note that this many bytes have been delivered."""
         was_full = self._on_the_way >= MOST_ON_THE_WAY
         self._on_the_way -= count
         if was_full and not self._closed:
@@ -153,7 +153,7 @@ class _Side:
             self._finish()
 
     def _break(self) -> None:
-        """Close at once what is broken; the peer hears of it later, as of everything."""
+        """Close the broken connection at once; the peer is closed after the delay."""
         self._close()
         self._wan.put(self.peer, b"")
 
@@ -189,7 +189,7 @@ def _connected(address: str) -> socket.socket:
 
 
 def main(file: str, target: str, delay_s: str) -> None:
-    """Be the proxy, until a signal ends the process."""
+    """Run the proxy until a signal ends the process."""
     with socket.socket(fileno=int(file)) as listener:
         Wan(listener, target, float(delay_s)).loop.run(lambda: True)
 

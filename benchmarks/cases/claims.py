@@ -1,4 +1,4 @@
-"""Claims and reports beside the limit of the server."""
+"""Claims and reports, compared with the limit of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts beside a recount, in one snapshot, while everything moves."""
+"""Counters compared with a recount, in one snapshot, while tasks move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents before gateways, as many exchanges as they can get."""
+"""Throughput of gateways: agents make as many exchanges as they can."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CPU: Final = "CPU time of PostgreSQL and gateway for a task, {} agents"
 
 
 class Crowd:
-    """The sessions of a herd on a stage, on which enough tasks wait before each run.
+    """The sessions of many agents on a stage, which has enough waiting tasks before each run.
 
-    acknowledged: how many reports its agents were told to be accepted.
+    acknowledged: number of reports whose acceptance the agents were told.
     """
 
     def __init__(
@@ -68,16 +68,16 @@ class Crowd:
         return done
 
     def add_totals(self, totals: LoadTotals) -> None:
-        """Count what agents were told that are not run by this."""
+        """Add the totals of agents that another object runs."""
         self.acknowledged += totals.reported + totals.known
 
     def feed(self) -> None:
-        """See to it that enough tasks wait."""
+        """Add tasks until enough are waiting."""
         self._stage.top_up(self._need)
         self._stage.settle()
 
     def lost(self) -> int:
-        """Return how many tasks were reported to be done, acknowledged, and are not."""
+        """Return how many tasks were acknowledged as done, and are not."""
         return max(0, self.acknowledged - self._stage.done())
 
 

@@ -70,9 +70,9 @@ def half_saturated(bench: Bench, crowd: Crowd, gateways: RunningGateways, agents
 
 
 def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Finding:
-    """Say how many tasks are not as the agents were told, or do not come back.
+    """Return the finding about tasks whose state is not what the agents were told.
 
-    What was leased ahead and is nowhere any more, has until its deadline to do so.
+    Tasks that were leased ahead and whose entries are lost have until their deadline to come back.
     """
     campaign = stage.client.campaign(CAMPAIGN)
     deadline = time.monotonic() + bench.scale.pool_s + SLACK_S

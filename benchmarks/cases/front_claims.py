@@ -1,4 +1,4 @@
-"""What claims cost with a front, and what PostgreSQL may be busy with meanwhile."""
+"""Cost of claims with a front, in statements and under background load of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from taskq.planning.clients import Clients
 
 IN_TIME_S: Final = 0.1
 TELLING_S: Final = 11.0
-"""Server processes that have nothing more to do tell of what they have done after ten seconds."""
+"""Idle server processes report their statistics after ten seconds."""
 
 
 def statements(bench: Bench) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def unrested(bench: Bench) -> Iterator[Finding]:
     what a gateway without a front can serve on the small table, and comes whether it is answered or
     not. What counts is the claims answered within a tenth of a second from when they were due: in a
     mere rate, late answers to a given demand would not show. The rate of agents that ask as fast as
-    they can is told too, without a goal: a vacuum takes the very cores that gateway and load need.
+    they can is reported too, without a goal: a vacuum takes the cores that gateway and load need.
     """
     scale = bench.scale
     with bench.stage() as large, bench.stage() as small:

@@ -1,4 +1,4 @@
-"""What agents notice when PostgreSQL restarts, and when Redis is flushed or killed."""
+"""Effects on agents when PostgreSQL restarts, and when Redis is flushed or killed."""
 
 from __future__ import annotations
 

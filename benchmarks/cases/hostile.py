@@ -1,4 +1,4 @@
-"""Agents of a gateway beside a client that would make it dear for them."""
+"""Agents of a gateway beside a hostile client that has a token."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _findings(what: str, work: LoadWork, pairs: list[tuple[Seen, Seen]]) -> Iter
 
 
 def _lost(stage: Stage) -> Finding:
-    """Say whether the tasks are as they must be, after all that."""
+    """Return the finding about tasks that were lost or changed by the attacks."""
     counts = stage.client.campaign(CAMPAIGN).status()
     return Finding(
         "tasks that failed or were given up beside them",

@@ -125,7 +125,7 @@ def idle(bench: Bench) -> Iterator[Finding]:
 
 
 def _statements(bench: Bench, stage: Stage, load: AgentLoad) -> tuple[float, float]:
-    """Return the statements of the database and the heartbeats of the herd, a second."""
+    """Return the statements of the database and the heartbeats of the agents, a second."""
     (server,) = stage.database.rows("benchmarks.sql/server")
 
     def so_far() -> int:

@@ -1,4 +1,4 @@
-"""What people ask while tasks are claimed: how long they wait, and what it costs the server."""
+"""Monitoring queries while tasks are claimed: their latency, and their cost for the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LS: Final[Ask] = ("counts", {"path": CAMPAIGN, "depth": 1})
 TREE: Final[Ask] = ("counts", {"path": CAMPAIGN, "depth": None})
 AGENTS: Final[Ask] = ("agents", {"path": CAMPAIGN, "limit": 1_000})
 MONITORED: Final = (STATUS, AGENTS, LS, TREE, AGENTS)
-"""What `status`, `ls` and a display of everything send."""
+"""Queries of `status`, `ls` and a display of everything."""
 
 MONITOR_S: Final = 1.0
 PAUSE_S: Final = 0.01

@@ -1,4 +1,4 @@
-"""Agents of a gateway beside clients without a token that mean harm."""
+"""Agents of a gateway beside hostile clients without a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an exchange touches in the tables, beside few tasks and beside many."""
+"""Rows and pages that an exchange touches, with few tasks and with many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent of a herd: what it says next, and when."""
+"""One agent of the load: its next request, and the time of it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Answered: TypeAlias = "Callable[[LoadAgent, bool], None]"
 
 
 def _rest(agent: LoadAgent, served: bool) -> None:
-    """Do nothing before it is told to."""
+    """Do nothing until another call."""
 
 
 @dataclass(slots=True)
 class Shared:
-    """What the agents of a process have in common.
+    """State that the agents of a process share.
 
     latencies: counts by bucket. answered: takes an agent that has been answered, and whether it
     got a task: decides what it does next. claiming: until all is only to be delivered. attempts:
@@ -176,7 +176,7 @@ class LoadAgent:
         self._again(RETRY_S)
 
     def _again(self, after_s: float) -> None:
-        """Say the same again after a while: not before, and not all at once; as agents do."""
+        """Repeat the request after `after_s` and a random delay, as agents do."""
         wait_s = after_s + random.uniform(0.0, RETRY_S)  # noqa: S311  # spreads the askers
         self._shared.loop.at(self._shared.loop.now + wait_s, self._repeat)
 

@@ -1,4 +1,4 @@
-"""A herd of agents, started and watched from outside."""
+"""Load of many agents in child processes, started and observed from their parent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a herd did within some seconds.
+    """Totals and latencies of a load within some seconds.
 
     totals: in that time only. latencies: of the exchanges, as counts by bucket.
     """
@@ -41,12 +41,12 @@ class Seen:
 
     @property
     def p50_s(self) -> float:
-        """What half of the exchanges took at most."""
+        """The median latency of the exchanges."""
         return quantile_s(self.latencies, 0.5)
 
     @property
     def p99_s(self) -> float:
-        """What 99 of 100 exchanges took at most."""
+        """The 99th percentile of the latency of the exchanges."""
         return quantile_s(self.latencies, 0.99)
 
 
@@ -125,7 +125,7 @@ class AgentLoad(ProcessGroup):
         ]
 
     def stop(self) -> None:
-        """Tell the agents that all is over."""
+        """Tell the agents to stop."""
         self._stage.value = LoadStage.END
 
 

@@ -18,7 +18,7 @@ from benchmarks.load.messages import Response
 from benchmarks.load.work import LoadTarget
 
 LONGEST_S: Final = 3.0
-"""How long an answer may take without the heartbeats falling behind: gateways gather them."""
+"""Longest answer with which the heartbeats keep up: gateways batch them."""
 
 
 def begin_beats(shared: Shared, agents: Sequence[LoadAgent], beat_s: float) -> None:

@@ -1,4 +1,4 @@
-"""When the agents of a process speak: what the one does next that has been answered."""
+"""Pace of the agents of a process: closed loop, turns at an even rate, or open loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of a herd: its agents, from the first connection to the end."""
+"""One process of the load: runs its agents from the first connection to the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(
     process: int,
     shared_state: SharedState,
 ) -> None:
-    """Be the agents of one process until told to stop. credentials: by the agents' numbers."""
+    """Run the agents of one process until the last stage. credentials: by the agents' numbers."""
     gc.disable()  # its pauses would count as the gateway's; nothing here is circular
     routes = _routes(work, gateways)
     shared = Shared(Loop(), work, LoadTotals(), shared_state.latencies)

@@ -1,4 +1,4 @@
-"""One measurement: a herd before gateways for some seconds, and what everything used for it."""
+"""One measurement: agents work before gateways for some seconds; their rate and the CPU time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a herd has done in some seconds.
+    """Result of a measurement of some seconds.
 
     totals: from its beginning to its end. spent: None if the server is on another machine.
     """
@@ -54,7 +54,7 @@ def run(
     *,
     warm_s: float = WARM_S,
 ) -> Run:
-    """Let a herd work for some seconds, after some others; all is reported in the end.
+    """Let agents work for some seconds after a warm-up; all tasks are reported in the end.
 
     Raise `Conflict` if tasks ran out or anything went wrong: the figure would mean nothing.
     """
@@ -72,7 +72,7 @@ def run(
 
 
 def check(seen: Seen) -> None:
-    """Raise `Conflict` if what was seen is not what a rate can be told of."""
+    """Raise `Conflict` if errors or empty claims make the rate meaningless."""
     if seen.totals.errors:
         raise Conflict(f"the agents met with {seen.totals.errors}, so the figure means nothing")
     if seen.totals.empty:

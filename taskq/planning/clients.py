@@ -148,7 +148,7 @@ def _process(dsn: str, load: Load, number: int, shared: _SharedState) -> None:
 async def _clients(dsn: str, load: Load, first: int, shared: _SharedState) -> None:
     """Run the clients of one process."""
     database = Database(dsn)
-    serving = Scope(load.path)
+    scope = Scope(load.path)
     async with AsyncExitStack() as opened:
         transport = DirectTransport(database, lease_s=LEASE_S)
         batcher = await opened.enter_async_context(Batcher(database))
@@ -157,7 +157,7 @@ async def _clients(dsn: str, load: Load, first: int, shared: _SharedState) -> No
             if not load.batched:
                 batcher = await opened.enter_async_context(Batcher(database, lines=1))
             mine = transport.open(_hello(load.path)).session
-            clients.append(_Client(batcher, serving, mine, load, place))
+            clients.append(_Client(batcher, scope, mine, load, place))
         transport.close(0)  # closes the connections; the sessions stay open
         await asyncio.gather(*(client.begin() for client in clients))
         await asyncio.to_thread(shared.ready.wait, READY_S)
@@ -169,7 +169,7 @@ class _Client:
     """One client: reports and claims in one exchange; never holds more than `want` tasks."""
 
     batcher: Batcher
-    serving: Scope
+    scope: Scope
     session: int
     load: Load
     place: int
@@ -184,7 +184,7 @@ class _Client:
         await self._turn(outcomes)
 
     async def work(self, board: _Board) -> None:
-        """Report and claim until told to stop."""
+        """Report and claim until the board says stop."""
         outcomes = itertools.cycle(self.load.outcomes)
         while not board.stop.value:
             if not self.tasks:
@@ -200,5 +200,5 @@ class _Client:
         request = Request(
             self.session, reports=reports, want=self.load.want, lease=self.lease_ids()
         )
-        self.tasks = (await self.batcher.exchange(request, self.serving)).tasks
+        self.tasks = (await self.batcher.exchange(request, self.scope)).tasks
         return len(reports)
