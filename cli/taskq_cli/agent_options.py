@@ -26,7 +26,7 @@ def agent_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def collected(*args: Any, **kwargs: Any) -> Any:
-        said = {field.name: kwargs.pop(field.name, None) for field in fields(AgentSettings)}
+        values = {field.name: kwargs.pop(field.name, None) for field in fields(AgentSettings)}
         runner = RunnerSettings(
             scratch_root=kwargs.pop("scratch_root"),
             python_path=kwargs.pop("python_path"),
@@ -35,20 +35,20 @@ def agent_options(command: Command) -> Command:
             cache_dir=kwargs.pop("cache_dir"),
             cache_bytes=round(kwargs.pop("cache_gb") * 1e9),
         )
-        said["release"] = VERSION
-        said["offers"] = check_offers(said["offers"])
+        values["release"] = VERSION
+        values["offers"] = check_offers(values["offers"])
         try:
-            agent = AgentSettings(**{name: it for name, it in said.items() if it is not None})
+            agent = AgentSettings(**{name: it for name, it in values.items() if it is not None})
         except ValueError as error:
             raise UsageError(str(error)) from None
         if runner.grace_s >= agent.stop_s:
             raise UsageError("--stop must be longer than --payload-grace, which is a part of it")
         return command(*args, agent=agent, runner=runner, **kwargs)
 
-    described: Any = collected
+    decorated: Any = collected
     for option in reversed(_OPTIONS):
-        described = option(described)
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _seconds(flag: str, name: str, default: float | None, text: str) -> Callable[..., Any]:

@@ -37,14 +37,14 @@ class EstimatedRate:
         if not status.working or not final:
             return None
         if self._clock() >= self._stale_at:
-            self._mean_s = self._look(status)
+            self._mean_s = self._read_mean_s(status)
             self._stale_at = self._clock() + FRESH_S
         if not self._mean_s:
             return None
         # An attempt after which the task is retried makes no task final.
         return status.working / self._mean_s * min(1.0, final / max(1, ended))
 
-    def _look(self, status: Status) -> float | None:
+    def _read_mean_s(self, status: Status) -> float | None:
         """Return the mean run time of an attempt, weighted by the campaigns' working tasks."""
         campaign = self._client.campaign(self._path)
         nodes = campaign.tree() if status.children else [status]

@@ -15,17 +15,17 @@ _REASONS: Final = 3
 _SHOWN_CHARS: Final = 200
 
 
-def summarize_left_agents(gone: Sequence[LeftAgent]) -> str:
+def summarize_left_agents(left: Sequence[LeftAgent]) -> str:
     """Return how many agents left within the last hour, with the most frequent reasons first."""
-    reasons = Counter(_reason(one) for one in gone)
+    reasons = Counter(_reason(one) for one in left)
     named = [
-        text if times == len(gone) == 1 else f"{times:,} {text}"
+        text if times == len(left) == 1 else f"{times:,} {text}"
         for text, times in reasons.most_common(_REASONS)
     ]
-    more = len(gone) - sum(times for _, times in reasons.most_common(_REASONS))
+    more = len(left) - sum(times for _, times in reasons.most_common(_REASONS))
     named += [f"{more:,} for other reasons"] if more else []
-    over = "over " if len(gone) == MAX_LEFT_AGENTS else ""
-    return f"{over}{len(gone):,} left within the hour: {'; '.join(named)}"
+    over = "over " if len(left) == MAX_LEFT_AGENTS else ""
+    return f"{over}{len(left):,} left within the hour: {'; '.join(named)}"
 
 
 def _reason(one: LeftAgent) -> str:

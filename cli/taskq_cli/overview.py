@@ -122,7 +122,7 @@ def resume_commands(paths: list[str]) -> str:
     return " and ".join(f"`taskq campaign resume {path}`" for path in paths)
 
 
-def look(client: Client, path: str) -> Overview:
+def read_overview(client: Client, path: str) -> Overview:
     """Read the overview of a campaign; raise `NotFound`."""
     campaign = client.campaign(path)
     status = campaign.status()

@@ -84,8 +84,8 @@ def start_server(port: int | None = None) -> ServerInfo:
 def shared_options(command: Command) -> Command:
     """Add `--dsn` and `--output`; the command gets the `Invocation` as its first argument."""
     passed = click.make_pass_decorator(Invocation, ensure=True)
-    described: Any = _OUTPUT(_DSN(passed(command)))
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+    decorated: Any = _OUTPUT(_DSN(passed(command)))
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -45,7 +45,7 @@ class SpecOptions:
     front: bool | None
     param: tuple[str, ...]
 
-    def said(self) -> bool:
+    def any_given(self) -> bool:
         """Return whether any option was given."""
         others = [getattr(self, one.name) for one in fields(self) if one.name != "process"]
         # 0 and --no-front count as given.
@@ -106,27 +106,27 @@ def spec_options(command: Command) -> Command:
             *args, options=SpecOptions(**{name: kwargs.pop(name) for name in names}), **kwargs
         )
 
-    described: Any = collected
+    decorated: Any = collected
     for option in reversed(_OPTIONS):
-        described = option(described)
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _limit(
     option: str,
-    said: str | None,
+    value: str | None,
     present: Number | None,
     number: Callable[[str], Number],
     kind: str,
 ) -> Number | None:
-    if said is None:
+    if value is None:
         return present
-    if said == "none":
+    if value == "none":
         return None
     try:
-        return number(said)
+        return number(value)
     except ValueError:
-        raise UsageError(f"{option} {said!r} must be {kind}, or none") from None
+        raise UsageError(f"{option} {value!r} must be {kind}, or none") from None
 
 
 def _param(text: str) -> tuple[str, int | float | str]:

@@ -32,7 +32,9 @@ def agent() -> None:
     """
 
 
-def _words(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+def _parsed_command(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> list[str]:
     try:
         return arguments.command(value) if value is not None else []
     except argparse.ArgumentTypeError as error:
@@ -43,7 +45,7 @@ def _words(context: click.Context, parameter: click.Parameter, value: str | None
 @agent_options
 @click.option(
     "--self-test",
-    callback=_words,
+    callback=_parsed_command,
     metavar="COMMAND",
     help="Run this first, without a shell; unless it exits with 0, nothing is claimed.",
 )
@@ -106,17 +108,17 @@ def run(
             summary = unfit(str(error))
         except OSError as error:
             raise Unavailable(f"this machine cannot start the agent's slots: {error}") from error
-    write_record(invocation.output, as_record(summary), _described(summary))
+    write_record(invocation.output, as_record(summary), _as_text(summary))
     context.exit(summary.exit_code)
 
 
-def _described(summary: AgentSummary) -> str:
+def _as_text(summary: AgentSummary) -> str:
     return facts(
         {
             "done": summary.done,
             "failed": summary.failed,
             "handed back": summary.released,
-            "void": summary.superseded or None,
+            "superseded": summary.superseded or None,
             "undelivered": summary.undelivered or None,
             "left because": summary.reason,
         }

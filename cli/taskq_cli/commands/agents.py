@@ -52,11 +52,11 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
     """
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
     with invocation.client() as client:
-        gone = client.left_agents(path, limit=most + 1 if left else MAX_LEFT_AGENTS)
+        departed = client.left_agents(path, limit=most + 1 if left else MAX_LEFT_AGENTS)
         found = [] if left else client.agents(path, limit=most + 1)
         brake = client.brake()
     if left:
-        write_records(invocation.output, map(as_record, gone), _LEFT_COLUMNS, limit=limit)
+        write_records(invocation.output, map(as_record, departed), _LEFT_COLUMNS, limit=limit)
         return
     if brake is not None and invocation.output == "table":
         click.echo(held(brake))
@@ -77,8 +77,8 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         Column("release", gives_way=True),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
-    if gone and invocation.output == "table":
-        click.echo(summarize_left_agents(gone))
+    if departed and invocation.output == "table":
+        click.echo(summarize_left_agents(departed))
 
 
 _LEFT_COLUMNS = [

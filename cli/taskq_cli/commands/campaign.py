@@ -67,8 +67,8 @@ def create(
       taskq campaign create /demo/dock --python dock:dock --param exhaustiveness=8
       taskq campaign create --file campaign.toml
     """
-    described = None if file is None else read_campaign_file(file)
-    spec = options.applied(_base(path, described))
+    content = None if file is None else read_campaign_file(file)
+    spec = options.applied(_base(path, content))
     with invocation.client() as client:
         try:
             created = client.create_campaign(spec, exist_ok=exist_ok)
@@ -77,7 +77,7 @@ def create(
     lines = [f"The campaign {spec.path} is there."]
     if spec.handler is None:
         warn_no_handler(spec.path)
-    if described is not None and described.seed is not None:
+    if content is not None and content.seed is not None:
         lines.append(f"To add its tasks: taskq seed --campaign-file {file}")
     record = {"campaign_id": created.campaign_id} | spec.to_json()
     write_record(invocation.output, record, "\n".join(lines))
@@ -96,12 +96,12 @@ def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Pat
     Example:
       taskq campaign change /demo/sleep --time-limit 120 --max-attempts 5
     """
-    if file is None and not options.said():
+    if file is None and not options.any_given():
         raise UsageError("nothing to change: give at least one option; see the help")
-    described = None if file is None else read_campaign_file(file)
+    content = None if file is None else read_campaign_file(file)
     with invocation.client() as client:
         target = client.campaign(path)
-        spec = options.applied(target.spec() if described is None else _base(path, described))
+        spec = options.applied(target.spec() if content is None else _base(path, content))
         target.change(spec)
     write_record(invocation.output, spec.to_json(), f"The campaign {path} is changed.")
 
@@ -125,7 +125,7 @@ def show(invocation: Invocation, path: str) -> None:
         "closed_by": closed_by,
         "paused_why": status.paused_why,
     }
-    write_record(invocation.output, record, _described(spec, status, closed_by))
+    write_record(invocation.output, record, _as_text(spec, status, closed_by))
 
 
 @campaign.command()
@@ -184,10 +184,10 @@ def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
     write_record(invocation.output, {"path": path, "tasks": removed}, text)
 
 
-def _base(path: str | None, described: CampaignFile | None) -> CampaignSpec:
+def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
     """Return the spec that the options change: that of the file, or an empty one."""
-    if described is not None:
-        return described.spec if path is None else replace(described.spec, path=path)
+    if content is not None:
+        return content.spec if path is None else replace(content.spec, path=path)
     if path is None:
         raise UsageError("name the PATH of the campaign, as /demo, or give it by --file")
     return CampaignSpec(path)
@@ -199,7 +199,7 @@ def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
     confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
 
 
-def _described(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
+def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
     retry, handler = spec.retry, spec.handler
     executed = "(none)"
     if handler is not None:

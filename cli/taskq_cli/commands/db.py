@@ -43,10 +43,10 @@ def migrate(invocation: Invocation) -> None:
         before, after = migrations.migrate(database)
         changed = before != after
         if before.version != after.version:
-            said = f"has version {after.version} now, before {before.version or 'none'}"
+            state = f"has version {after.version} now, before {before.version or 'none'}"
         else:
-            said = f"{'had other functions, now is' if changed else 'is'} current"
-        text = f"{database.server}: the schema {said}."
+            state = f"{'had other functions, now is' if changed else 'is'} current"
+        text = f"{database.server}: the schema {state}."
     record = as_record(after) | {"changed": changed, "version_before": before.version}
     write_record(invocation.output, record, text)
 
@@ -64,7 +64,7 @@ def status(invocation: Invocation) -> None:
     with invocation.database() as database:
         schema = migrations.inspect(database)
         record = as_record(schema) | {"current": schema.current}
-        write_record(invocation.output, record, _described(database.server, schema))
+        write_record(invocation.output, record, _as_text(database.server, schema))
         migrations.require(database)
 
 
@@ -90,8 +90,8 @@ def clean(invocation: Invocation, age_s: float) -> None:
     """
     removed = 0
     with invocation.client() as client, resumable():
-        while gone := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
-            removed += gone
+        while chunk := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
+            removed += chunk
     write_record(invocation.output, {"removed": removed}, f"{counted(removed, 'blob')} removed.")
 
 
@@ -153,7 +153,7 @@ def roles_(invocation: Invocation) -> None:
     write_records(invocation.output, records, [Column("login"), Column("roles")])
 
 
-def _described(server: str, schema: Schema) -> str:
+def _as_text(server: str, schema: Schema) -> str:
     return facts(
         {
             "database": server,

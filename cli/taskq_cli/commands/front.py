@@ -45,7 +45,7 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
     with invocation.client() as client:
         report = administration.report(client.database, front)
     record = {"redis": None if front is None else front.told} | asdict(report)
-    write_record(invocation.output, record, _described(record))
+    write_record(invocation.output, record, _as_text(record))
     if invocation.output == "table" and record["lists"]:
         write_records(
             "table",
@@ -123,7 +123,7 @@ def _flush_summary(withdrawn: int, returned: int) -> str:
     return f"{counted(withdrawn, 'task')} taken out of the lists; {returned:,} wait again."
 
 
-def _described(record: Record) -> str:
+def _as_text(record: Record) -> str:
     begun = f"epoch {record['epoch']}, since {instant(record['begun_at'])}"
     server = f"{record['version']} at {record['redis']}" if record["version"] else record["redis"]
     doubtful = record["version"] and record["redis_epoch"] != record["epoch"]

@@ -91,11 +91,11 @@ def plan(
     write_record(
         invocation.output,
         as_record(need) | as_record(found) | {"share": found.share},
-        _described(need, found),
+        _as_text(need, found),
     )
 
 
-def _described(need: Need, found: Capacity) -> str:
+def _as_text(need: Need, found: Capacity) -> str:
     share = "not measured: add --rate, --json or --measure"
     if found.share is not None:
         ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"

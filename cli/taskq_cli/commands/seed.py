@@ -120,7 +120,7 @@ def seed(
     if campaign_file is not None:
         if files or sweeps or form or source_options != SourceOptions():
             raise UsageError("--campaign-file says it all; leave files and options out")
-        path, inputs = _described(path, campaign_file)
+        path, inputs = _from_campaign_file(path, campaign_file)
     else:
         inputs = _inputs(files, sweeps, form, source_options)
     if path is None:
@@ -134,17 +134,17 @@ def seed(
             count = seeder.run(inputs)
         without_handler = campaign.spec().handler is None
     record = as_record(count, path=path)
-    text = _said(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
+    text = _summary(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
     write_record(invocation.output, record, text)
     if without_handler:
         warn_no_handler(path)
 
 
-def _described(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:
-    described = read_campaign_file(file)
-    if described.seed is None:
+def _from_campaign_file(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:
+    content = read_campaign_file(file)
+    if content.seed is None:
         raise UsageError(f"{file} has no table [seed], which says where the tasks come from")
-    return path or described.spec.path, [SeedInput(described.seed.open)]
+    return path or content.spec.path, [SeedInput(content.seed.open)]
 
 
 def _inputs(
@@ -166,7 +166,7 @@ def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOpt
     return source if over is None else cross(source, over)
 
 
-def _said(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:
+def _summary(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:
     parts = [f"{counted(count.added, 'task')} added to {path}"]
     if count.conflicts and kept:
         keys = "a numbered key" if count.conflicts == 1 else "numbered keys"

@@ -7,7 +7,7 @@ import click
 from taskq_cli import render
 from taskq_cli.counts import counts
 from taskq_cli.output import write_record
-from taskq_cli.overview import look
+from taskq_cli.overview import read_overview
 from taskq_cli.shared import Invocation, path_argument, shared_options
 
 
@@ -24,6 +24,6 @@ def status(invocation: Invocation, path: str) -> None:
       taskq status /demo
     """
     with invocation.client() as client:
-        overview = look(client, path)
+        overview = read_overview(client, path)
     shown = render.campaign(overview.title(), counts(overview.status), overview.lines())
     write_record(invocation.output, overview.record(), render.as_text(shown).rstrip("\n"))

@@ -104,8 +104,8 @@ def create(
         click.echo(f"The token {name} is valid until {instant(made.expires_at)}.", err=True)
         write_record(invocation.output, record | {"token": text}, text)
     else:
-        said = f"The token {name} is in {to}; it is valid until {instant(made.expires_at)}."
-        write_record(invocation.output, record | {"file": to}, said)
+        message = f"The token {name} is in {to}; it is valid until {instant(made.expires_at)}."
+        write_record(invocation.output, record | {"file": to}, message)
 
 
 @token.command("list")

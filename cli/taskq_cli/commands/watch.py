@@ -16,7 +16,7 @@ from taskq.errors import Unavailable, UsageError
 from taskq_cli import render
 from taskq_cli.estimated_rate import EstimatedRate
 from taskq_cli.output import write_record
-from taskq_cli.overview import look
+from taskq_cli.overview import read_overview
 from taskq_cli.progress import Progress
 from taskq_cli.rate_meter import RateMeter
 from taskq_cli.shared import Invocation, path_argument, seconds, shared_options
@@ -57,7 +57,7 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
         while True:
             looked_at = time.monotonic()
             try:
-                progress = _look(client, path, meter, estimate, began)
+                progress = _sample(client, path, meter, estimate, began)
             except Unavailable as error:
                 click.echo(f"{one_line(str(error))}; trying again", err=True)
             else:
@@ -67,10 +67,10 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
             time.sleep(max(0.0, looked_at + interval - time.monotonic()))
 
 
-def _look(
+def _sample(
     client: Client, path: str, meter: RateMeter, estimate: EstimatedRate, began: float
 ) -> Progress:
-    overview = look(client, path)
+    overview = read_overview(client, path)
     status, now = overview.status, time.monotonic()
     meter.add(now, status.total - status.unfinished)
     per_s, eta_s = meter.per_s(), meter.eta_s(status.unfinished)
