@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure the queue beside what the server could do at most."""
+"""`python -m benchmarks`: measure the queue, and compare it with the limit of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands: which cases there are, and running some of them."""
+"""Commands of the benchmarks: list the cases, and run some of them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LEAST_SECONDS: Final = 0.1
 
 
 class Missed(TaskqError):
-    """A goal was missed that no busy machine explains."""
+    """A goal was missed that does not depend on the load of the machine."""
 
 
 @click.command(name="list")
 @shared_options
 def listed(invocation: Invocation) -> None:
-    """Say what the cases are.
+    """List the cases.
 
     Example:
       python -m benchmarks list
@@ -123,7 +123,7 @@ def run(
 
 
 def _check_files(json_file: Path | None, plot_file: Path | None) -> None:
-    """Refuse what could not be written after hours of measuring."""
+    """Refuse files that could not be written after hours of measuring."""
     if plot_file is not None and plot_file.suffix != ".svg":
         raise UsageError(f"{plot_file}: a plot is written as SVG, so its name must end with .svg")
     for file in (json_file, plot_file):
@@ -143,7 +143,7 @@ def _scale(seconds: float | None, rounds: int | None, tasks: int | None, *, shor
 
 
 def _look(server: Database, disk: Path) -> machine.Machine:
-    """Return what the figures depend on, as the scratch databases see it."""
+    """Return the environment of the figures, as the scratch databases see it."""
     with server.scratch() as scratch:
         migrations.migrate(scratch)
         return machine.look(scratch, disk)

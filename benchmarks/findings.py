@@ -1,4 +1,4 @@
-"""What a case finds: one line of the table."""
+"""Findings: the results of a case, one line of the table each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SIGNS: Final = {"least": "≥", "most": "≤"}
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound that is to be reached, at least or at most.
+    """A bound to reach, at least or at most.
 
-    timed: whether a busy machine can miss it; what counts rows or differences is not.
+    timed: whether a busy machine can miss it; goals on counts of rows or differences are not timed.
     """
 
     bound: float
@@ -38,12 +38,12 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was measured, what it is compared with, and what is to be reached.
+    """A measured figure, the figure it is compared with, and the goal.
 
     ours: None if it could not be measured; then `note` says why.
-    beside, limit: what it is compared with, and its figure in the same unit.
-    goal: for the ratio if there is one, else for ours.
-    case: the name of the case, filled in by the one who runs it.
+    beside, limit: name of the reference, and its figure in the same unit.
+    goal: for the ratio if there is one, otherwise for ours.
+    case: the name of the case, filled in by `cases.run`.
     """
 
     what: str
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def figure(self) -> float | None:
-        """What the goal is for."""
+        """The figure that the goal applies to."""
         return self.ours if self.ratio is None else self.ratio.median
 
     @property
@@ -74,5 +74,5 @@ class Finding:
 
 
 def not_measured(what: str, why: str) -> Finding:
-    """Return the line of the table for what could not be measured here."""
+    """Return the finding for a figure that could not be measured here."""
     return Finding(what, None, "", note=f"not measured: {why}")

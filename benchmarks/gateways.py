@@ -1,4 +1,4 @@
-"""Gateways and keepers in processes of their own, for the length of a block."""
+"""Gateways and keepers as child processes, for the duration of a block."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def _gateway(
 
 
 def _started(dsn: str, log: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
-    with log.open("ab") as told:
+    with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=output,
             env=_environment() | {"TASKQ_DSN": dsn},  # may hold a password
             start_new_session=True,  # Ctrl-C is for us; we end it
         )
@@ -136,7 +136,7 @@ def _last_words(log: Path) -> str:
 
 
 def _address(process: subprocess.Popen[bytes]) -> LoadTarget | None:
-    """Return what a gateway says of where it listens; None if it has ended or says nothing."""
+    """Return the address that a gateway prints; None if it has ended or prints nothing."""
     assert process.stdout is not None  # noqa: S101  # a pipe, as asked for
     if not select.select([process.stdout], [], [], READY_S)[0]:
         return None

@@ -1,7 +1,7 @@
 """Latencies as counts in buckets: small, addable between processes, within 2.2 % of the truth.
 
 The buckets grow by a constant factor, as in HdrHistogram (G. Tene), so that microseconds and
-minutes are told with the same precision.
+minutes have the same relative precision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waits for sockets and for points of time: the least that a loop can be."""
+"""Minimal event loop: waits for sockets and timers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COARSE_S: Final = 0.005
 
 
 class Loop:
-    """Calls what was registered for a file when it is ready, and for a time when it has come."""
+    """Calls registered functions when a file is ready, or at a time."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -47,7 +47,7 @@ class Loop:
         heapq.heappush(self._times, (when, next(self._numbers), then))
 
     def run(self, go_on: Callable[[], bool]) -> None:
-        """Wait and call, until told to stop."""
+        """Wait and call, until `go_on` returns False."""
         files, times = self._files, self._times
         while go_on():
             pause_s = min(LONGEST_S, times[0][0] - self.now) if times else LONGEST_S

@@ -1,4 +1,4 @@
-"""What the figures depend on, read back from the machine and the server."""
+"""Environment of the figures, read from the machine and the server."""
 
 from __future__ import annotations
 

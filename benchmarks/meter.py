@@ -1,4 +1,4 @@
-"""What the server says about itself while a case runs."""
+"""Meters of the server during a case: a held snapshot, the CPU time of a server process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, to be stopped and started, for the length of a block."""
+"""Temporary PostgreSQL server that a case can stop and start, for the duration of a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings as a picture, SVG: how far each goal was reached or missed."""
+"""Chart of the findings as SVG: how far each goal was exceeded or missed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH: Final = 960
 ROW: Final = 26
 TOP: Final = 64
 LABELS: Final = 440
-"""Where the labels end and the goal's line may lie at the earliest."""
+"""Right end of the labels, and leftmost position of the goal's line."""
 RIGHT: Final = 190
 SPAN: Final = 10.0
 """The axis reaches from a SPAN-th of the goal to SPAN times the goal; beyond, bars are cut."""

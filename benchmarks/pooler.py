@@ -1,4 +1,4 @@
-"""A PgBouncer of one's own in front of a server, for the length of a block."""
+"""Temporary PgBouncer in front of a server, for the duration of a block."""
 
 from __future__ import annotations
 

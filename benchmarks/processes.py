@@ -1,4 +1,4 @@
-"""What processes of this machine use, by the kernel's account."""
+"""CPU time and memory of processes on this machine, from the kernel."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _pids() -> Iterator[int]:
 
 
 def _stat(pid: int) -> _Stat | None:
-    """Return what proc(5) tells of a process; None if it has gone."""
+    """Return the values of /proc/PID/stat (see proc(5)); None if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""The limit: pgbench claims and completes rows of a bare table, in two transactions each."""
+"""Limit of the server: pgbench claims and completes rows of a bare table, two transactions each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Raw:
             statements.script(statement("benchmarks.sql/table"))
 
     def top_up(self, rows: int) -> None:
-        """See to it that about so many rows wait at least."""
+        """Add rows until about this many are waiting."""
         if rows > self._waiting:
             missing = round(rows - self._waiting)
             self._database.execute("benchmarks.sql/fill", rows=missing)

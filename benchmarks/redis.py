@@ -1,4 +1,4 @@
-"""A Redis of one's own, to be flushed and killed, for the length of a block."""
+"""Temporary Redis that a case can flush and kill, for the duration of a block."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Redis:
 
     def start(self) -> None:
         """Start it, with nothing in it; raise `Unavailable` if it does not answer."""
-        with self._log.open("ab") as told:
+        with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 self._argv,
                 stdin=subprocess.DEVNULL,
-                stdout=told,
-                stderr=told,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,  # Ctrl-C is for us; we end it
             )
         deadline = time.monotonic() + READY_S

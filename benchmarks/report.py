@@ -1,4 +1,4 @@
-"""What was found, as a table for people and as JSON for programs."""
+"""Report of the findings, as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines(machine: Machine, scale: Scale, findings: Iterable[Finding]) -> Iterat
 
 
 def line(found: Finding) -> str:
-    """Return a finding as one line, for those who wait."""
+    """Return a finding as one line, to print while the benchmarks run."""
     what, ours, beside, limit, ratio, *_, goal, reached = _cells(found)
     parts = [
         f"{what}: {ours}",

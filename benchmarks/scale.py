@@ -1,4 +1,4 @@
-"""How large and how long the cases are."""
+"""Sizes and durations of the cases."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Scale:
     each number of siblings. agents...: of gateways; exchange_every_s: of each of `agents_all`, and
     its heartbeats. ..._beside: agents beside a hostile client, and their exchanges a second;
     hostile: kinds of such clients.
-    pool_s: how long a task stays leased ahead that nobody names. input_...: agents on nodes that
-    fetch one of so many bytes.
+    pool_s: how long a task stays leased ahead that no agent names. input_...: agents on nodes that
+    fetch an input of this many bytes.
     """
 
     seconds: float = 5.0
@@ -76,4 +76,4 @@ SHORT: Final = Scale(
     input_nodes=2,
     input_bytes=1_500_000,
 )
-"""Seconds long, to see that everything works; its times mean nothing."""
+"""Takes seconds, to check that everything works; its figures mean nothing."""

@@ -1,4 +1,4 @@
-"""Where the cases happen: scratch databases with a campaign, on a server that is given."""
+"""Stage of the cases: scratch databases with a campaign, on a given server."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class Stage:
 
     def seed(self, count: int, path: str = CAMPAIGN) -> None:
         """Add waiting tasks, as users do."""
-        told = time.monotonic()
+        reported_at = time.monotonic()
 
         def progress(so_far: SeedCount) -> None:
-            nonlocal told
-            if time.monotonic() > told + TELL_S:
-                told = time.monotonic()
+            nonlocal reported_at
+            if time.monotonic() > reported_at + TELL_S:
+                reported_at = time.monotonic()
                 self._tell(f"seeded {so_far.added:,} of {count:,} tasks")
 
         self.client.campaign(path).seed(sample_seeds(count), on_progress=progress)
 
     def top_up(self, waiting: int, path: str = CAMPAIGN) -> None:
-        """See to it that at least so many tasks wait."""
+        """Add tasks until at least this many are waiting."""
         missing = waiting - self.client.campaign(path).status().waiting
         if missing > 0:
             self.seed(missing, path)
@@ -68,15 +68,15 @@ class Stage:
         return self.client.campaign(CAMPAIGN).status().done
 
     def finish(self, load: Load, tasks: int) -> None:
-        """Let clients bring so many tasks to their end."""
-        told = time.monotonic()
+        """Complete this many tasks with clients."""
+        reported_at = time.monotonic()
         before = self.done()
-        with Clients(self.database, load) as crew:
-            # Asked of the queue: what clients report before they are ready is not in their count.
+        with Clients(self.database, load) as clients:
+            # Counted by the queue: the clients' count lacks reports before they were ready.
             while (done := self.done() - before) < tasks:
-                crew.check()
-                if time.monotonic() > told + TELL_S:
-                    told = time.monotonic()
+                clients.check()
+                if time.monotonic() > reported_at + TELL_S:
+                    reported_at = time.monotonic()
                     self._tell(f"finished {done:,} of {tasks:,} tasks")
                 time.sleep(POLL_S)
 
@@ -99,9 +99,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a case gets.
+    """Environment of a case.
 
-    folder: for files of its own; it is removed afterwards. tell: takes a line about what goes on.
+    folder: for its files; removed afterwards. tell: called with a line about the progress.
     """
 
     server: Database

@@ -1,4 +1,4 @@
-"""Measurements taken in turn, so that what the machine does meanwhile hits all alike."""
+"""Alternating measurements, so that other load of the machine affects both alike."""
 
 from __future__ import annotations
 

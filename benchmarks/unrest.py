@@ -1,4 +1,4 @@
-"""A server that is busy with itself while a case runs."""
+"""Background load of the server during a case: checkpoints, vacuums and a held snapshot."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class _Chore(threading.Thread):
         self._running: Statements | None = None
 
     def run(self) -> None:
-        """Be at it until told to end."""
+        """Repeat the statement until `end` is called."""
         with suppress(Unavailable), self._database.connection() as statements:
             self._running = statements
             while not self._over.wait(PAUSE_S):
                 statements.execute(f"benchmarks.sql/{self._statement}")
 
     def end(self) -> None:
-        """Break off what it does: to vacuum a large table may take minutes."""
+        """Cancel the running statement: a vacuum of a large table may take minutes."""
         self._over.set()
         if self._running is not None:
             self._running.cancel()

@@ -1,10 +1,10 @@
-"""A wide-area network on one machine: a proxy that delivers everything later.
+"""Simulated wide-area network on one machine: a proxy that delays all data.
 
     python -m benchmarks.wan FILE TARGET DELAY_S
 
 FILE: the number of a listening socket that is open in this process. TARGET: `host:port`, or the
 path of a unix socket. Each direction is delayed by so many seconds, in order; there is neither loss
-nor a limit to the bandwidth. What is said on a connection is delayed, its opening is not.
+nor a limit to the bandwidth. Data on a connection are delayed; opening it is not.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class _Side:
         self._end = end
         self._unsent = b""
         self._on_the_way = 0
-        self._writing = self._heard_end = self._told_end = self._closed = False
+        self._writing = self._received_end = self._peer_ended = self._closed = False
 
     def watch(self) -> None:
         """Read as far as the peer keeps up, and write what is left."""
-        reading = not self._heard_end and self._on_the_way < MOST_ON_THE_WAY
+        reading = not self._received_end and self._on_the_way < MOST_ON_THE_WAY
         self._writing = bool(self._unsent)
         self._wan.loop.watch(
             self._end.fileno(), self._ready, reading=reading, writing=self._writing
@@ -97,12 +97,12 @@ class _Side:
             self._unsent += data
             self._write()
             return
-        self._told_end = True
+        self._peer_ended = True
         if not self._unsent:
             self._finish()
 
     def delivered(self, count: int) -> None:
-        """Hear that so many bytes are not on the way any more."""
+        """Note that this many bytes have been delivered."""
         was_full = self._on_the_way >= MOST_ON_THE_WAY
         self._on_the_way -= count
         if was_full and not self._closed:
@@ -112,13 +112,13 @@ class _Side:
         """Pass the peer's end on, after all that came before it."""
         with suppress(OSError):
             self._end.shutdown(socket.SHUT_WR)
-        if self._heard_end:
+        if self._received_end:
             self._close()
 
     def _ready(self) -> None:
         if self._unsent:
             self._write()
-        if not (self._closed or self._heard_end):
+        if not (self._closed or self._received_end):
             self._read()
 
     def _read(self) -> None:
@@ -131,10 +131,10 @@ class _Side:
             return
         self._wan.put(self.peer, data)
         self._on_the_way += len(data)
-        self._heard_end = not data
-        if self._heard_end and self._told_end and not self._unsent:
+        self._received_end = not data
+        if self._received_end and self._peer_ended and not self._unsent:
             self._close()
-        elif self._heard_end or self._on_the_way >= MOST_ON_THE_WAY:
+        elif self._received_end or self._on_the_way >= MOST_ON_THE_WAY:
             self.watch()
 
     def _write(self) -> None:
@@ -149,11 +149,11 @@ class _Side:
         self.peer.delivered(sent)
         if self._writing != bool(self._unsent):
             self.watch()
-        if self._told_end and not self._unsent:
+        if self._peer_ended and not self._unsent:
             self._finish()
 
     def _break(self) -> None:
-        """Close at once what is broken; the peer hears of it later, as of everything."""
+        """Close the broken connection at once; the peer is closed after the delay."""
         self._close()
         self._wan.put(self.peer, b"")
 
@@ -189,7 +189,7 @@ def _connected(address: str) -> socket.socket:
 
 
 def main(file: str, target: str, delay_s: str) -> None:
-    """Be the proxy, until a signal ends the process."""
+    """Run the proxy until a signal ends the process."""
     with socket.socket(fileno=int(file)) as listener:
         Wan(listener, target, float(delay_s)).loop.run(lambda: True)
 

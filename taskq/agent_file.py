@@ -1,8 +1,8 @@
-"""The agent as one file that any Python from 3.9 on runs: a zip archive with a first line.
+"""Builder of the agent's single file: a zip archive with a `#!` line, for Python 3.9 and later.
 
     python -m taskq.agent_file dist/taskq-agent.pyz
 
-The same sources give the same bytes, whenever and wherever it is built with one zlib.
+The build is reproducible: the same sources and zlib give the same bytes on every host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_LINE: Final = b"#!/usr/bin/env python3\n"
 _TIME: Final = (1980, 1, 1, 0, 0, 0)  # the first that an archive can name
 _MODE: Final = 0o100644 << 16
 
-# Read by any Python: older ones must be able to say what is the matter.
+# Valid in every Python: an unsupported version must be able to print its error.
 _MAIN: Final = """\
 import sys
 
@@ -38,7 +38,7 @@ _METADATA: Final = f"Metadata-Version: 2.1\nName: taskq\nVersion: {VERSION}\n"
 
 
 def build() -> bytes:
-    """Return the file."""
+    """Return the bytes of the file."""
     buffer = io.BytesIO()
     buffer.write(_FIRST_LINE)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

@@ -1,4 +1,4 @@
-"""One campaign: seeding, steering, watching, reading."""
+"""Campaign handle of the submitters' API: seed, change, pause, cancel, retry, wait, read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from taskq.errors import (
     UsageError,
 )
 from taskq.ingest import seeding
-from taskq.ingest.key_conflicts import OnConflict, check_choice, refused
+from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.spec.model import Seed
@@ -38,7 +38,7 @@ WAIT_S: Final = 0.5
 
 
 class Campaign:
-    """A campaign of a queue; got from `Client`. What it says is asked anew each time."""
+    """A campaign of a queue, returned by `Client`. Every call reads the database; no caching."""
 
     def __init__(self, database: Database, campaign_id: int, path: str) -> None:
         self._database = database
@@ -46,7 +46,7 @@ class Campaign:
         self.path: Final = path
 
     def spec(self) -> CampaignSpec:
-        """Return what is said about the campaign; raise `NotFound` if it was removed."""
+        """Return the campaign's settings; raise `NotFound` if it was removed."""
         row = self._database.row("campaign", path=self.path)
         if row is None:
             raise NotFound(f"no campaign {self.path}")
@@ -74,7 +74,7 @@ class Campaign:
         )
 
     def change(self, spec: CampaignSpec) -> None:
-        """Change the campaign to a spec; agents take it up with the next task they claim."""
+        """Replace the campaign's settings by a spec; it applies to tasks claimed afterwards."""
         self._database.value("change_campaign", path=self.path, spec=spec_body(spec))
 
     def add_input(
@@ -82,8 +82,8 @@ class Campaign:
     ) -> Input:
         """Store a file of at most 1 GiB and give it to all tasks of this campaign, by a name.
 
-        They find it as docs/handlers.md says; agents take it up with the next task they claim. An
-        input of that name is replaced. It is this campaign's only: those below do not inherit it.
+        docs/handlers.md describes how tasks find it; it applies to tasks claimed afterwards. An
+        input of that name is replaced. Campaigns below do not inherit inputs.
 
         name: by default the file's own. blobs: where to store it; by default as `open_blobs` says.
         """
@@ -97,26 +97,26 @@ class Campaign:
         return Input(digest, size)
 
     def inputs(self) -> dict[str, Input]:
-        """Return the inputs of this campaign by name, in the order of names."""
+        """Return the inputs of this campaign by name, sorted by name."""
         row = self._database.row("campaign", path=self.path)
         if row is None:
             raise NotFound(f"no campaign {self.path}")
         return {name: Input(**it) for name, it in sorted(row["inputs"].items())}
 
     def remove_input(self, name: str) -> None:
-        """Take an input away; tasks that are working keep it. Raise `NotFound` if there is none."""
+        """Remove an input; working tasks keep it. Raise `NotFound` if there is none."""
         self._database.value("remove_input", path=self.path, input=name)
 
     def status(self) -> Status:
-        """Return the counts of the campaign and all below it, exact and without counting."""
+        """Return the exact counts of the campaign and all below it, read from counters."""
         return Status(**self._database.rows("counts", path=self.path, depth=0)[0])
 
     def closed_by(self) -> list[str]:
-        """Return which of this and those above it are not open, from the top."""
+        """Return the paths of this campaign and those above it that are not open, from the top."""
         return [row["path"] for row in self._database.rows("closed_by", path=self.path)]
 
     def children(self) -> list[Status]:
-        """Return the campaigns directly below, each with all below it, ordered by path."""
+        """Return the campaigns directly below, ordered by path; counts include those below."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
 
     def tree(self) -> list[Status]:
@@ -134,17 +134,17 @@ class Campaign:
     ) -> SeedCount:
         """Seed tasks from any iterable, streamed in bounded memory.
 
-        A record is a `Seed`, or a mapping: the payload, with a key derived from it. A record that
-        the campaign has already, key and payload, adds nothing, so the same may be seeded again,
-        and an interrupted seeding be repeated from the start. `on_progress` is called after each
+        A record is a `Seed`, or a mapping: the payload, with a key derived from it. Seeding is
+        idempotent: a record that the campaign already has, key and payload, adds nothing, so an
+        interrupted seeding can be repeated from the start. `on_progress` is called after each
         chunk of 10,000 records at most.
 
-        on_conflict: what becomes of a record whose key is stored with another payload. "fail":
+        on_conflict: what to do with a record whose key is stored with another payload. "fail":
         raise `KeyConflict`; nothing of its chunk is added, tasks of earlier chunks stay. "skip":
-        pass it over. "keep-both": add it under key#2, or key#3 and so on if those are taken; it is
-        known there when it is seeded again. Payloads are the same if they are the same JSON: in
-        whatever order their names are, however their numbers and characters are written.
-        on_clash: called for the first 100 that were passed over, or kept under a numbered key.
+        skip it. "keep-both": add it under key#2, or key#3 and so on if those are taken; seeding it
+        again finds it there. Payloads are equal if they are the same JSON, whatever the order of
+        their names and the notation of their numbers and characters.
+        on_clash: called for the first 100 that were skipped, or added under a numbered key.
 
         A bad record raises `InvalidTask`, or goes to `on_bad` if given; tasks of earlier chunks
         stay. Raise `Conflict` if the campaign is cancelled.
@@ -169,9 +169,9 @@ class Campaign:
     ) -> bool:
         """Add one task in one round trip; return whether it was added. For many, `seed`.
 
-        Durable when it returns. Raise `InvalidTask` if it is no task, `Conflict` if the campaign
-        is cancelled. on_conflict: what becomes of it if its key is stored with another payload, as
-        in `seed`; by default raise `KeyConflict`.
+        Durable when it returns. Raise `InvalidTask` if the task is not valid, `Conflict` if the
+        campaign is cancelled. on_conflict: what to do if its key is stored with another payload,
+        as in `seed`; by default raise `KeyConflict`.
         """
         check_choice(on_conflict)
         task = seeding.task_json(Seed(payload, key, priority).encoded())
@@ -179,10 +179,10 @@ class Campaign:
         try:
             return bool(self._database.value("submit", **words))
         except KeyConflict as error:
-            raise refused(error) from error
+            raise submit_conflict(error) from error
 
     def pause(self) -> bool:
-        """Hand out no more tasks here and below; return whether that changed anything."""
+        """Hand out no more tasks of this campaign and those below; return whether it was open."""
         return self._set_status("paused")
 
     def resume(self) -> bool:
@@ -193,7 +193,7 @@ class Campaign:
         """Cancel tasks that are not final; return how many.
 
         With keys, those tasks of this campaign. Without, the campaign and all below it, which
-        then take no more seeds until resumed. Agents stop what they run at their next beat.
+        then accept no seeds until resumed. Agents stop running ones at their next heartbeat.
         """
         if keys is not None:
             return self._cancel_tasks(self.campaign_id, self._task_ids(keys))
@@ -207,10 +207,10 @@ class Campaign:
         error_class: str | None = None,
         keys: Iterable[str] | None = None,
     ) -> int:
-        """Give failed or cancelled tasks another chance; return how many.
+        """Retry failed or cancelled tasks; return how many.
 
         error_class: only those whose last attempt ended with it. keys: only these tasks of this
-        campaign; without keys, of all campaigns below too, but for those that are cancelled.
+        campaign; without keys, also tasks of all campaigns below, except cancelled campaigns.
         Raise `Conflict` if this campaign is cancelled.
         """
         if keys is not None:
@@ -228,9 +228,9 @@ class Campaign:
         )
 
     def remove(self) -> int:
-        """Cancel and delete the campaign, all below it and all their results; return the tasks.
+        """Delete the campaign, all below it and all their results; return the number of tasks.
 
-        Raise `Conflict` for the root, which always is.
+        Unfinished tasks are cancelled first. Raise `Conflict` for the root, which always exists.
         """
         if self.path == "/":
             raise Conflict("the root campaign cannot be removed; name those below it")
@@ -253,9 +253,9 @@ class Campaign:
     ) -> Iterator[Result]:
         """Iterate over the accepted results of this campaign, ordered by task, page by page.
 
-        Large ones are fetched, one at a time; raw: leave the references that stand for them.
-        blobs: where they are; by default as `open_blobs` says. on_lost: called for each that
-        cannot be had, which then stays a reference; without it, raise that `ResultLost`.
+        Large results are fetched one at a time; raw: return their references instead. blobs: the
+        store of large results; by default as `open_blobs` says. on_lost: called for each that
+        is missing or damaged, which then stays a reference; without it, raise that `ResultLost`.
         """
         fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
         return (Result(**fetching.of(row)) for row in self._pages("results"))
@@ -274,15 +274,15 @@ class Campaign:
         return {row["error_class"]: row["attempts"] for row in rows}
 
     def failure_causes(self, limit: int = 20) -> list[FailureCause]:
-        """Return what failed and lost attempts seem to have died of, most frequent first."""
+        """Return groups of failed, lost and refused attempts by cause, most frequent first."""
         rows = self._database.rows("failure_causes", campaign=self.campaign_id, limit=limit)
         return [FailureCause(**row) for row in rows]
 
     def usual_run_s(self, most: int = 1_000) -> float | None:
-        """Return how long agents had the latest attempts, on average; None: none has ended yet.
+        """Return the mean seconds from claim to report of recent attempts; None: none has ended.
 
-        Of the `most` attempts of the tasks that were seeded last among those with an attempt, those
-        that were done or failed, from claim to report.
+        Takes `most` attempts, those of the tasks seeded last among tasks with an attempt, and of
+        these the ones that were done or failed.
         """
         mean_s: float | None = self._database.rows(
             "usual_run", campaign=self.campaign_id, most=most
@@ -304,7 +304,7 @@ class Campaign:
         return [Attempt(**row) for row in rows]
 
     def wait(self, timeout_s: float | None = None) -> Status:
-        """Wait until no task here or below is unfinished; return the status.
+        """Wait until no task of this campaign or those below is unfinished; return the status.
 
         After `timeout_s` seconds raise `TimeoutError`. A task that waits for an agent is
         unfinished, so somebody must run agents.
@@ -326,7 +326,7 @@ class Campaign:
         return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
 
     def _in_chunks(self, name: str, **values: object) -> int:
-        """Run a statement that moves some tasks after others, until it finds no more."""
+        """Repeat a statement that moves a chunk of tasks, until none is left; return the sum."""
         moved, after = 0, 0
         while True:
             (row,) = self._database.rows(name, after=after, limit=MOVE_CHUNK, **values)

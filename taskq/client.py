@@ -1,4 +1,4 @@
-"""The submitters' API: a connection, and campaigns by their paths."""
+"""Submitters' API: `connect` returns a `Client`, which finds and creates campaigns by path."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def connect(dsn: str | None = None) -> Client:
     dsn: a PostgreSQL address; without one, that in `TASKQ_DSN`; without that, the embedded
     server of this user, which is started if it does not run and set up if it is new.
 
-    Raise `Unavailable` if the server does not answer, `LoginRefused` if it lets nobody in so,
-    `SchemaError` if its schema is not this release's (then `taskq db migrate` helps).
+    Raise `Unavailable` if the server does not answer, `LoginRefused` if it refuses the login,
+    `SchemaError` if its schema is not this release's (run `taskq db migrate`).
     """
     address = dsn or os.environ.get("TASKQ_DSN")
     if address:
@@ -50,7 +50,7 @@ def connect(dsn: str | None = None) -> Client:
 class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
-    tokens: those that sites and managers show at a gateway.
+    tokens: administration of the tokens of sites and managers.
     """
 
     def __init__(self, database: Database) -> None:
@@ -106,22 +106,23 @@ class Client:
         return [AgentView(**row) for row in rows]
 
     def left_agents(self, path: str = "/", *, limit: int = 1_000) -> list[LeftAgent]:
-        """Return the agents that have left within the hour, with their reasons, latest first.
+        """Return the agents that left within the last hour, with their reasons, latest first.
 
-        Those that served a campaign, above or below it. Raise `UnknownCampaign` if there is none.
+        Only those that served the campaign or one above or below it. Raise `UnknownCampaign` if
+        there is none.
         """
         rows = self.database.rows("left_agents", path=self._known(path), limit=limit)
         return [LeftAgent(**row) for row in rows]
 
     def refusals(self, path: str = "/") -> list[Refusals]:
-        """Return the campaigns at and below a path that agents could not run, by path.
+        """Return the campaigns at and below a path that agents could not run, ordered by path.
 
         Raise `UnknownCampaign` if there is no such campaign.
         """
         return [Refusals(**row) for row in self.database.rows("refusals", path=self._known(path))]
 
     def left_over(self, path: str = "/") -> LeftOver:
-        """Return how many tasks are unfinished, and which of them no agent can be given.
+        """Return how many tasks are unfinished, and how many of them no agent can claim.
 
         Raise `UnknownCampaign` if there is no such campaign.
         """
@@ -136,30 +137,32 @@ class Client:
         name: str | Sequence[str] | None = None,
         host: str | Sequence[str] | None = None,
     ) -> int:
-        """Tell agents to claim no more and to leave; return how many were not told before.
+        """Drain agents; return how many were not draining before.
 
-        Those that serve a campaign or one below it; only of a site, of a name, on a host, or of
-        one of several; None: of any. They hear of it with the answer to their next beat, and finish
-        what they have in hand. Raise `UnknownCampaign` if there is none.
+        Applies to agents that serve the campaign or one below it; site, name, host: only agents
+        with this value, or one of several; None: any. They get the order with the answer to their
+        next heartbeat, claim no more, finish the tasks they hold, and leave. Raise
+        `UnknownCampaign` if there is no such campaign.
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
         return int(self.database.value("drain_sessions", path=self._known(path), **named))
 
     def brake(self) -> Brake | None:
-        """Return what holds the tasks of silent agents; None: they are handed out as usual."""
+        """Return the brake if tasks of silent agents are held; None: they expire as usual."""
         row = self.database.row("brake")
         return None if row is None else Brake(**row)
 
     def audit(
         self, path: str = "/", look: Callable[[str, int], None] = lambda _, __: None
     ) -> Iterator[Violation]:
-        """Check what is promised about tasks, while the queue is at work; yield what breaks it.
+        """Check the guarantees about tasks, while the queue is at work; yield the violations.
 
-        Of a campaign and all below it, by path; see `taskq.db.audit`. Nothing yielded: all is
-        well. Each campaign is seen at one moment, nothing is written, and nobody waits.
+        Checks a campaign and all below it, ordered by path; see `taskq.db.audit`. No violation
+        means that all is well. Each campaign is read in one snapshot; nothing is written, and
+        nobody waits.
 
-        look: called now and then with the path of the campaign under way, and with how many of
-        its tasks were checked since. Raise `NotFound` if there is no such campaign.
+        look: called repeatedly with the path of the campaign being checked, and how many of its
+        tasks were checked since the last call. Raise `NotFound` if there is no such campaign.
         """
         return audit(self.database, check_path(path), look)
 
@@ -172,13 +175,13 @@ class Client:
         lost_since: datetime | timedelta | None = None,
         dry_run: bool = False,
     ) -> Recovery:
-        """End the sessions of silent agents and hand out their tasks again, all or nothing.
+        """End the sessions of silent agents and hand out their tasks again, atomically.
 
-        Those that serve a campaign or one below it; only of a site. silent_s: silent for so many
-        seconds, in which the server was up; by default for half of the lease, in which an agent
-        that lives has beaten twice. lost_since: since this instant, or within so long, tasks there
-        that failed through lost agents get another chance as well. dry_run: only tell.
-        Repeating it is harmless. Raise `UnknownCampaign` if there is none.
+        Applies to agents that serve the campaign or one below it; site: only agents of this site.
+        silent_s: seconds of silence, in which the server was up; by default half of the lease, in
+        which a live agent sends two heartbeats. lost_since: also retry tasks there that failed
+        through lost agents since this instant, or within this duration. dry_run: change nothing.
+        Idempotent. Raise `UnknownCampaign` if there is no such campaign.
         """
         within = isinstance(lost_since, timedelta)
         (row,) = self.database.rows(
@@ -193,12 +196,12 @@ class Client:
         return Recovery(**row)
 
     def _known(self, path: str) -> str:
-        """Return the path, of a campaign that there is; raise `UnknownCampaign`."""
+        """Return the path if the campaign exists; raise `UnknownCampaign` otherwise."""
         return self.campaign(path).path
 
 
 def _several(names: str | Sequence[str] | None) -> list[str] | None:
-    """Return names as the statements want them; None stands for all."""
+    """Return names as a list for the statements; None stands for all."""
     if names is None:
         return None
     return [names] if isinstance(names, str) else list(names)

@@ -54,8 +54,8 @@ class DirectTransport:
         gateway; None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
-        self._exchange_connection = database.line()
-        self._heartbeat_connection = database.line()
+        self._exchange_connection = database.dedicated_connection()
+        self._heartbeat_connection = database.dedicated_connection()
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What can go wrong, by what the caller should do about it.
+"""Exceptions of taskq, grouped by what the caller should do.
 
     TaskqError
     ├── UsageError            fix the call: a value is wrong; nothing was changed
@@ -6,11 +6,11 @@
     │   ├── InvalidTask         a payload, key or priority that cannot be a task's
     │   │   └── KeyConflict       ... or a key that is stored with another payload
     │   ├── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
-    │   └── ValueRefused        a value that the server cannot store; its words follow
+    │   └── ValueRefused        a value that the server cannot store; its message follows
     ├── NotFound              fix the name: no such campaign, task or file
     │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
-    ├── Conflict              look again: the thing is not in the state that the call needs
+    ├── Conflict              read again: the object is not in the state that the call needs
     ├── Unauthorized          get another token: this one is unknown, expired or revoked
     ├── Forbidden             ask for more: the token does not allow this
     ├── SchemaError           run `taskq db migrate`, or use the other release
@@ -19,12 +19,12 @@
     │   └── SchemaNewer
     ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
-    │   ├── LoginRefused        fix the address, or ask to be let in; who runs already may wait
-    │   └── OutputFailed        make room and do it again: what was asked for cannot be written
+    │   ├── LoginRefused        fix the address or ask for access; running programs may retry
+    │   └── OutputFailed        free disk space and repeat: the output cannot be written
     └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
 
-Each class carries the exit code of the command line, so that a script can tell
-them apart (`sysexits.h` where it has a fitting one).
+Each class carries an exit code of the command line, so that scripts can distinguish
+them (from `sysexits.h` where it has a fitting one).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Final
 
 
 class TaskqError(Exception):
-    """The base of all errors that taskq raises on purpose."""
+    """Base class of all errors that taskq raises deliberately."""
 
     exit_code = 1
 
@@ -60,9 +60,9 @@ class InvalidTask(UsageError):
 class Clash:
     """A record whose key is stored with another payload.
 
-    stored, offered: pieces of both payloads as JSON text, which show where they first differ: at
-    most 200 characters, with everything unprintable escaped. number: of the record among those that
-    were seeded, from 1; of a file, that of its last line.
+    stored, offered: excerpts of both payloads as JSON text from where they first differ: at most
+    200 characters, with unprintable characters escaped. number: position of the record among the
+    seeded ones, from 1; in a file, the number of its last line.
     """
 
     key: str
@@ -74,9 +74,9 @@ class Clash:
 class KeyConflict(InvalidTask):
     """Keys are stored with other payloads; nothing of the call or chunk was added.
 
-    count: how many records, clashes: some of them, in order. too_long: whether they were to be kept
-    under numbered keys, and one has no room for a number. added: the tasks that the same seeding
-    added in earlier chunks, which stay.
+    count: number of such records. clashes: some of them, in order. too_long: whether numbered keys
+    were asked for, and a key is too long for a number. added: tasks that the same seeding added in
+    earlier chunks, which stay.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ResultLost(NotFound):
 
 
 class Conflict(TaskqError):
-    """The thing exists, but not in a state that allows the call."""
+    """The object exists, but its state does not allow the call."""
 
     exit_code = 3
 
@@ -134,13 +134,13 @@ class Unauthorized(TaskqError):
 
 
 class Forbidden(TaskqError):
-    """The token is valid, but not for this."""
+    """The token is valid, but does not permit this operation."""
 
     exit_code = 77
 
 
 class SchemaError(TaskqError):
-    """The database's schema and this release do not fit."""
+    """The database's schema does not fit this release."""
 
     exit_code = 78
 
@@ -158,28 +158,28 @@ class SchemaNewer(SchemaError):
 
 
 class Unavailable(TaskqError):
-    """A server or resource does not answer now; the call may be repeated later."""
+    """A server or resource does not answer now; retry later."""
 
     exit_code = 69
 
 
 class LoginRefused(Unavailable):
-    """The server answers, but lets this login not in: its name, password or database.
+    """The server refuses the login, because of its user, password or database.
 
-    For what runs already it is an outage like others, since a password may just be changed.
+    A running program treats it like any outage and retries, as a password may just be changing.
     """
 
     exit_code = 77
 
 
 class OutputFailed(Unavailable):
-    """The disk that output goes to is full, or fails."""
+    """The disk for the output is full, or fails."""
 
     exit_code = 74
 
 
 class ServerUnsuitable(TaskqError):
-    """The server can be reached but cannot carry taskq."""
+    """The server can be reached but is not suitable for taskq."""
 
     exit_code = 77
 

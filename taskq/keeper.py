@@ -57,7 +57,7 @@ class Keeper:
     """One keeper of a queue, with a connection and an identity of its own."""
 
     def __init__(self, database: Database) -> None:
-        self._connection = database.line()
+        self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
 
     def round(self) -> Round:

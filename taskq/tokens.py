@@ -1,7 +1,7 @@
-"""Tokens: what sites open sessions with, and what managers of campaigns show at the gateway.
+"""Tokens: credentials with which sites open sessions and managers use the gateway's API.
 
-A token is 256 random bits. The database gets its SHA-256 only, so nobody can read a token there;
-whoever loses one creates another.
+A token is 256 random bits. The database stores its SHA-256 only, so a token cannot be read there;
+a lost one must be replaced by a new one.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as the database knows it.
+    """A token's record in the database.
 
-    paths: the campaigns that it is for, each with all below it. networks: where sessions may be
-    opened from; none: anywhere. uses: sessions opened with it, `max_uses` at most; sessions: those
-    that are open. state: valid, used up, expired or revoked.
+    paths: the campaigns that it permits, each with all below it. networks: networks from which
+    sessions may be opened; empty: any. uses: sessions opened with it, `max_uses` at most; sessions:
+    those still open. state: valid, used up, expired or revoked.
     """
 
     token_id: int
@@ -56,7 +56,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """What ended with a token: open sessions, and attempts in their hands, now handed out again."""
+    """Result of a revocation: sessions that ended, and their attempts, handed out again."""
 
     sessions: int
     attempts: int
@@ -78,13 +78,13 @@ class Tokens:
         max_uses: int | None = None,
         networks: Sequence[str] = (),
     ) -> tuple[str, Token]:
-        """Make a token; return its text, which is nowhere else, and what is known of it.
+        """Create a token; return its text, which is stored nowhere, and its record.
 
         name: unique among the tokens that are not revoked. paths: campaigns that exist. days: until
         it expires, ten years at most. max_uses, networks: how many sessions a site's token can
-        open, and from where, as `192.0.2.0/24` or an address.
+        open, and from which networks or addresses, as `192.0.2.0/24`.
 
-        Raise `UsageError` at a value that is none, `NotFound` if there is no such campaign,
+        Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign,
         `Conflict` if the name is taken.
         """
         if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
@@ -115,10 +115,10 @@ class Tokens:
         return tuple(Token(**row) for row in self._database.rows("tokens", token=None))
 
     def revoke(self, name: str) -> Revoked:
-        """Make a token void at once, and end the sessions that it has opened.
+        """Revoke a token at once, and end the sessions that it has opened.
 
-        What their agents had is handed out again and counts neither as failure nor as loss.
-        Revoking twice changes nothing. Raise `NotFound` if there never was such a token.
+        Their agents' tasks are handed out again, which counts neither as failure nor as loss.
+        Idempotent. Raise `NotFound` if there never was such a token.
         """
         try:
             row = self._database.row("revoke_token", token_name=name)
@@ -128,11 +128,11 @@ class Tokens:
 
 
 def session_token(enrolment_token: str, key: str) -> str:
-    """Return the token of the session that a hello with this key opens.
+    """Return the session token for a hello with this key.
 
-    Derived (HMAC-SHA256), so that a repeated hello gets the same one though nothing but a hash is
-    kept; who lacks the enrolment token cannot work it out. Raise `UsageError` if the key is no UUID
-    as `uuid.UUID` writes it: another spelling would make another token.
+    It is derived by HMAC-SHA256, so that a repeated hello gets the same token although only a hash
+    is stored; without the enrolment token it cannot be computed. Raise `UsageError` if the key is
+    no UUID as `uuid.UUID` writes it: another spelling would make another token.
     """
     try:
         canonical = str(uuid.UUID(key)) == key
@@ -145,12 +145,12 @@ def session_token(enrolment_token: str, key: str) -> str:
 
 
 def hashed(token: str) -> bytes:
-    """Return what the database keeps of a token."""
+    """Return the digest that the database stores for a token."""
     return hashlib.sha256(_bytes(token)).digest()
 
 
 def _bytes(token: str) -> bytes:
-    return token.encode("utf-8", "surrogatepass")  # whatever a stranger shows, it is just unknown
+    return token.encode("utf-8", "surrogatepass")  # any text that a client sends is valid here
 
 
 def _encoded(value: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The release, in a module of its own so that it can be read without importing the rest."""
+"""Version of the release, in its own module so that it can be read without further imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the queue tells: rows as plain values. Instants are aware datetimes, `_s` are seconds."""
+"""Rows that the queue returns, as frozen dataclasses.
+
+Instants are aware datetimes; names that end in `_s` are seconds.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How many tasks of a campaign stand where.
+    """Counts of a campaign's tasks by status.
 
-    state: open, paused or cancelled, by the campaign itself or one above it. paused_why: why it
-    paused itself; None: it did not.
-    children: campaigns directly below. failures, losses: attempts that failed or whose agent
-    was lost, over all time.
+    state: open, paused or cancelled, by the campaign itself or one above it. paused_why: why the
+    campaign paused itself; None: it did not. children: number of campaigns directly below.
+    failures, losses: attempts that failed, or whose agent was lost, since the campaign exists.
     """
 
     campaign_id: int
@@ -44,7 +46,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """Where a task stands. claimed_at and host: of the agent that works on it, if one does."""
+    """State of a task. claimed_at, host: of the agent that works on it; None without one."""
 
     task_id: int
     key: str
@@ -61,7 +63,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An accepted result and how it came about. phases: seconds by phase."""
+    """An accepted result and its attempt. phases: seconds by phase."""
 
     task_id: int
     key: str
@@ -78,7 +80,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed task with its last attempt, if that is known."""
+    """A failed task with its last attempt, if recorded."""
 
     task_id: int
     key: str
@@ -98,11 +100,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """Attempts that failed, were lost or were refused alike, with the latest as an example.
+    """A group of failed, lost or refused attempts with one cause; the latest is the example.
 
-    cause: the message that they share, numbers in it as `#`; where that tells no more than how the
-    program ended, with the last line of its output. causes: how many such groups the campaign has.
-    hosts: on how many; some_hosts: how many attempts on which, the five with most of them at most.
+    cause: their common message, with numbers replaced by `#`; if it only says how the program
+    ended, with the last line of its output. causes: number of such groups in the campaign. hosts:
+    number of hosts; some_hosts: attempts by host, of the five hosts with most attempts.
     example_line: the last line of output.
     """
 
@@ -122,7 +124,7 @@ class FailureCause:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt that ended. tail: the end of what the payload wrote."""
+    """An attempt that has ended. tail: the end of the payload's output."""
 
     attempt: int
     outcome: str
@@ -141,13 +143,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """An open session. silent_s: since its last beat. working: attempts in its hands.
+    """An open session. silent_s: since its last heartbeat. working: attempts that it holds.
 
-    offers: the tags of what its node has. draining: whether it shall leave when what it has in hand
-    has ended. token: the name of the one that opened it; None: opened beside the database. trouble:
-    as its last beat told: `failures` in a row, all fast, the last with `error_class`, so that it
-    makes one attempt at a time, the next `try_in_s` after that beat; None: all is well. suspect:
-    why its host is taken for a bad one, so that it is slowed as well; None: it is not.
+    offers: the tags of its node. draining: whether it leaves when its attempts have ended. token:
+    the name of the token that opened it; None: a direct agent. trouble: from its last heartbeat:
+    `failures` in a row, all fast, the last with `error_class`, so that the agent makes one attempt
+    at a time, the next `try_in_s` after that heartbeat; None: no trouble. suspect: why its host is
+    suspicious, so that the agent is slowed as well; None: it is not.
     """
 
     session_id: int
@@ -170,9 +172,9 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class LeftAgent:
-    """A session that has ended. reason, exit_code: as its agent has told; None: it has not.
+    """A session that has ended. reason, exit_code: as its agent reported; None: it did not.
 
-    expired: it fell silent, and was given up.
+    expired: whether it ended because its agent was silent for longer than the lease.
     """
 
     session_id: int
@@ -194,8 +196,9 @@ class LeftAgent:
 class Refusals:
     """A campaign that agents cannot run, or could not before it was changed.
 
-    hosts: on how many within the day, some_hosts: five of them at most; 0: it has been changed or
-    opened since. last_at, error_class, error: of the last time; None where there are no hosts.
+    hosts: number of hosts within the last day; 0: the campaign has been changed or opened since.
+    some_hosts: five of them at most. last_at, error_class, error: of the last refusal; None where
+    there are no hosts.
     """
 
     path: str
@@ -208,7 +211,7 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """Tasks that are unfinished; of them, those that no agent can be given, and why not.
+    """Counts of unfinished tasks, and of those among them that no agent can claim, with reasons.
 
     reasons: such as "/demo has no handler", for the campaigns with most tasks.
     """
@@ -220,10 +223,10 @@ class LeftOver:
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """That many agents are silent at a time, which is taken for an outage: their tasks are held.
+    """Hold on expiry: so many agents are silent at a time that it is taken for an outage.
 
-    silent, open: agents that are silent, of those that are open. heard_at: when the first was heard
-    again; until: when those expire that stay silent. Both None while none is heard.
+    silent, open: number of silent agents, and of open sessions. heard_at: when the first of them
+    was heard again; until: when those that stay silent expire. Both None while none is heard.
     """
 
     since: datetime
@@ -235,12 +238,11 @@ class Brake:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something in the tables that breaks a promise of the queue.
+    """Rows of the tables that violate a guarantee of the queue.
 
-    check: the name of a file in `sql/audit`, which says what is promised. task_id: None: it is
-    about the campaign. rows: what the tables have: of a task its key, its row and those of its
-    attempts, without what was to be done and what came out; of a campaign what is counted and
-    what was found.
+    check: the name of the file in `sql/audit` that states the guarantee. task_id: None if it
+    concerns the campaign. rows: the evidence: for a task its key, its row and those of its
+    attempts, without payload and result; for a campaign the counters and the recount.
     """
 
     campaign: str
@@ -252,11 +254,12 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was done to bring a crashed farm back.
+    """Result of the recovery of a crashed farm.
 
-    sessions: silent ones that were ended. sessions_left, tasks_left: passed over, since they were
-    just being heard, or reported. braked: whether the tasks of other silent agents are still held.
-    campaigns: objects with `path`, and the numbers of tasks `handed_out` and `retried`, by path.
+    sessions: silent sessions that were ended. sessions_left, tasks_left: left alone, since other
+    transactions (a heartbeat or a report) had locked them. braked: whether the tasks of other
+    silent agents are still held. campaigns: objects with `path`, and the numbers of tasks
+    `handed_out` and `retried`, ordered by path.
     """
 
     sessions: int

@@ -1,4 +1,4 @@
-"""The cases: what is measured, beside what, and what is to be reached.
+"""Cases of the benchmarks: each measures figures, compares them, and has goals.
 
 claims     one-row, batches, connections, pooler, kept-open: beside the limit
 seeding    beside a bare COPY
@@ -11,10 +11,10 @@ wal        bytes of log and disk
 touched    rows and pages, whatever the machine
 crowds     gateway-...: agents of gateways, as fast as they can
 multitudes gateway-...: thousands of agents, connected, arriving, waiting
-hostile    gateway-hostile: agents beside a client that would cost them something
-strangers  gateway-...: agents beside clients without a token that mean harm
+hostile    gateway-hostile: agents beside a hostile client with a token
+strangers  gateway-...: agents beside hostile clients without a token
 distance   gateway-...: a wide-area network between agents, gateway and database
-inputs     what the cache of a node saves
+inputs     savings of a node's cache of inputs
 doors      gateway-...: the ways that the study of AMGA compares
 front      two gateways of one queue, one with a front, for the cases front-...
 front_latency   front-...: how long claims take

@@ -1,4 +1,4 @@
-"""Claims and reports beside the limit of the server."""
+"""Claims and reports, compared with the limit of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.stage import APART, Bench
 from benchmarks.turns import compare
 from taskq.planning import clients
 from taskq.planning.clients import Load
-from taskq.planning.trial import CAMPAIGN, GATHERED
+from taskq.planning.trial import BATCHED, CAMPAIGN
 
 # More tasks a second than anybody has seen, so that enough are waiting.
 MAX_ONE_S: Final = 40_000
@@ -26,7 +26,7 @@ def one_row(bench: Bench) -> Iterator[Finding]:
 
     And 8 clients that share nothing, each with a connection, four in a process: for comparison.
     """
-    yield from _one_at_a_time(bench, GATHERED, 1.0)
+    yield from _one_at_a_time(bench, BATCHED, 1.0)
     yield from _one_at_a_time(bench, APART, None)
 
 
@@ -86,7 +86,7 @@ def kept_open(bench: Bench) -> Iterator[Finding]:
                 stage.database.dsn,
                 "verbs",
                 bench.folder,
-                f"--client={GATHERED.total}",
+                f"--client={BATCHED.total}",
                 "--jobs=2",
                 f"--time={max(LEAST_S, round(scale.seconds))}",
                 f"--protocol={protocol}",
@@ -130,7 +130,7 @@ def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator
             return raw.rate("one", count, scale.seconds)
 
         compared = compare(our_rate, raw_rate, scale.rounds)
-    way = "gathered" if load.gathered else f"{count} connections"
+    way = "batched" if load.batched else f"{count} connections"
     yield compared.finding(
         f"one task at a time, {count} clients, {way}{' to PgBouncer' if load.pooled else ''}",
         "tasks/s",

@@ -1,4 +1,4 @@
-"""Counts beside a recount, in one snapshot, while everything moves."""
+"""Counters compared with a recount, in one snapshot, while tasks move."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exact(bench: Bench) -> Iterator[Finding]:
     with bench.stage() as stage, stage.kept():
         campaign = stage.client.campaign(CAMPAIGN)
         stage.seed(WAITING)
-        with Clients(stage.database, LOAD) as crew, _commits_late(stage.database):
+        with Clients(stage.database, LOAD) as clients, _commits_late(stage.database):
             end = time.monotonic() + max(LEAST_S, bench.scale.seconds * bench.scale.rounds)
             while time.monotonic() < end:
                 # Far more often than a keeper does: what commits late must not fall between.
@@ -49,7 +49,7 @@ def exact(bench: Bench) -> Iterator[Finding]:
                     more = list(sample_seeds(WAITING))
                     campaign.seed(more)
                     campaign.cancel(str(one.key) for one in more[:CANCELLED])
-                crew.check()
+                clients.check()
     yield Finding(
         "snapshots in which the counts differ from a recount",
         differing,
@@ -62,9 +62,9 @@ def exact(bench: Bench) -> Iterator[Finding]:
 def _agree(stage: Stage, campaign: int) -> bool:
     with stage.database.transaction() as statements:
         statements.execute("benchmarks.sql/repeatable_read")
-        (told,) = statements.rows("counts", path=CAMPAIGN, depth=0)
+        (counted,) = statements.rows("counts", path=CAMPAIGN, depth=0)
         (found,) = statements.rows("benchmarks.sql/recount", campaign=campaign)
-    return all(told[name] == number for name, number in found.items())
+    return all(counted[name] == number for name, number in found.items())
 
 
 @contextmanager

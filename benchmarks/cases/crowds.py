@@ -1,4 +1,4 @@
-"""Agents before gateways, as many exchanges as they can get."""
+"""Throughput of gateways: agents make as many exchanges as they can."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.cases.claims import MAX_BATCH_S, MAX_ONE_S, needs
 from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.gateways import RunningGateways, make_certificate, running_gateways
 from benchmarks.load import runs, sessions
-from benchmarks.load.herd import WARM_S
+from benchmarks.load.agent_load import WARM_S
 from benchmarks.load.runs import US, Run
 from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from benchmarks.raw import LEAST_S, Raw
@@ -29,9 +29,9 @@ CPU: Final = "CPU time of PostgreSQL and gateway for a task, {} agents"
 
 
 class Crowd:
-    """The sessions of a herd on a stage, on which enough tasks wait before each run.
+    """The sessions of many agents on a stage, which has enough waiting tasks before each run.
 
-    told_done: how many reports its agents were told to be accepted.
+    acknowledged: number of reports whose acceptance the agents were told.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Crowd:
         self.warm_s = warm_s
         self._need, _ = needs(most_a_second, seconds + warm_s)
         self.credentials: tuple[Credentials, ...] = sessions.opened(stage.database, CAMPAIGN, count)
-        self.told_done = 0
+        self.acknowledged = 0
 
     def rate(self, gateways: RunningGateways, work: LoadWork) -> float:
         """Return the tasks reported a second."""
@@ -64,21 +64,21 @@ class Crowd:
             self._seconds,
             warm_s=self.warm_s,
         )
-        self.hear(done.told)
+        self.add_totals(done.totals)
         return done
 
-    def hear(self, told: LoadTotals) -> None:
-        """Count what agents were told that are not run by this."""
-        self.told_done += told.reported + told.known
+    def add_totals(self, totals: LoadTotals) -> None:
+        """Add the totals of agents that another object runs."""
+        self.acknowledged += totals.reported + totals.known
 
     def feed(self) -> None:
-        """See to it that enough tasks wait."""
+        """Add tasks until enough are waiting."""
         self._stage.top_up(self._need)
         self._stage.settle()
 
     def lost(self) -> int:
-        """Return how many tasks were reported to be done, acknowledged, and are not."""
-        return max(0, self.told_done - self._stage.done())
+        """Return how many tasks were acknowledged as done, and are not."""
+        return max(0, self.acknowledged - self._stage.done())
 
 
 def many(bench: Bench) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from taskq.planning.trial import CAMPAIGN
 
 AGENTS: Final = 16
 DIRECT: Final = Load(2, AGENTS // 2, 1, CAMPAIGN)
-"""As many, beside the database, each with a connection of its own."""
+"""As many direct clients, each with a connection of its own."""
 
 
 def amga(bench: Bench) -> Iterator[Finding]:

@@ -70,9 +70,9 @@ def half_saturated(bench: Bench, crowd: Crowd, gateways: RunningGateways, agents
 
 
 def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Finding:
-    """Say how many tasks are not as the agents were told, or do not come back.
+    """Return the finding about tasks whose state is not what the agents were told.
 
-    What was leased ahead and is nowhere any more, has until its deadline to do so.
+    Tasks that were leased ahead and whose entries are lost have until their deadline to come back.
     """
     campaign = stage.client.campaign(CAMPAIGN)
     deadline = time.monotonic() + bench.scale.pool_s + SLACK_S
@@ -89,8 +89,9 @@ def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Findin
             table = recount()
     return Finding(
         f"tasks lost or accepted twice, {what}",
-        table["working"] + table["failed"] + abs(crowd.told_done - table["done"]),
+        table["working"] + table["failed"] + abs(crowd.acknowledged - table["done"]),
         "",
         goal=Goal(0, "most", timed=False),
-        note=f"{table['done']:,} done, {crowd.told_done:,} told so, {table['working']:,} working",
+        note=f"{table['done']:,} done, {crowd.acknowledged:,} acknowledged, "
+        f"{table['working']:,} working",
     )

@@ -1,4 +1,4 @@
-"""What claims cost with a front, and what PostgreSQL may be busy with meanwhile."""
+"""Cost of claims with a front, in statements and under background load of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.cases.front import crowd_of, doors, half_saturated, table_is_true
 from benchmarks.findings import Finding, Goal
 from benchmarks.latencies import share_within
-from benchmarks.load.herd import AgentLoad, Seen
+from benchmarks.load.agent_load import AgentLoad, Seen
 from benchmarks.load.runs import check
 from benchmarks.load.work import LoadWork
 from benchmarks.stage import APART, Bench, Stage
@@ -21,7 +21,7 @@ from taskq.planning.clients import Clients
 
 IN_TIME_S: Final = 0.1
 TELLING_S: Final = 11.0
-"""Server processes that have nothing more to do tell of what they have done after ten seconds."""
+"""Idle server processes report their statistics after ten seconds."""
 
 
 def statements(bench: Bench) -> Iterator[Finding]:
@@ -43,19 +43,19 @@ def statements(bench: Bench) -> Iterator[Finding]:
 
         def fronted() -> float:
             stage.top_up(round(MAX_ONE_S / 2 * (settling_s + scale.seconds)))
-            with AgentLoad(work, two.front.addresses, crowd.credentials) as herd:
-                herd.warm(settling_s)
-                asked, claimed = _so_far(bench, stage), herd.tally().claimed
+            with AgentLoad(work, two.front.addresses, crowd.credentials) as load:
+                load.warm(settling_s)
+                asked, claimed = _so_far(bench, stage), load.totals().claimed
                 time.sleep(scale.seconds)
-                asked, claimed = _so_far(bench, stage) - asked, herd.tally().claimed - claimed
-                crowd.hear(herd.deliver())
+                asked, claimed = _so_far(bench, stage) - asked, load.totals().claimed - claimed
+                crowd.add_totals(load.deliver())
             return asked / claimed
 
         def one_row() -> float:
             single.top_up(round(MAX_ONE_S / 2 * scale.seconds))
             before, asked = single.done(), _so_far(bench, single)
-            with Clients(single.database, APART) as crew:
-                crew.rate(scale.seconds)
+            with Clients(single.database, APART) as clients:
+                clients.rate(scale.seconds)
             return (_so_far(bench, single) - asked) / (single.done() - before)
 
         compared = compare(fronted, one_row, scale.rounds)
@@ -87,7 +87,7 @@ def unrested(bench: Bench) -> Iterator[Finding]:
     what a gateway without a front can serve on the small table, and comes whether it is answered or
     not. What counts is the claims answered within a tenth of a second from when they were due: in a
     mere rate, late answers to a given demand would not show. The rate of agents that ask as fast as
-    they can is told too, without a goal: a vacuum takes the very cores that gateway and load need.
+    they can is reported too, without a goal: a vacuum takes the cores that gateway and load need.
     """
     scale = bench.scale
     with bench.stage() as large, bench.stage() as small:
@@ -102,11 +102,11 @@ def unrested(bench: Bench) -> Iterator[Finding]:
 
             def in_unrest(work: LoadWork) -> float:
                 many.feed()
-                with AgentLoad(work, busy.front.addresses, many.credentials) as herd:
-                    herd.warm(many.warm_s)
+                with AgentLoad(work, busy.front.addresses, many.credentials) as load:
+                    load.warm(many.warm_s)
                     with unrest(large.database):
-                        seen = herd.watch(scale.seconds)
-                    many.hear(herd.deliver())
+                        seen = load.watch(scale.seconds)
+                    many.add_totals(load.deliver())
                 check(seen)
                 return _in_time(seen)
 

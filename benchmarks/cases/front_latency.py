@@ -1,4 +1,4 @@
-"""How long a claim takes with a front, beside the same gateway without."""
+"""Latency of claims with a front, compared with the same gateway without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents notice when PostgreSQL restarts, and when Redis is flushed or killed."""
+"""Effects on agents when PostgreSQL restarts, and when Redis is flushed or killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.cases.front import crowd_of, doors, table_is_true
 from benchmarks.findings import Finding, Goal
-from benchmarks.load.herd import READY_S, AgentLoad
+from benchmarks.load.agent_load import READY_S, AgentLoad
 from benchmarks.load.work import LoadWork
 from benchmarks.own_server import own_server
 from benchmarks.redis import Redis
@@ -41,16 +41,16 @@ def restarted(bench: Bench) -> Iterator[Finding]:
             crowd = crowd_of(stage, work.agents, scale)
             for _ in range(scale.rounds):
                 crowd.feed()
-                with AgentLoad(work, two.front.addresses, crowd.credentials) as herd:
-                    herd.warm(scale.seconds)
+                with AgentLoad(work, two.front.addresses, crowd.credentials) as load:
+                    load.warm(scale.seconds)
                     server.down()
                     stocked.append(_stocked(two.redis))
-                    before = herd.tally().claimed
+                    before = load.totals().claimed
                     _wait_until_empty(two.redis)
-                    claimed.append(herd.tally().claimed - before)
+                    claimed.append(load.totals().claimed - before)
                     server.up()
-                    resumed_s.append(_claimed_again_s(herd))
-                    crowd.hear(herd.deliver())
+                    resumed_s.append(_claimed_again_s(load))
+                    crowd.add_totals(load.deliver())
             yield Finding(
                 "tasks claimed between the end and the return of PostgreSQL",
                 statistics.median(claimed),
@@ -91,13 +91,13 @@ def _struck(
         crowd = crowd_of(stage, work.agents, scale, windows=3)
         for _ in range(scale.rounds):
             crowd.feed()
-            with AgentLoad(work, two.front.addresses, crowd.credentials) as herd:
-                herd.warm(scale.seconds)
-                before.append(herd.watch(scale.seconds).rate)
-                after.append(_rate(herd, lambda: strike(two.redis), scale.seconds))
-                told = herd.deliver()
-            crowd.hear(told)
-            troubles += sum(told.errors.values())
+            with AgentLoad(work, two.front.addresses, crowd.credentials) as load:
+                load.warm(scale.seconds)
+                before.append(load.watch(scale.seconds).rate)
+                after.append(_rate(load, lambda: strike(two.redis), scale.seconds))
+                totals = load.deliver()
+            crowd.add_totals(totals)
+            troubles += sum(totals.errors.values())
         yield Finding(
             f"{work.agents} agents, full exchanges in the {scale.seconds:g} s from {what}",
             statistics.median(after),
@@ -111,18 +111,18 @@ def _struck(
         yield table_is_true(bench, stage, crowd, what)
 
 
-def _rate(herd: AgentLoad, strike: Callable[[], None], seconds: float) -> float:
+def _rate(load: AgentLoad, strike: Callable[[], None], seconds: float) -> float:
     """Return the tasks reported a second from the moment on at which something is done."""
-    before, began = herd.tally().reported, time.perf_counter()
+    before, began = load.totals().reported, time.perf_counter()
     strike()
     time.sleep(max(0.0, began + seconds - time.perf_counter()))
-    return (herd.tally().reported - before) / (time.perf_counter() - began)
+    return (load.totals().reported - before) / (time.perf_counter() - began)
 
 
-def _claimed_again_s(herd: AgentLoad) -> float:
+def _claimed_again_s(load: AgentLoad) -> float:
     """Return the time until something more is claimed."""
-    so_far = herd.tally().claimed
-    return herd.wait(lambda tally: tally.claimed > so_far, READY_S)
+    so_far = load.totals().claimed
+    return load.wait(lambda totals: totals.claimed > so_far, READY_S)
 
 
 def _stocked(redis: Redis) -> int:

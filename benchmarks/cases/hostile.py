@@ -1,4 +1,4 @@
-"""Agents of a gateway beside a client that would make it dear for them."""
+"""Agents of a gateway beside a hostile client that has a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.cases.claims import needs
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import RunningGateways, running_gateways
 from benchmarks.load import sessions
-from benchmarks.load.herd import AgentLoad, Seen
+from benchmarks.load.agent_load import AgentLoad, Seen
 from benchmarks.load.work import Credentials, LoadWork
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
@@ -54,12 +54,12 @@ def _seen(
     hostile: AbstractContextManager[object] | None = None,
 ) -> Seen:
     """Return what the healthy agents have seen."""
-    with AgentLoad(work, gateways.addresses, healthy) as herd:
-        herd.warm(WARM_S)
+    with AgentLoad(work, gateways.addresses, healthy) as load:
+        load.warm(WARM_S)
         with hostile or nullcontext():
-            herd.warm(WARM_S)
-            seen = herd.watch(seconds)
-        herd.deliver()
+            load.warm(WARM_S)
+            seen = load.watch(seconds)
+        load.deliver()
     return seen
 
 
@@ -80,12 +80,12 @@ def _findings(what: str, work: LoadWork, pairs: list[tuple[Seen, Seen]]) -> Iter
             ratio([own / bound for own, bound in figures]),
             goal,
         )
-    empty = sum(beside.tally.empty for _, beside in pairs)
+    empty = sum(beside.totals.empty for _, beside in pairs)
     yield Finding(f"{who}: claims without a task", empty, "", goal=Goal(0, "most", timed=False))
 
 
 def _lost(stage: Stage) -> Finding:
-    """Say whether the tasks are as they must be, after all that."""
+    """Return the finding about tasks that were lost or changed by the attacks."""
     counts = stage.client.campaign(CAMPAIGN).status()
     return Finding(
         "tasks that failed or were given up beside them",

@@ -1,6 +1,6 @@
-"""What the shared cache of inputs saves: bytes on the wire, and the time until agents can begin.
+"""Savings of the shared cache of inputs: network traffic, and time until agents can begin.
 
-The figures to reach are those that BaBar reported of its caches: a third of the traffic, and a
+The goals are the figures that BaBar reported of its caches: a third of the traffic, and a
 start-up that is 30 % shorter.
 """
 

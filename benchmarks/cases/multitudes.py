@@ -11,7 +11,7 @@ from benchmarks import processes
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
 from benchmarks.load import sessions
-from benchmarks.load.herd import READY_S, AgentLoad
+from benchmarks.load.agent_load import READY_S, AgentLoad
 from benchmarks.load.work import LoadWork
 from benchmarks.stage import Bench, Stage
 from taskq.planning.trial import CAMPAIGN
@@ -37,19 +37,19 @@ def connected(bench: Bench) -> Iterator[Finding]:
         stage.settle()
         with AgentLoad(
             work, gateways.addresses, sessions.opened(stage.database, CAMPAIGN, work.agents)
-        ) as herd:
-            herd.warm(0)  # the first exchange of each only claims
-            seen = herd.watch(scale.exchange_every_s)
+        ) as load:
+            load.warm(0)  # the first exchange of each only claims
+            seen = load.watch(scale.exchange_every_s)
             held = processes.memory(*gateways.pids)
-            tally = herd.tally()
+            totals = load.totals()
     what = f"{work.agents:,} agents of {GATEWAYS} gateways, {work.rate:,.0f} exchanges a second"
-    told = {"connections opened again": tally.reopened} | tally.errors
+    events = {"connections opened again": totals.reopened} | totals.errors
     yield Finding(
         f"errors, {what}",
-        sum(tally.errors.values()),
+        sum(totals.errors.values()),
         "",
         goal=Goal(0, "most"),
-        note=", ".join(f"{count:,} {kind}" for kind, count in told.items()),
+        note=", ".join(f"{count:,} {kind}" for kind, count in events.items()),
     )
     yield Finding(f"exchanges answered a second, {what}", seen.rate, "")
     yield Finding(f"half of the answers within, {what}", 1_000 * seen.p50_s, "ms")
@@ -69,20 +69,20 @@ def arriving(bench: Bench) -> Iterator[Finding]:
         work = LoadWork(
             count, PROCESSES, spread_s=ARRIVE_S, enrol=token, campaign=CAMPAIGN, content=True
         )
-        with AgentLoad(work, gateways.addresses) as herd:
-            served_s = herd.wait(lambda tally: tally.served + tally.refused >= count, READY_S)
-            tally = herd.tally()
+        with AgentLoad(work, gateways.addresses) as load:
+            served_s = load.wait(lambda totals: totals.served + totals.refused >= count, READY_S)
+            totals = load.totals()
     what = f"{count:,} agents that arrive within a second"
     yield Finding(
         f"the last of {what} has a task after",
         served_s,
         "s",
         goal=Goal(30, "most"),
-        note=f"told to come again {tally.busy:,} times, not connected {tally.broken:,} times",
+        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times",
     )
     yield Finding(
         f"refused for good of {what}",
-        tally.refused,
+        totals.refused,
         "",
         goal=Goal(0, "most", timed=False),
     )
@@ -102,12 +102,12 @@ def idle(bench: Bench) -> Iterator[Finding]:
         # Somebody works on it meanwhile: for a campaign that is finished nobody would wait.
         stage.seed(1)
         credentials = sessions.opened(stage.database, CAMPAIGN, work.agents)
-        with AgentLoad(work, gateways.addresses, credentials) as herd:
-            herd.wait(lambda tally: tally.asked >= work.agents, READY_S)
+        with AgentLoad(work, gateways.addresses, credentials) as load:
+            load.wait(lambda totals: totals.asked >= work.agents, READY_S)
             # Idle connections tell of what they have done before after 10 s.
             time.sleep(scale.exchange_every_s)
-            a_second, beats = _statements(bench, stage, herd)
-            waited = [_claimed_s(stage, herd) for _ in range(scale.rounds)]
+            a_second, beats = _statements(bench, stage, load)
+            waited = [_claimed_s(stage, load) for _ in range(scale.rounds)]
     yield Finding(
         f"statements a second, {what}",
         a_second,
@@ -124,8 +124,8 @@ def idle(bench: Bench) -> Iterator[Finding]:
     )
 
 
-def _statements(bench: Bench, stage: Stage, herd: AgentLoad) -> tuple[float, float]:
-    """Return the statements of the database and the heartbeats of the herd, a second."""
+def _statements(bench: Bench, stage: Stage, load: AgentLoad) -> tuple[float, float]:
+    """Return the statements of the database and the heartbeats of the agents, a second."""
     (server,) = stage.database.rows("benchmarks.sql/server")
 
     def so_far() -> int:
@@ -133,14 +133,14 @@ def _statements(bench: Bench, stage: Stage, herd: AgentLoad) -> tuple[float, flo
         return int(bench.server.value("benchmarks.sql/statements", database=server["database"]))
 
     before = so_far()
-    seen = herd.watch(bench.scale.exchange_every_s)
-    return (so_far() - before) / seen.seconds, seen.tally.beats / seen.seconds
+    seen = load.watch(bench.scale.exchange_every_s)
+    return (so_far() - before) / seen.seconds, seen.totals.beats / seen.seconds
 
 
-def _claimed_s(stage: Stage, herd: AgentLoad) -> float:
+def _claimed_s(stage: Stage, load: AgentLoad) -> float:
     """Return the time from seeding a task until an agent has it."""
-    claimed = herd.tally().claimed
+    claimed = load.totals().claimed
     began = time.perf_counter()
     stage.seed(1)
-    herd.wait(lambda tally: tally.claimed > claimed, READY_S)
+    load.wait(lambda totals: totals.claimed > claimed, READY_S)
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""What people ask while tasks are claimed: how long they wait, and what it costs the server."""
+"""Monitoring queries while tasks are claimed: their latency, and their cost for the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.meter import busy_clock, held_snapshot
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Statements
 from taskq.planning.clients import Clients
-from taskq.planning.trial import CAMPAIGN, GATHERED
+from taskq.planning.trial import BATCHED, CAMPAIGN
 
 Ask = tuple[str, Mapping[str, Any]]
 
@@ -24,7 +24,7 @@ LS: Final[Ask] = ("counts", {"path": CAMPAIGN, "depth": 1})
 TREE: Final[Ask] = ("counts", {"path": CAMPAIGN, "depth": None})
 AGENTS: Final[Ask] = ("agents", {"path": CAMPAIGN, "limit": 1_000})
 MONITORED: Final = (STATUS, AGENTS, LS, TREE, AGENTS)
-"""What `status`, `ls` and a display of everything send."""
+"""Queries of `status`, `ls` and a display of everything."""
 
 MONITOR_S: Final = 1.0
 PAUSE_S: Final = 0.01
@@ -36,11 +36,15 @@ def monitor(bench: Bench) -> Iterator[Finding]:
     """Ask for status, ls and top once a second while 8 clients claim: the time that takes."""
     scale = bench.scale
     seconds = scale.seconds * scale.rounds
-    with bench.stage() as stage, stage.kept(), closing(stage.database.line()) as line:
+    with (
+        bench.stage() as stage,
+        stage.kept(),
+        closing(stage.database.dedicated_connection()) as connection,
+    ):
         stage.seed(round(MAX_ONE_S / 2 * seconds))
         stage.settle()
         shares = []
-        with Clients(stage.database, GATHERED) as crew, line.connected() as statements:
+        with Clients(stage.database, BATCHED) as clients, connection.connected() as statements:
             _ask(statements, MONITORED)  # prepares them, which a monitor does once
             clock, name = busy_clock(statements)
             end = time.monotonic() + seconds
@@ -49,7 +53,7 @@ def monitor(bench: Bench) -> Iterator[Finding]:
                 _ask(statements, MONITORED)
                 shares.append(100 * (clock() - busy) / MONITOR_S)
                 time.sleep(max(0.0, min(began + MONITOR_S, end) - time.monotonic()))
-            crew.check_fed()
+            clients.check_fed()
     yield Finding(
         "status, ls and top once a second",
         statistics.mean(shares),
@@ -72,8 +76,8 @@ def latency(bench: Bench) -> Iterator[Finding]:
         need = round(MAX_ONE_S / 4 * (2 * scale.held_s + 6 * scale.seconds))
         stage.seed(max(scale.tasks, need), CLAIMED)
         stage.settle()
-        load = replace(GATHERED, path=CLAIMED)
-        with Clients(stage.database, load) as crew:
+        load = replace(BATCHED, path=CLAIMED)
+        with Clients(stage.database, load) as clients:
             with stage.kept():
                 yield from _latencies(bench, stage, "")
                 bench.tell(f"holding a snapshot for {scale.held_s:g} s")
@@ -83,12 +87,12 @@ def latency(bench: Bench) -> Iterator[Finding]:
             bench.tell(f"no keeper for {scale.held_s:g} s")
             time.sleep(scale.held_s)
             yield from _latencies(bench, stage, f", {scale.held_s:g} s without a keeper")
-            crew.check_fed()
+            clients.check_fed()
 
 
 def _latencies(bench: Bench, stage: Stage, when: str) -> Iterator[Finding]:
     seconds = bench.scale.seconds
-    with closing(stage.database.line()) as line, line.connected() as statements:
+    with closing(stage.database.dedicated_connection()) as line, line.connected() as statements:
         for name, ask in (("status", STATUS), ("ls", LS)):
             _ask(statements, [ask] * 10)  # prepares the statement and warms the caches
             times = []

@@ -15,7 +15,7 @@ from benchmarks.meter import held_snapshot
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
 from taskq.planning.clients import Clients
-from taskq.planning.trial import GATHERED
+from taskq.planning.trial import BATCHED
 
 PARTS: Final = 4
 
@@ -73,16 +73,16 @@ def _run(stage: Stage, seconds: float, *, held: bool) -> _Course:
     part = seconds / PARTS
     with (
         held_snapshot(stage.database) if held else nullcontext(),
-        Clients(stage.database, GATHERED) as crew,
+        Clients(stage.database, BATCHED) as clients,
     ):
-        first_rate, first_pages = _part(stage, crew, part)
+        first_rate, first_pages = _part(stage, clients, part)
         time.sleep((PARTS - 2) * part)
-        last_rate, last_pages = _part(stage, crew, part)
+        last_rate, last_pages = _part(stage, clients, part)
     return _Course(first_rate, last_rate, first_pages, last_pages)
 
 
-def _part(stage: Stage, crew: Clients, seconds: float) -> tuple[float, float]:
-    before, pages = crew.completed(), stage.database.value("benchmarks.sql/pages")
-    rate = crew.rate(seconds)
+def _part(stage: Stage, clients: Clients, seconds: float) -> tuple[float, float]:
+    before, pages = clients.completed(), stage.database.value("benchmarks.sql/pages")
+    rate = clients.rate(seconds)
     touched = stage.database.value("benchmarks.sql/pages") - pages
-    return rate, touched / (crew.completed() - before)
+    return rate, touched / (clients.completed() - before)

@@ -1,4 +1,4 @@
-"""Agents of a gateway beside clients without a token that mean harm."""
+"""Agents of a gateway beside hostile clients without a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
-from benchmarks.load.herd import Seen
+from benchmarks.load.agent_load import Seen
 from benchmarks.load.work import LoadTarget, LoadWork
 from benchmarks.stage import Bench
 from benchmarks.turns import compare

@@ -1,4 +1,4 @@
-"""What an exchange touches in the tables, beside few tasks and beside many."""
+"""Rows and pages that an exchange touches, with few tasks and with many."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _measured(bench: Bench, prepare: Callable[[Stage], None], waiting: int) -> _
             prepare(stage)
             stage.top_up(waiting + EXCHANGES + 1)
             stage.settle()
-        with closing(database.line()) as line, line.connected() as statements:
+        with closing(database.dedicated_connection()) as line, line.connected() as statements:
             before = _so_far(statements)
             _exchange(Database(database.dsn))
             after = _so_far(statements)

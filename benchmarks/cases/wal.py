@@ -1,4 +1,4 @@
-"""What a task costs on disk over its whole life."""
+"""Bytes of WAL and disk of a task over its whole life."""
 
 from __future__ import annotations
 

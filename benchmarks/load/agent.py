@@ -1,4 +1,4 @@
-"""One agent of a herd: what it says next, and when."""
+"""One agent of the load: its next request, and the time of it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Answered: TypeAlias = "Callable[[LoadAgent, bool], None]"
 
 
 def _rest(agent: LoadAgent, served: bool) -> None:
-    """Do nothing before it is told to."""
+    """Do nothing until another call."""
 
 
 @dataclass(slots=True)
 class Shared:
-    """What the agents of a process have in common.
+    """State that the agents of a process share.
 
     latencies: counts by bucket. answered: takes an agent that has been answered, and whether it
     got a task: decides what it does next. claiming: until all is only to be delivered. attempts:
@@ -42,7 +42,7 @@ class Shared:
 
     loop: Loop
     work: LoadWork
-    tally: LoadTotals
+    totals: LoadTotals
     latencies: MutableSequence[int]
     answered: Answered = _rest
     claiming: bool = True
@@ -90,7 +90,7 @@ class LoadAgent:
         self._connection = LoadConnection(
             shared.loop,
             route,
-            shared.tally,
+            shared.totals,
             opened=self._opened,
             answered=self._answered,
             lost=self._lost,
@@ -130,7 +130,7 @@ class LoadAgent:
             self.drawn = self._shared.lease_ids()
             self._request = self._phrases.exchange(self.tasks, self.drawn)
             self._report(self.tasks)
-            self._shared.tally.asked += 1
+            self._shared.totals.asked += 1
         self._connection.send(self._request)
 
     def deliver(self) -> None:
@@ -150,33 +150,33 @@ class LoadAgent:
         self._phrases = Phrases(credentials, self._host, work.want, work.wait_s)
 
     def _opened(self) -> None:
-        self._shared.tally.connected += not self._connected
+        self._shared.totals.connected += not self._connected
         self._connected = True
 
     def _answered(self, response: Response) -> None:
-        tally = self._shared.tally
+        totals = self._shared.totals
         if response.status == OK:
             try:
                 self._heard(response.body)
             except msgspec.DecodeError:
-                tally.failed += 1
+                totals.failed += 1
                 self._again(RETRY_S)
         elif response.status in BUSY:
-            tally.busy += 1
+            totals.busy += 1
             self._again(response.retry_after_s)
         elif response.status >= SERVER_ERRORS:
-            tally.failed += 1
+            totals.failed += 1
             self._again(RETRY_S)
         else:
-            tally.refused += 1
+            totals.refused += 1
             self._request = b""
 
     def _lost(self) -> None:
-        self._shared.tally.broken += 1
+        self._shared.totals.broken += 1
         self._again(RETRY_S)
 
     def _again(self, after_s: float) -> None:
-        """Say the same again after a while: not before, and not all at once; as agents do."""
+        """Repeat the request after `after_s` and a random delay, as agents do."""
         wait_s = after_s + random.uniform(0.0, RETRY_S)  # noqa: S311  # spreads the askers
         self._shared.loop.at(self._shared.loop.now + wait_s, self._repeat)
 
@@ -208,27 +208,27 @@ class LoadAgent:
             self._unsettled[task.task, task.lease] = task
 
     def _settle(self, acks: Sequence[LoadAck]) -> None:
-        tally = self._shared.tally
+        totals = self._shared.totals
         for ack in acks:
             if self._unsettled.pop((ack.task, ack.lease), None) is None:
                 continue
             if ack.verdict == ACCEPTED:
-                tally.reported += 1
+                totals.reported += 1
             elif ack.verdict == DUPLICATE:
-                tally.known += 1
+                totals.known += 1
             else:
-                tally.rejected += 1
+                totals.rejected += 1
 
     def _count(self, answer: messages.LoadAnswer) -> None:
-        tally, attempts = self._shared.tally, self._shared.attempts
-        tally.claimed += len(answer.tasks)
+        totals, attempts = self._shared.totals, self._shared.attempts
+        totals.claimed += len(answer.tasks)
         if not answer.tasks:
-            tally.empty += self._shared.claiming
+            totals.empty += self._shared.claiming
         elif not self._served:
-            tally.served += 1
+            totals.served += 1
             self._served = True
         for task in answer.tasks:
             # Of two agents of different processes the fence tells: one report is rejected.
             attempt = (task.campaign << 64 | task.task) << 16 | task.attempt
-            tally.twice += attempt in attempts
+            totals.twice += attempt in attempts
             attempts.add(attempt)

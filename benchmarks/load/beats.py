@@ -18,7 +18,7 @@ from benchmarks.load.messages import Response
 from benchmarks.load.work import LoadTarget
 
 LONGEST_S: Final = 3.0
-"""How long an answer may take without the heartbeats falling behind: gateways gather them."""
+"""Longest answer with which the heartbeats keep up: gateways batch them."""
 
 
 def begin_beats(shared: Shared, agents: Sequence[LoadAgent], beat_s: float) -> None:
@@ -45,7 +45,7 @@ class _Speaker:
         self._connection = LoadConnection(
             shared.loop,
             route,
-            shared.tally,
+            shared.totals,
             opened=lambda: None,
             answered=self._answered,
             lost=self._lost,
@@ -62,12 +62,12 @@ class _Speaker:
         )
 
     def _answered(self, response: Response) -> None:
-        self._shared.tally.beats += response.status == OK
-        self._shared.tally.failed += response.status != OK
+        self._shared.totals.beats += response.status == OK
+        self._shared.totals.failed += response.status != OK
         self._rest()
 
     def _lost(self) -> None:
-        self._shared.tally.broken += 1
+        self._shared.totals.broken += 1
         self._due = self._shared.loop.now + RETRY_S
         self._rest()
 

@@ -1,4 +1,4 @@
-"""One connection to a gateway: opened when there is something to say, and again if it is lost."""
+"""Connection to a gateway, opened for the first request, and again if it is lost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LoadConnection:
         self,
         loop: Loop,
         route: Route,
-        tally: LoadTotals,
+        totals: LoadTotals,
         *,
         opened: Callable[[], None],
         answered: Callable[[Response], None],
@@ -68,7 +68,7 @@ class LoadConnection:
     ) -> None:
         self._loop = loop
         self._route = route
-        self._tally = tally
+        self._tally = totals
         self._answered = answered
         self._lost = lost
         self._opened = opened
@@ -179,7 +179,7 @@ class LoadConnection:
         self._answered(response)
 
     def _fail(self) -> None:
-        """Give the connection up; whoever waits for it or for an answer is told."""
+        """Give the connection up, and call `lost` if a connection or an answer is awaited."""
         missed = self._opening or bool(self._request)
         untouched = not self._data
         self.close()

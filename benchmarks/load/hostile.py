@@ -1,4 +1,4 @@
-"""Clients of a gateway that have a right to speak, and say what would be dear for the others.
+"""Hostile clients of a gateway that have tokens, and send requests that are expensive for it.
 
 An attack is a script for some connections with a session each: a generator that yields a request
 for each of them, to be sent at the same time, and takes the responses.

@@ -1,4 +1,4 @@
-"""When the agents of a process speak: what the one does next that has been answered."""
+"""Pace of the agents of a process: closed loop, turns at an even rate, or open loop."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Turns:
             agent = self._agents[self._next]
             self._next = (self._next + 1) % len(self._agents)
             if agent.waiting:
-                self._shared.tally.late += 1
+                self._shared.totals.late += 1
             else:
                 agent.turn(self._due)
             self._due += self._pause_s

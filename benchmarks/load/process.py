@@ -1,4 +1,4 @@
-"""One process of a herd: its agents, from the first connection to the end."""
+"""One process of the load: runs its agents from the first connection to the end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 
 from benchmarks.load.agent import LoadAgent, Shared
 from benchmarks.load.beats import begin_beats
-from benchmarks.load.board import Ends, LoadStage
 from benchmarks.load.connection import Route
 from benchmarks.load.paces import TICK_S, PacedDelivery, begin
+from benchmarks.load.shared_state import LoadStage, SharedState
 from benchmarks.load.work import Credentials, LoadTarget, LoadTotals, LoadWork
 from benchmarks.loop import Loop
 
@@ -28,13 +28,13 @@ def run(
     gateways: Sequence[LoadTarget],
     credentials: Sequence[Credentials],
     process: int,
-    ends: Ends,
+    shared_state: SharedState,
 ) -> None:
-    """Be the agents of one process until told to stop. credentials: by the agents' numbers."""
+    """Run the agents of one process until the last stage. credentials: by the agents' numbers."""
     gc.disable()  # its pauses would count as the gateway's; nothing here is circular
     routes = _routes(work, gateways)
-    shared = Shared(Loop(), work, LoadTotals(), ends.latencies)
-    loop, tally = shared.loop, shared.tally
+    shared = Shared(Loop(), work, LoadTotals(), shared_state.latencies)
+    loop, totals = shared.loop, shared.totals
     agents = [
         LoadAgent(
             shared,
@@ -46,13 +46,13 @@ def run(
     ]
 
     def reached(stage: LoadStage) -> bool:
-        ends.counts[:] = tally.values()
-        return bool(ends.stage.value >= stage)
+        shared_state.counts[:] = totals.values()
+        return bool(shared_state.stage.value >= stage)
 
     if work.kept and not work.enrol:
-        _connect(loop, tally, agents)
-        loop.run(lambda: not reached(LoadStage.END) and tally.connected < len(agents))
-    ends.ready.wait(READY_S)
+        _connect(loop, totals, agents)
+        loop.run(lambda: not reached(LoadStage.END) and totals.connected < len(agents))
+    shared_state.ready.wait(READY_S)
     loop.now = time.perf_counter()
     begin(shared, agents)
     if work.beat_s is not None:
@@ -64,7 +64,7 @@ def run(
     delivery.begin()
 
     def delivering() -> bool:
-        tally.delivered = delivery.delivered()
+        totals.delivered = delivery.delivered()
         return not reached(LoadStage.END)
 
     loop.run(delivering)
@@ -83,14 +83,14 @@ def _routes(work: LoadWork, gateways: Sequence[LoadTarget]) -> list[Route]:
     ]
 
 
-def _connect(loop: Loop, tally: LoadTotals, agents: Sequence[LoadAgent]) -> None:
+def _connect(loop: Loop, totals: LoadTotals, agents: Sequence[LoadAgent]) -> None:
     """Connect all, some at a time, so that none is turned away by a full backlog."""
     left = iter(agents)
     begun = 0
 
     def more() -> None:
         nonlocal begun
-        for agent in itertools.islice(left, CONNECTING - (begun - tally.connected)):
+        for agent in itertools.islice(left, CONNECTING - (begun - totals.connected)):
             agent.connect()
             begun += 1
         if begun < len(agents):

@@ -1,4 +1,4 @@
-"""One measurement: a herd before gateways for some seconds, and what everything used for it."""
+"""One measurement: agents work before gateways for some seconds; their rate and the CPU time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from benchmarks import processes
 from benchmarks.gateways import RunningGateways
-from benchmarks.load.herd import WARM_S, AgentLoad, Seen
+from benchmarks.load.agent_load import WARM_S, AgentLoad, Seen
 from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from taskq.db.connections import Database
 from taskq.errors import Conflict
@@ -28,13 +28,13 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a herd has done in some seconds.
+    """Result of a measurement of some seconds.
 
-    told: from its beginning to its end. spent: None if the server is on another machine.
+    totals: from its beginning to its end. spent: None if the server is on another machine.
     """
 
     seen: Seen
-    told: LoadTotals
+    totals: LoadTotals
     spent: Spent | None
 
     @property
@@ -42,7 +42,7 @@ class Run:
         """CPU time of PostgreSQL and gateways for a task, in microseconds."""
         if self.spent is None:
             return None
-        return US * (self.spent.server + self.spent.gateways) / self.seen.tally.reported
+        return US * (self.spent.server + self.spent.gateways) / self.seen.totals.reported
 
 
 def run(
@@ -54,28 +54,28 @@ def run(
     *,
     warm_s: float = WARM_S,
 ) -> Run:
-    """Let a herd work for some seconds, after some others; all is reported in the end.
+    """Let agents work for some seconds after a warm-up; all tasks are reported in the end.
 
     Raise `Conflict` if tasks ran out or anything went wrong: the figure would mean nothing.
     """
     root = processes.server_process(database)
-    with AgentLoad(work, gateways.addresses, credentials[: work.agents]) as herd:
-        herd.warm(warm_s)
-        before = _spent(root, gateways, herd)
-        seen = herd.watch(seconds)
-        after = _spent(root, gateways, herd)
-        told = herd.deliver()
+    with AgentLoad(work, gateways.addresses, credentials[: work.agents]) as load:
+        load.warm(warm_s)
+        before = _spent(root, gateways, load)
+        seen = load.watch(seconds)
+        after = _spent(root, gateways, load)
+        totals = load.deliver()
     check(seen)
     if root is None:
-        return Run(seen, told, None)
-    return Run(seen, told, Spent(*(now - then for now, then in zip(after, before, strict=True))))
+        return Run(seen, totals, None)
+    return Run(seen, totals, Spent(*(now - then for now, then in zip(after, before, strict=True))))
 
 
 def check(seen: Seen) -> None:
-    """Raise `Conflict` if what was seen is not what a rate can be told of."""
-    if seen.tally.errors:
-        raise Conflict(f"the agents met with {seen.tally.errors}, so the figure means nothing")
-    if seen.tally.empty:
+    """Raise `Conflict` if errors or empty claims make the rate meaningless."""
+    if seen.totals.errors:
+        raise Conflict(f"the agents met with {seen.totals.errors}, so the figure means nothing")
+    if seen.totals.empty:
         raise Conflict("the agents ran out of tasks, so the figure means nothing")
 
 
@@ -88,7 +88,7 @@ def spent_by_children(measure: Callable[[], float]) -> tuple[float, float]:
 
 
 def _spent(
-    root: int | None, gateways: RunningGateways, herd: AgentLoad
+    root: int | None, gateways: RunningGateways, load: AgentLoad
 ) -> tuple[float, float, float]:
     server = 0.0 if root is None else processes.cpu_s(root)
-    return server, processes.cpu_s(*gateways.pids), processes.cpu_s(*herd.pids)
+    return server, processes.cpu_s(*gateways.pids), processes.cpu_s(*load.pids)

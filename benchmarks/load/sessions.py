@@ -1,4 +1,4 @@
-"""Sessions for a whole herd, opened at once."""
+"""Sessions for all agents of a load, opened in one statement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def enrolment_token(database: Database, path: str) -> str:
 def opened(database: Database, path: str, count: int) -> tuple[Credentials, ...]:
     """Open sessions as a gateway would have opened them, by one statement.
 
-    They outlive any measurement without beats.
+    They outlive any measurement without heartbeats.
     """
     text, token = Tokens(database).create("site", f"bench-{secrets.token_hex(4)}", [path])
     tokens = {key: session_token(text, key) for key in (str(uuid.uuid4()) for _ in range(count))}

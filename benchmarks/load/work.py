@@ -1,4 +1,4 @@
-"""What the agents of a herd do, and what they count."""
+"""Work of the agents of a load, and the totals that they count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 
 class LoadTarget(NamedTuple):
-    """Where a gateway listens."""
+    """Address of a gateway."""
 
     host: str
     port: int
@@ -19,7 +19,7 @@ class LoadTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who an agent is: the number of its session, and the token that proves it."""
+    """Credentials of an agent: the id of its session, and the session token."""
 
     session: int
     token: str
@@ -27,7 +27,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class LoadWork:
-    """What each agent does.
+    """Work of each agent.
 
     agents: of all processes together. want: tasks in an exchange. rate: exchanges a second of all
     agents together, measured from when they were due; None: each agent asks again as soon as it is
@@ -65,7 +65,7 @@ class LoadWork:
 
 @dataclass(slots=True)
 class LoadTotals:
-    """What has happened so far.
+    """Totals of all agents so far.
 
     connected: agents that have had a connection. asked: exchanges begun. reported: tasks whose
     report was accepted; known: had been accepted before, so that its first answer was lost.

@@ -1,7 +1,7 @@
-"""The worker process: clients of one campaign, and what keeps their sessions alive.
+"""Worker process: clients of one campaign, with heartbeats and upkeep.
 
 A client reports its last tasks and claims the next in one exchange; the exchanges of the clients of
-a process are gathered. As beside every agent, a thread sends the beats and a keeper does the
+a process are batched. As in every agent, a thread sends the heartbeats, and a keeper does the
 upkeep.
 """
 
@@ -29,16 +29,16 @@ EMPTY_PAUSE_S = 0.05
 SHAPES = {"one": (int(os.environ["PEERS_CONC"]), 1), "b100": (2, 100)}
 
 
-async def work(gatherer: Batcher, session: int, path: str, want: int, stop: asyncio.Event) -> None:
-    """Execute tasks until told to stop, then report the last."""
-    serving, lease_ids = Scope(path), LeaseIds()
+async def work(batcher: Batcher, session: int, path: str, want: int, stop: asyncio.Event) -> None:
+    """Execute tasks until `stop` is set, then report the last."""
+    scope, lease_ids = Scope(path), LeaseIds()
     reports: tuple[Report, ...] = ()
     while not stop.is_set():
-        answer = await gatherer.exchange(Request(session, reports, want, lease_ids()), serving)
+        answer = await batcher.exchange(Request(session, reports, want, lease_ids()), scope)
         reports = tuple(executed(task) for task in answer.tasks)
         if not reports:
             await asyncio.sleep(EMPTY_PAUSE_S)
-    await gatherer.exchange(Request(session, reports), serving)
+    await batcher.exchange(Request(session, reports), scope)
 
 
 def executed(task: Task) -> Report:
@@ -48,11 +48,11 @@ def executed(task: Task) -> Report:
 
 
 async def work_all(database: Database, sessions: list[int], path: str, want: int) -> None:
-    """Be the clients of this process until SIGTERM."""
+    """Run the clients of this process until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with Batcher(database) as gatherer:
-        await asyncio.gather(*(work(gatherer, one, path, want, stop) for one in sessions))
+    async with Batcher(database) as batcher:
+        await asyncio.gather(*(work(batcher, one, path, want, stop) for one in sessions))
 
 
 def heartbeat(transport: DirectTransport, opened: list[Welcome], stop: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""The options of `taskq agent run`: all that `AgentSettings` and `RunnerSettings` take."""
+"""Options of `taskq agent run`, which fill all fields of `AgentSettings` and `RunnerSettings`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def agent_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def collected(*args: Any, **kwargs: Any) -> Any:
-        said = {field.name: kwargs.pop(field.name, None) for field in fields(AgentSettings)}
+        values = {field.name: kwargs.pop(field.name, None) for field in fields(AgentSettings)}
         runner = RunnerSettings(
             scratch_root=kwargs.pop("scratch_root"),
             python_path=kwargs.pop("python_path"),
@@ -35,20 +35,20 @@ def agent_options(command: Command) -> Command:
             cache_dir=kwargs.pop("cache_dir"),
             cache_bytes=round(kwargs.pop("cache_gb") * 1e9),
         )
-        said["release"] = VERSION
-        said["offers"] = check_offers(said["offers"])
+        values["release"] = VERSION
+        values["offers"] = check_offers(values["offers"])
         try:
-            agent = AgentSettings(**{name: it for name, it in said.items() if it is not None})
+            agent = AgentSettings(**{name: it for name, it in values.items() if it is not None})
         except ValueError as error:
             raise UsageError(str(error)) from None
         if runner.grace_s >= agent.stop_s:
             raise UsageError("--stop must be longer than --payload-grace, which is a part of it")
         return command(*args, agent=agent, runner=runner, **kwargs)
 
-    described: Any = collected
+    decorated: Any = collected
     for option in reversed(_OPTIONS):
-        described = option(described)
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _seconds(flag: str, name: str, default: float | None, text: str) -> Callable[..., Any]:
@@ -104,7 +104,7 @@ _OPTIONS: Final = (
         "--max-seconds",
         "max_seconds",
         None,
-        "Time limit of the batch job: no task is taken that cannot end in time.",
+        "Time limit of the batch job: the agent claims no task that cannot end in time.",
     ),
     click.option(
         "--name",
@@ -143,25 +143,25 @@ _OPTIONS: Final = (
         default=RunnerSettings.cache_bytes / 1e9,
         show_default=True,
         metavar="GB",
-        help="Beyond this, remove inputs there that nobody uses, oldest first.",
+        help="Above this size, remove inputs there that no task uses, oldest first.",
     ),
     _seconds(
         "--grace",
         "grace_s",
         AgentSettings.grace_s,
-        "After SIGTERM: for how long running tasks may go on to end by themselves.",
+        "After SIGTERM: how long running tasks may continue before they are stopped.",
     ),
     _seconds(
         "--stop",
         "stop_s",
         AgentSettings.stop_s,
-        "How long a task that was told to stop may take.",
+        "How long a task may take to stop after it was ordered to.",
     ),
     _seconds(
         "--payload-grace",
         "payload_grace_s",
         RunnerSettings.grace_s,
-        "Of this: between SIGTERM and SIGKILL for what it runs.",
+        "Part of --stop: time between SIGTERM and SIGKILL for the task's processes.",
     ),
     _seconds(
         "--farewell",
@@ -173,7 +173,7 @@ _OPTIONS: Final = (
         "--campaign-backoff",
         "campaign_backoff_s",
         AgentSettings.campaign_backoff_s,
-        "How long to leave out a campaign that cannot be run here, at first.",
+        "First delay before a campaign that cannot be run here is tried again.",
     ),
     _seconds(
         "--ahead",
@@ -185,7 +185,7 @@ _OPTIONS: Final = (
         "--watchdog",
         "watchdog_s",
         AgentSettings.watchdog_s,
-        "Leave with an error when some part of the agent hangs for so long.",
+        "Exit with an error when a part of the agent hangs for this long.",
     ),
     click.option(
         "--lease",
@@ -194,6 +194,6 @@ _OPTIONS: Final = (
         default=LEASE_S,
         show_default=True,
         metavar="SECONDS",
-        help="Silence after which its tasks are handed to others.",
+        help="Time without a heartbeat after which its tasks are handed to other agents.",
     ),
 )

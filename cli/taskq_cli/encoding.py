@@ -1,4 +1,4 @@
-"""Words of the command line that are not UTF-8: names of files may be so, nothing else."""
+"""Check that arguments of the command line are UTF-8; only file names may be other bytes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SECRET: Final = frozenset({"dsn", "front"})  # may have a password in them
 
 
 def utf_8_only(command: click.Command) -> None:
-    """Let a command refuse what is not UTF-8, before it does anything, except in names of files.
+    """Make a command refuse values that are not UTF-8, except file names, before it runs.
 
-    Python takes each foreign byte for a lone surrogate, which neither a database nor JSON takes.
+    Python decodes each invalid byte to a lone surrogate, which PostgreSQL and JSON refuse.
     """
     for parameter in command.params:
         if not isinstance(parameter.type, click.Path):
@@ -28,9 +28,9 @@ def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
         for word in value if isinstance(value, tuple) else (value,):
             if isinstance(word, str) and not is_unicode(word):
                 shown = os.fsencode(word).decode("ascii", "backslashreplace")
-                told = "it" if parameter.name in _SECRET else f"'{shown}'"
+                subject = "it" if parameter.name in _SECRET else f"'{shown}'"
                 raise click.BadParameter(
-                    f"{told} is not UTF-8; only names of files may be otherwise.",
+                    f"{subject} is not UTF-8; only names of files may be otherwise.",
                     ctx=context,
                     param=parameter,
                 )

@@ -1,4 +1,4 @@
-"""The option `--redis` of the commands that use a front."""
+"""Option `--redis` of the commands that use the front (Redis lists of tasks leased ahead)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NEEDED: Final = ("redis", "msgspec")
 
 def front_option(command: Command) -> Command:
     """Add `--redis`; the command gets `front`, a `FrontAddress` or None."""
-    described: Any = _REDIS(command)
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+    decorated: Any = _REDIS(command)
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _address(

@@ -1,4 +1,4 @@
-"""Where something is to be had that was asked for by a name that is not known here."""
+"""Hints for options and formats that users try but that another command or option provides."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _FORMATS: Final = {"csv", "parquet"}
 
 
 def unknown_option(error: click.NoSuchOption) -> str | None:
-    """Return what to say of an option that there is none of; None where click's words will do."""
-    told = _ELSEWHERE.get(error.option_name)
-    return None if told is None else f"No such option {error.option_name!r}; {told}."
+    """Return a message for an unknown option; None where click's own message is enough."""
+    hint = _ELSEWHERE.get(error.option_name)
+    return None if hint is None else f"No such option {error.option_name!r}; {hint}."
 
 
 class OutputType(click.Choice[str]):
-    """How records are written. What looks like a file or a format of files is told where to go."""
+    """Type of `--output`. A file name or a file format in its place gets a hint to the option."""
 
     def __init__(self) -> None:
         super().__init__(OUTPUTS)

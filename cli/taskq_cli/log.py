@@ -1,4 +1,4 @@
-"""The log of commands that run for long: a line per event on standard error."""
+"""Logging of commands that run for long: one line per event on standard error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verbosity_options(command: Command) -> Command:
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
-    """Log to standard error from now on: what happens, every detail, or what needs attention."""
+    """Log to standard error: at level INFO, with `verbose` DEBUG, with `quiet` WARNING."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO

@@ -60,8 +60,8 @@ SECTIONS: Final[Sections] = {
 def main(_: object) -> None:
     """Hand out the tasks of large campaigns to agents that pull.
 
-    Without --dsn and without TASKQ_DSN in the environment, a PostgreSQL server of your own is
-    used, and started when needed.
+    Without --dsn and TASKQ_DSN, commands use an embedded PostgreSQL server of this user, and start
+    it when needed.
 
     Example:
       taskq campaign create /demo -- sleep '{seconds}'

@@ -30,8 +30,8 @@ Record = Mapping[str, Any]
 class Column:
     """A column of a table.
 
-    cell: what of a record stands there; None: the field named like the column.
-    gives_way: whether it is cut first where the terminal is too narrow.
+    cell: returns the value to show for a record; None: the field that is named like the column.
+    gives_way: whether this column is shortened first on a narrow terminal.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Column:
 
 
 def as_record(view: object, **more: object) -> dict[str, Any]:
-    """Return a view as a record, with more in front."""
+    """Return a view as a record, with the keyword arguments as its first fields."""
     if isinstance(view, Mapping):
         return {**more, **view}
     if not is_dataclass(view) or isinstance(view, type):
@@ -55,9 +55,10 @@ def as_record(view: object, **more: object) -> dict[str, Any]:
 def write_records(
     output: str, records: Iterable[Record], columns: Sequence[Column], *, limit: int | None = None
 ) -> None:
-    """Write records; at most `limit`, and a table at most `TABLE_ROWS` unless `limit` says more.
+    """Write records to standard output in the format `output`.
 
-    Columns in which nothing stands are left out of a table.
+    At most `limit` of them; without a limit a table has at most `TABLE_ROWS`. A table leaves out
+    columns that are empty in all rows.
     """
     if output == "table":
         _write_table(iter(records), columns, TABLE_ROWS if limit is None else limit)
@@ -77,7 +78,7 @@ def write_records(
 
 
 def write_record(output: str, record: Record, text: str) -> None:
-    """Write one record, or for people a text that says the same."""
+    """Write one record as JSON, or with output `table` the text that says the same."""
     sys.stdout.write(f"{text if output == 'table' else _json(record)}\n")
 
 

@@ -1,4 +1,4 @@
-"""What `taskq status` and `taskq watch` tell about a campaign, without reading its tasks."""
+"""State of a campaign for `taskq status` and `taskq watch`, read without reading its tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from taskq import Campaign, Client
 from taskq.views import AgentView, LeftAgent, LeftOver, Refusals, Status
 from taskq_cli.counts import percent_final
-from taskq_cli.departures import MOST_GROUPED, left_in_words
+from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import as_record
 from taskq_cli.text import counted, duration, one_line
 
@@ -18,19 +18,19 @@ PAUSED: Final = 3
 REFUSED: Final = 3
 SHOWN_CHARS: Final = 200
 MAX_GROUPED: Final = 10_000
-"""Unsuccessful attempts: grouping reads them all, and more would take longer than people wait."""
+"""Most failed and lost attempts that are grouped: grouping reads each of them, which takes time."""
 MAX_AGENTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A campaign with all below it, as it stands.
+    """State of a campaign with all campaigns below it.
 
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
-    None where there are too many attempts to be grouped quickly. paused_below: the campaigns below
-    it that paused themselves. closed_by: of itself and those above it, those that are not open.
-    gone: agents that have left within the hour. refusals: campaigns that agents cannot run.
-    left_over: what nobody can be given.
+    None if there are more than `MAX_GROUPED` attempts. paused_below: the campaigns below it that
+    paused themselves. closed_by: of the campaign and those above it, the ones that are not open.
+    left_agents: agents that left within the last hour. refusals: campaigns that agents cannot run.
+    left_over: unfinished tasks, and those among them that no agent can claim.
     """
 
     status: Status
@@ -38,18 +38,18 @@ class Overview:
     classes: list[tuple[str, int]] | None
     paused_below: list[Status]
     closed_by: list[str]
-    gone: list[LeftAgent]
+    left_agents: list[LeftAgent]
     refusals: list[Refusals]
     left_over: LeftOver
 
     def record(self) -> dict[str, Any]:
-        """Return it as a record."""
+        """Return the overview as a record for JSON."""
         classes = None
         if self.classes is not None:
             classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
         return as_record(self.status) | {
             "agents": len(self.agents),
-            "agents_left": len(self.gone),
+            "agents_left": len(self.left_agents),
             "unservable": self.left_over.unservable,
             "unservable_why": self.left_over.reasons,
             "refusals": [as_record(one) for one in self.refusals],
@@ -59,14 +59,14 @@ class Overview:
         }
 
     def title(self) -> str:
-        """Return the campaign's path and how far it is."""
+        """Return the campaign's path, state and share of final tasks."""
         status = self.status
         tasks = counted(status.total, "task")
         far = f"{percent_final(status)} of {tasks}" if status.total else "no tasks yet"
         return f"{status.path}  {status.state}  {far}"
 
     def lines(self) -> list[str]:
-        """Return what else there is to say."""
+        """Return the lines below the title: agents, failures, refusals, pauses."""
         lines = [self._about_agents()]
         if self.status.failures or self.status.losses:
             lines.append(self._about_failures())
@@ -76,13 +76,12 @@ class Overview:
             f"{one_line(one.error_class or 'nothing')}: {one_line(one.error or '')[:SHOWN_CHARS]}"
             for one in self.refusals[:REFUSED]
         ]
-        lines += [f"in vain    {one_line(reason)}" for reason in self._vain()]
+        lines += [f"in vain    {one_line(reason)}" for reason in self._unclaimable_reasons()]
         if self.status.paused_why:
             lines.append(f"paused     itself: {one_line(self.status.paused_why)}")
         if self.closed_by:
-            lines.append(
-                f"{self.status.state:<9}  no tasks are handed out until {resuming(self.closed_by)}"
-            )
+            until = resume_commands(self.closed_by)
+            lines.append(f"{self.status.state:<9}  no tasks are handed out until {until}")
         lines += [
             f"paused     {one.path} itself: {one_line(one.paused_why or '')}"
             for one in self.paused_below[:PAUSED]
@@ -91,14 +90,14 @@ class Overview:
             lines.append(f"paused     {more:,} more below; see `taskq tree {self.status.path}`")
         return lines
 
-    def _vain(self) -> list[str]:
-        """Return why tasks wait in vain; what has paused itself has lines of its own."""
+    def _unclaimable_reasons(self) -> list[str]:
+        """Return why no agent can claim waiting tasks; without pauses, which have own lines."""
         paused = tuple(f"{one.path} has paused" for one in [self.status, *self.paused_below])
         return [reason for reason in self.left_over.reasons if not reason.startswith(paused)]
 
     def _about_agents(self) -> str:
         if not self.agents:
-            hint = f"; {left_in_words(self.gone)}" if self.gone else ""
+            hint = f"; {summarize_left_agents(self.left_agents)}" if self.left_agents else ""
             if self.status.unfinished > self.left_over.unservable:
                 hint += f"; `taskq agent run --campaign {self.status.path}` starts one"
             return f"agents     none{hint}"
@@ -118,16 +117,16 @@ class Overview:
         )
 
 
-def resuming(paths: list[str]) -> str:
-    """Return the commands that open campaigns."""
+def resume_commands(paths: list[str]) -> str:
+    """Return the commands that resume these campaigns, as part of a sentence."""
     return " and ".join(f"`taskq campaign resume {path}`" for path in paths)
 
 
-def look(client: Client, path: str) -> Overview:
-    """Return how a campaign stands; raise `NotFound`."""
+def read_overview(client: Client, path: str) -> Overview:
+    """Read the overview of a campaign; raise `NotFound`."""
     campaign = client.campaign(path)
     status = campaign.status()
-    # Where all goes well nothing has paused itself, and there is nothing to group.
+    # Without failures, refusals and leftovers no campaign has paused itself: skip the tree.
     refusals = [one for one in client.refusals(path) if one.hosts]
     left_over = client.left_over(path)
     troubled = status.failures or status.losses or refusals or left_over.unservable
@@ -144,7 +143,7 @@ def look(client: Client, path: str) -> Overview:
         classes=classes.most_common(CLASSES) if groupable else None,
         closed_by=[] if status.state == "open" else campaign.closed_by(),
         paused_below=[one for one in nodes if one.paused_why and one.path != status.path],
-        gone=client.left_agents(path, limit=MOST_GROUPED),
+        left_agents=client.left_agents(path, limit=MAX_LEFT_AGENTS),
         refusals=refusals,
         left_over=left_over,
     )

@@ -1,9 +1,9 @@
-"""The frame of the program: loads a sub-command when it is called, and says what went wrong.
+"""Top-level command group: imports sub-commands on demand and turns errors into exit codes.
 
-Errors are one line on standard error and an exit code: that of the `TaskqError`, 2 for a wrong
-call, 130 for Ctrl-C, 74 where standard output cannot be written. A reader that goes away
-(`| head`) is no error: what had to be done first is done, and a listing ends there. What nobody has
-foreseen comes out as a traceback.
+An error is one line on standard error and an exit code: that of the `TaskqError`, 2 for a wrong
+call, 130 for Ctrl-C, 74 if standard output cannot be written. A reader that closes the pipe
+(`| head`) is no error: the command's work is completed, and a listing ends there. Any other
+exception shows its traceback.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import click
 
 from taskq.errors import TaskqError
 from taskq_agent import streams
+from taskq_cli.early_exits import Declined, Interrupted
 from taskq_cli.encoding import utf_8_only
-from taskq_cli.endings import Declined, Interrupted
 from taskq_cli.hints import unknown_option
 from taskq_cli.text import one_line
 
@@ -81,7 +81,7 @@ class Program(click.Group):
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the sub-command; Ctrl-C is said in one line, and not by click."""
+        """Run the sub-command; turn Ctrl-C into `Interrupted`, which prints one line."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -99,7 +99,7 @@ class Program(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         streams.take_over()
-        # What its pool logs comes out as an error, once, where it matters.
+        # The pool's log repeats what the command reports once, as its error.
         logging.getLogger("psycopg").addHandler(logging.NullHandler())
         try:
             code = self._run(args, prog_name, complete_var, extra)
@@ -116,7 +116,7 @@ class Program(click.Group):
         complete_var: str | None,
         extra: Mapping[str, Any],
     ) -> int:
-        """Run the command; say what went wrong; return the exit code."""
+        """Run the command; print its error, if any; return the exit code."""
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             return cast("int | None", code) or 0
@@ -132,9 +132,9 @@ class Program(click.Group):
 
 
 def _prepared(command: click.Command) -> click.Command:
-    """Let a command refuse what is not UTF-8, and keep the lines of some paragraphs of its help.
+    """Make a command refuse arguments that are not UTF-8, and keep line breaks in its help.
 
-    Those that begin with `Title:` are marked for click. Each command is prepared once.
+    Paragraphs of the help that begin with `Title:` are marked for click. Idempotent.
     """
     if command in _PREPARED:
         return command

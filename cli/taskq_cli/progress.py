@@ -1,4 +1,4 @@
-"""What one look of `taskq watch` has found, as a picture, a line or a record."""
+"""One sample of `taskq watch`, shown as a picture, a line or a record."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ CHILDREN: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A campaign as it stands and as it moves.
+    """State and rate of a campaign at one instant.
 
-    rate_per_s: tasks that become final. eta_s: until none is unfinished, at this rate. Both None
-    where that is not known. by_history: whether they follow from what earlier tasks took.
+    rate_per_s: tasks that become final per second. eta_s: seconds until no task is unfinished, at
+    this rate. Both None if unknown. by_history: whether both are estimated from the run times of
+    earlier attempts.
     """
 
     overview: Overview
@@ -33,7 +34,7 @@ class Progress:
     by_history: bool = False
 
     def record(self) -> dict[str, Any]:
-        """Return it as a record."""
+        """Return the sample as a record for JSON."""
         pace = {
             "at": self.at,
             "elapsed_s": round(self.elapsed_s, 3),
@@ -44,7 +45,7 @@ class Progress:
         return pace | self.overview.record()
 
     def line(self) -> str:
-        """Return it as one line."""
+        """Return the sample as one line of text."""
         status = self.overview.status
         parts = [
             instant(self.at),
@@ -62,7 +63,7 @@ class Progress:
         return "  ".join(filter(None, parts))
 
     def picture(self) -> render.Picture:
-        """Return it for a terminal that redraws."""
+        """Return the sample as a picture, for a terminal that can redraw."""
         overview = self.overview
         lines = [f"pace       {self._pace()}", *overview.lines()]
         below = self._children() if self.children else ()
@@ -78,7 +79,7 @@ class Progress:
         return f"{about}{rate(self.rate_per_s)}, ETA {about}{eta}"
 
     def _children(self) -> tuple[render.Picture, ...]:
-        """Return a table of the campaigns below, those that are under way first."""
+        """Return a table of the campaigns below, unfinished ones first."""
         shown = sorted(self.children, key=lambda one: not one.unfinished)[:CHILDREN]
         titles = ["campaign", "final", "tasks", "working", "failed"]
         rows = [

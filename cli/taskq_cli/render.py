@@ -1,7 +1,7 @@
-"""Tables, bars and the live display; the one module that imports rich.
+"""Tables, bars and the live display; the only module that imports rich.
 
-Texts are shown as they are, so they must be printable (`taskq_cli.text`). Colours appear on a
-terminal only, and never with NO_COLOR.
+Texts are shown unchanged, so the caller makes them printable (`taskq_cli.text`). Colours appear
+on a terminal only, and never with NO_COLOR.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GAP: Final = 2
 _BETWEEN: Final = "   "
 _UNBOUNDED: Final = 100_000  # what reads a pipe wants nothing cut or folded, unless COLUMNS says so
 
-# By status, in the order of the bar: the colour, and the mark that tells it without colours.
+# By status, in the order of the bar: the colour, and the mark that distinguishes it without colour.
 _LOOKS: Final = {
     "done": ("green", "█"),
     "failed": ("red", "▚"),
@@ -47,7 +47,7 @@ def can_redraw(stream: TextIO) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What of a table has room. dropped: the titles of columns that have none."""
+    """A table that fits the terminal. dropped: the titles of the columns left out."""
 
     titles: list[str]
     rows: list[list[str]]
@@ -62,11 +62,11 @@ def fit(
     *,
     gives_way: Collection[str] = (),
 ) -> Fitted:
-    """Make a table fit a terminal: columns that give way get narrower, then the last ones go.
+    """Make a table fit a terminal: first narrow the `gives_way` columns, then drop the last ones.
 
-    Before these go, the first column is shortened as well: a long path leaves room for what is said
-    about it. What room those leave is given back to the others. What is no terminal has room for
-    everything, unless COLUMNS is set.
+    Before any is dropped, the first column is shortened too, so that a long path leaves room for
+    the others. Room that dropped columns leave goes back to the rest. A stream that is no terminal
+    has unlimited width, unless COLUMNS is set.
     """
     room = _console(stream).width
     wished = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
@@ -111,12 +111,12 @@ def table(fitted: Fitted) -> Picture:
 def campaign(
     title: str, counts: Mapping[str, int], lines: Sequence[str], *below: Picture
 ) -> Picture:
-    """Return the state of a campaign: a bar over its tasks by status, counts, and more lines."""
+    """Return the picture of a campaign: a bar of its tasks by status, counts, further lines."""
     return Group(Text(title, "bold"), _Bar(counts), _Counts(counts), *map(Text, lines), *below)
 
 
 def progress(fraction: float | None, text: str) -> Picture:
-    """Return a line about work under way; fraction: of all, 0 to 1, None where that is unknown."""
+    """Return a progress line; fraction: the share done, 0 to 1; None if unknown."""
     if fraction is None:
         return Text(text)
     counts = {"done": round(fraction * 1_000), "waiting": 1_000 - round(fraction * 1_000)}
@@ -124,7 +124,7 @@ def progress(fraction: float | None, text: str) -> Picture:
 
 
 def as_text(what: Picture, stream: TextIO | None = None) -> str:
-    """Return what `stream`, or standard output, is to get."""
+    """Return a picture as text for `stream`, by default standard output."""
     screen = _console(sys.stdout if stream is None else stream)
     with screen.capture() as captured:
         screen.print(what)
@@ -133,9 +133,9 @@ def as_text(what: Picture, stream: TextIO | None = None) -> str:
 
 @contextmanager
 def live(stream: TextIO, *, keep: bool) -> Iterator[Callable[[Picture], None]]:
-    """Give a function that shows something in place of what it showed before.
+    """Yield a function that replaces the picture on the screen.
 
-    keep: whether the last of it stays on the screen.
+    keep: whether the last picture stays on the screen.
     """
     screen = _console(stream)
     with Live(console=screen, auto_refresh=False, transient=not keep) as display:
@@ -145,21 +145,21 @@ def live(stream: TextIO, *, keep: bool) -> Iterator[Callable[[Picture], None]]:
 def _console(stream: TextIO) -> Console:
     return Console(
         file=stream,
-        width=None if stream.isatty() else _told_width(),
+        width=None if stream.isatty() else _columns_setting(),
         markup=False,
         emoji=False,
         highlight=False,
     )
 
 
-def _told_width() -> int:
-    """Return the width that somebody has set for what is no terminal."""
-    told = os.environ.get("COLUMNS", "")
-    return int(told) if told.isdecimal() and int(told) else _UNBOUNDED
+def _columns_setting() -> int:
+    """Return the width in COLUMNS, for streams that are no terminal; else `_UNBOUNDED`."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else _UNBOUNDED
 
 
 def _shortened(text: str, width: int) -> str:
-    """Leave the middle out: paths and keys are told apart by both of their ends."""
+    """Cut the middle out: paths and keys differ at both ends."""
     if cell_len(text) <= width:
         return text
     return f"{text[: (width - 1) // 2]}…{text[len(text) - width // 2 :]}"
@@ -170,7 +170,7 @@ def _is_number(cell: str) -> bool:
 
 
 class _Bar:
-    """A line whose parts are as long as the counts are large; each that there is can be seen."""
+    """A bar with a part for each status, proportional to its count; none above 0 is invisible."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = {status: counts.get(status, 0) for status in _LOOKS}
@@ -193,11 +193,11 @@ class _Bar:
 
 
 class _Counts:
-    """Counts by status with the marks of the bar, as many in a line as there is room for."""
+    """Counts by status with the marks of the bar, as many on each line as fit."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = counts
-        # Room for the sum, so that nothing moves when a count grows.
+        # Width of the sum, so that the layout stays when a count grows.
         self._digits = len(f"{sum(counts.values()):,}")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-"""A binary stream to a terminal, with nothing in it that the terminal could obey."""
+"""Binary stream to a terminal that escapes control characters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskq_cli.text import printable
 
 
 class SafeStream:
-    """What `taskq.export.destination` needs of a stream: UTF-8 is written on as printable text."""
+    """The stream methods that `taskq.export.destination` uses; writes UTF-8 as printable text."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

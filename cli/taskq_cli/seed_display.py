@@ -1,4 +1,4 @@
-"""How far seeding is, on standard error: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of seeding on standard error: a bar on a terminal, elsewhere a line every 10 s."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from taskq.ingest.seeding import SeedCount
 from taskq_cli import render
-from taskq_cli.pace import RateMeter
+from taskq_cli.rate_meter import RateMeter
 from taskq_cli.seeder import Show
 from taskq_cli.text import counted, duration, rate
 
@@ -22,7 +22,7 @@ WINDOW_S: Final = 10.0
 
 @contextmanager
 def seed_display(path: str) -> Iterator[Show]:
-    """Give a function that shows how far seeding is."""
+    """Yield a function that shows the progress of seeding."""
     if render.can_redraw(sys.stderr):
         with render.live(sys.stderr, keep=False) as draw:
             bar = _Text(path)
@@ -34,12 +34,12 @@ def seed_display(path: str) -> Iterator[Show]:
 class _Text:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._pace = RateMeter(WINDOW_S)
-        self._pace.add(time.monotonic(), 0)
+        self._meter = RateMeter(WINDOW_S)
+        self._meter.add(time.monotonic(), 0)
 
     def of(self, count: SeedCount, part: float | None) -> str:
-        self._pace.add(time.monotonic(), count.read)
-        per_s = self._pace.per_s()
+        self._meter.add(time.monotonic(), count.read)
+        per_s = self._meter.per_s()
         parts = [f"seeding {self._path}", f"{count.added:,} added"]
         parts += [f"{count.known:,} known before"] if count.known else []
         parts += [f"{count.bad:,} bad"] if count.bad else []

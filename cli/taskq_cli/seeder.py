@@ -1,4 +1,4 @@
-"""Seeding from one source after the other, stopped by a bad line or going past it."""
+"""Seeding from several sources in order, which stops at or skips bad lines."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import click
 
 from taskq import Campaign
 from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
-from taskq.ingest.key_conflicts import MOST_NAMED, OnConflict, described, way_out
+from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, OnConflict, describe_clash, remedies
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import BadLine, Damage, Source
-from taskq_cli.endings import Interrupted
+from taskq_cli.early_exits import Interrupted
 from taskq_cli.text import counted, one_line
 
 MAX_REPORTED: Final = 100
-"""Bad lines that are shown when they are passed over; the others are only counted."""
+"""Most skipped bad lines that are shown; further ones are only counted."""
 
 LONG_CHECK_BYTES: Final = 268_435_456
-"""A compressed file that takes some seconds to verify, which is said."""
+"""Size of a compressed file from which on its verification, which takes seconds, is announced."""
 
 Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SeedInput:
-    """A source to be opened, which is done twice: what it reads, it opens when it is read."""
+    """A source that is opened twice: once to check it, once to read it."""
 
     open: Callable[[], Source]
 
     def size(self) -> int | None:
-        """Return its bytes or records, None if unknown; raise what opening it raises."""
+        """Return its size in bytes or records, None if unknown; raise what opening it raises."""
         with self.open() as source:
             return source.total if source.total_bytes is None else source.total_bytes
 
@@ -40,8 +40,8 @@ class SeedInput:
 class Seeder:
     """Seeds a campaign from sources.
 
-    show: is told how far seeding is: the count, and the part of all sources that is read, None
-    where their sizes are unknown. on_conflict: see `Campaign.seed`.
+    show: called with the progress: the count, and the fraction of all sources that is read, None
+    if their sizes are unknown. on_conflict: see `Campaign.seed`.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Seeder:
         self._named = 0
 
     def run(self, inputs: Sequence[SeedInput]) -> SeedCount:
-        """Seed from all inputs in order; each is opened beforehand, to see that it can be.
+        """Seed from all inputs in order, after checking that each can be opened.
 
-        Raise what opening and reading raise, `InvalidTask` at a bad line unless those are passed
-        over, `KeyConflict` as `Campaign.seed`, and `Interrupted` at Ctrl-C. Where damage is passed
-        over, all that can be read is added, and `InvalidTask` raised after all: nobody knows what
-        is missing. Tasks that were added stay; the text says how many.
+        Raise what opening and reading raise, `InvalidTask` at a bad line unless bad lines are
+        skipped, `KeyConflict` as `Campaign.seed` does, and `Interrupted` at Ctrl-C. With bad lines
+        skipped, a damaged file adds all that can be read and raises `InvalidTask` at the end, as
+        the missing part is unknown. Tasks that were added stay; the text says how many.
         """
         sizes = [one.size() for one in inputs]
         whole = None if None in sizes else sum(filter(None, sizes))
@@ -102,7 +102,7 @@ class Seeder:
 
         def clash(one: Clash) -> None:
             self._name(source, one)
-            if self._named == MOST_NAMED:
+            if self._named == MAX_REPORTED_CLASHES:
                 click.echo("Further conflicts are only counted.", err=True)
 
         if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
@@ -124,7 +124,7 @@ class Seeder:
         self.count = _sum(before, of_source)
 
     def _pass_over(self, source: Source, line: BadLine) -> None:
-        """Name what cannot be a task; raise `_Stopped` unless it is to be passed over."""
+        """Report a bad line; raise `_Stopped` unless bad lines are skipped."""
         where = f"{source.name}:{line.number}: {line.reason}"
         text = one_line(f"{where}: {line.text:.80}" if line.text else where)
         if isinstance(line, Damage):
@@ -143,8 +143,8 @@ class Seeder:
 
     def _name(self, source: Source, clash: Clash) -> None:
         self._named += 1
-        if self._named <= MOST_NAMED:
-            click.echo(one_line(f"{source.name}:{clash.number}: {described(clash)}"), err=True)
+        if self._named <= MAX_REPORTED_CLASHES:
+            click.echo(one_line(f"{source.name}:{clash.number}: {describe_clash(clash)}"), err=True)
 
     def _conflict(self, error: KeyConflict) -> KeyConflict:
         what = (
@@ -153,7 +153,7 @@ class Seeder:
             else f"{error.count:,} records have keys of tasks with other payloads"
         )
         choices = "--on-conflict skip" + ("" if error.too_long else " or keep-both")
-        return KeyConflict(f"{what}; {way_out(error)} {choices}{self._so_far()}")
+        return KeyConflict(f"{what}; {remedies(error)} {choices}{self._so_far()}")
 
     def _so_far(self) -> str:
         if not self.count.added:
@@ -168,7 +168,7 @@ def _uncertain(damage: Damage) -> str:
     return f"lines {first:,} to {last:,} are uncertain"
 
 
-class _Stopped(Exception):  # no error: it ends the library's loop
+class _Stopped(Exception):  # ends the loop of `Campaign.seed` from a callback
     pass
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: the options `--dsn` and `--output`, campaign paths, the connection."""
+"""Shared parts of commands: options `--dsn` and `--output`, campaign paths, the connection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from taskq.embedded import Server, ServerInfo
 from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
 from taskq.spec.model import check_path
 from taskq.views import Status
-from taskq_cli.endings import Declined
+from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
 from taskq_cli.output import Column
 
@@ -31,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass
 class Invocation:
-    """What the shared options say, given before or after the name of the sub-command."""
+    """Values of the shared options, given before or after the name of the sub-command."""
 
     dsn: str | None = None
     output: str = "table"
@@ -42,9 +42,9 @@ class Invocation:
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """Connect to the queue; start the embedded server if that is the one and it is down.
+        """Connect to the queue; start the embedded server if it is the one in use and down.
 
-        If a campaign is unknown in the block, one with a similar path is proposed.
+        An `UnknownCampaign` raised in the block proposes a campaign with a similar path.
         """
         if self.address() is None:
             start_server()
@@ -59,7 +59,7 @@ class Invocation:
 
     @contextmanager
     def database(self) -> Iterator[Database]:
-        """Connect to the server, whatever schema it has."""
+        """Connect to the server without checking its schema."""
         address = self.address()
         if address is None:
             database = Database(start_server().dsn, server="the embedded PostgreSQL").open()
@@ -72,7 +72,7 @@ class Invocation:
 
 
 def start_server(port: int | None = None) -> ServerInfo:
-    """Return the embedded server, started if it was down; say on standard error if it was."""
+    """Return the embedded server; start it if it is down, and say so on standard error."""
     info = Server().up(port=port)
     if info.started_now:
         click.echo(
@@ -84,8 +84,8 @@ def start_server(port: int | None = None) -> ServerInfo:
 def shared_options(command: Command) -> Command:
     """Add `--dsn` and `--output`; the command gets the `Invocation` as its first argument."""
     passed = click.make_pass_decorator(Invocation, ensure=True)
-    described: Any = _OUTPUT(_DSN(passed(command)))
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+    decorated: Any = _OUTPUT(_DSN(passed(command)))
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -110,26 +110,26 @@ _OUTPUT: Final = click.option(
     expose_value=False,
     callback=_keep,
     type=OutputType(),
-    help="How to write what is asked for. [default: table]",
+    help="Output format. [default: table]",
 )
-yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 blobs_option: Final = click.option(
     "--blobs",
     type=click.Path(),  # or a URL
     metavar="URL",
-    help="Where inputs and large results are stored, alike for all who use the queue: a folder, or "
-    "a URL that fsspec knows, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",
+    help="Store of inputs and large results, the same for all users of the queue: a folder, or a "
+    "URL that fsspec supports, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",
 )
 limit_option: Final = click.option(
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Write N at most. [default: a table 1,000, otherwise all]",
+    help="Write at most N records. [default: 1,000 in a table, otherwise all]",
 )
 
 
 def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
-    """Return a type of option: a number of seconds within a range."""
+    """Return an option type: a number of seconds within a range."""
 
     def convert(value: str | float) -> float:
         try:
@@ -150,7 +150,7 @@ def campaign_path(text: str) -> str:
 
 
 def _similar(client: Client, path: str) -> str | None:
-    """Return the campaign whose name is the most similar on each level; None: one has none."""
+    """Return the campaign whose name is most similar on each level; None if a level has none."""
     found = "/"
     for name in path.split("/")[1:]:
         names = [child.path.rpartition("/")[2] for child in client.campaign(found).children()]
@@ -166,7 +166,7 @@ def complete_path(
     _: click.Parameter,
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Return the campaigns at the next level for a shell; nothing if no server answers."""
+    """Return the campaigns at the next level, for shell completion; [] if no server answers."""
     invocation = context.find_object(Invocation) or Invocation()
     try:
         if invocation.address() is None and Server().status() is None:
@@ -186,19 +186,22 @@ path_argument: Final = functools.partial(
 def campaigns_with(
     client: Client, path: str, wanted: Callable[[Status], object]
 ) -> Iterator[Campaign]:
-    """Yield the campaigns at and below a path that have some of what is wanted, by path."""
+    """Yield the campaigns at and below a path whose status satisfies `wanted`, ordered by path."""
     for node in client.campaign(path).tree():
         if wanted(node):
             yield Campaign(client.database, node.campaign_id, node.path)
 
 
 def campaign_column(client: Client, path: str) -> list[Column]:
-    """Return the column that tells campaigns apart, if there are some below a path."""
+    """Return the column with the campaign's path, if there are campaigns below the path."""
     return [Column("campaign")] if client.campaign(path).status().children else []
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask, unless the answer was given; raise `UsageError` where nobody can be asked."""
+    """Ask for confirmation unless `yes`; raise `UsageError` if standard input is no terminal.
+
+    Raise `Declined` if the answer is no.
+    """
     if yes:
         return
     if not sys.stdin.isatty():

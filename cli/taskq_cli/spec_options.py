@@ -1,4 +1,4 @@
-"""The options that say what a campaign is, shared by `campaign create` and `campaign change`."""
+"""Options that define a campaign, shared by `campaign create` and `campaign change`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RETRY: Final = ("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "ma
 
 @dataclass(frozen=True, slots=True)
 class SpecOptions:
-    """What the options say; None where nothing is said."""
+    """Values of the options; None for each that was not given."""
 
     description: str | None
     python: str | None
@@ -45,14 +45,14 @@ class SpecOptions:
     front: bool | None
     param: tuple[str, ...]
 
-    def said(self) -> bool:
-        """Return whether there is anything but defaults."""
+    def any_given(self) -> bool:
+        """Return whether any option was given."""
         others = [getattr(self, one.name) for one in fields(self) if one.name != "process"]
-        # 0 and --no-front are said.
+        # 0 and --no-front count as given.
         return self.process or any(value is not None and value != () for value in others)
 
     def applied(self, spec: CampaignSpec) -> CampaignSpec:
-        """Return a spec with what the options say; raise `InvalidCampaign` if it makes no sense."""
+        """Return the spec changed by the options; raise `InvalidCampaign` if it is not valid."""
         retry = {name: value for name in _RETRY if (value := getattr(self, name)) is not None}
         if self.never_retry:
             retry["never_retry"] = tuple(filter(None, self.never_retry))
@@ -106,27 +106,27 @@ def spec_options(command: Command) -> Command:
             *args, options=SpecOptions(**{name: kwargs.pop(name) for name in names}), **kwargs
         )
 
-    described: Any = collected
+    decorated: Any = collected
     for option in reversed(_OPTIONS):
-        described = option(described)
-    return described  # type: ignore[no-any-return]  # the same callable, with other arguments
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _limit(
     option: str,
-    said: str | None,
+    value: str | None,
     present: Number | None,
     number: Callable[[str], Number],
     kind: str,
 ) -> Number | None:
-    if said is None:
+    if value is None:
         return present
-    if said == "none":
+    if value == "none":
         return None
     try:
-        return number(said)
+        return number(value)
     except ValueError:
-        raise UsageError(f"{option} {said!r} must be {kind}, or none") from None
+        raise UsageError(f"{option} {value!r} must be {kind}, or none") from None
 
 
 def _param(text: str) -> tuple[str, int | float | str]:
@@ -138,11 +138,11 @@ def _param(text: str) -> tuple[str, int | float | str]:
 
 _OPTIONS: Final = (
     click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM...]"),
-    click.option("--description", metavar="TEXT", help="What people should know of it."),
+    click.option("--description", metavar="TEXT", help="Description of the campaign, for people."),
     click.option(
         "--python",
         metavar="MODULE:FUNCTION",
-        help="Execute tasks by a Python callable, in a child process that lives long.",
+        help="Execute tasks by a Python callable, in a long-lived child process.",
     ),
     click.option(
         "--prepare",
@@ -152,7 +152,7 @@ _OPTIONS: Final = (
     click.option(
         "--process",
         is_flag=True,
-        help="The program lives long and speaks JSON lines; without, it is one per task.",
+        help="The program is long-lived and speaks JSON lines; otherwise each task starts one.",
     ),
     click.option(
         "--max-attempts",
@@ -224,14 +224,14 @@ _OPTIONS: Final = (
     click.option(
         "--on-disconnect",
         type=click.Choice(ON_DISCONNECT),
-        help="What an agent that cannot reach the queue does with running tasks when others may "
-        "have got them. [default: continue]",
+        help="What an agent that cannot reach the queue does with running tasks once their leases "
+        "may have expired. [default: continue]",
     ),
     click.option(
         "--late-results",
         type=click.Choice(LATE_RESULTS),
-        help="What becomes of a success of an attempt that was given up as lost: salvaged, it "
-        "counts while no other was accepted. [default: reject]",
+        help="Whether to salvage a success of an attempt that was given up as lost: it then counts "
+        "unless another result was accepted. [default: reject]",
     ),
     click.option(
         "--front/--no-front",

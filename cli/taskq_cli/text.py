@@ -1,4 +1,4 @@
-"""Instants, durations and foreign text, fit for a terminal."""
+"""Formatting of instants, durations and untrusted text for a terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
 
 _LINE_END: Final = re.compile(r"\s*\n\s*")
-# What JSON allows in a string as it is, but a terminal may obey: control characters beyond ASCII,
-# and those that turn the direction of writing or hide (https://trojansource.codes).
+# Characters that JSON allows unescaped in a string but a terminal may interpret: control characters
+# beyond ASCII, and invisible ones or those that change the direction (https://trojansource.codes).
 _UNSAFE_IN_JSON: Final = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def printable(text: str) -> str:
-    """Return text with what a terminal could obey written as an escape, in hexadecimal.
+    """Return text with characters that a terminal may interpret escaped in hexadecimal.
 
     Line ends, tabs and spaces of all kinds stay.
     """
@@ -36,7 +36,7 @@ def one_line(text: str) -> str:
 
 
 def safe_json(text: str) -> str:
-    """Return JSON that means the same, with nothing in it that a terminal could obey."""
+    """Return equivalent JSON with characters that a terminal may interpret escaped."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
--- A done task has exactly one outcome that was accepted; a task that is not done has none.
+-- A done task has exactly one accepted outcome; a task that is not done has none.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,

@@ -1,7 +1,7 @@
--- Counters equal a recount: of tasks by where they stand, and of attempts that failed or were lost. A
--- salvaged attempt was lost once.
+-- Counters equal a recount of tasks by status, and of attempts that failed or were lost. A salvaged
+-- attempt counts as a loss.
 --
--- campaign. Rows: what is counted as something else than it is, in `text`; all figures, in `rows`.
+-- campaign. Rows: the counters that differ, in `text`; all figures, in `rows`.
 -- Index: counter_pkey, delta_xid, task_pkey, attempt_pkey.
 with counted as (
     select m.name, m.number

@@ -1,4 +1,4 @@
--- What a task is and where it stands are there together, and attempts are of a task that is there.
+-- Each task has both a row of its definition (spec) and a row of its state, and each attempt has a task.
 --
 -- Parameters, rows: see held.sql. Index: spec_pkey, task_pkey, attempt_pkey.
 select coalesce(s.task_id, t.task_id, a.task_id) as task_id,

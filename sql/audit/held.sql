@@ -1,8 +1,8 @@
--- A working task is somebody's: it has a lease, a session, and the time at which it was claimed.
+-- A working task has a lease, a session, and the time at which it was claimed.
 --
--- campaign; after, upto: the tasks looked at have ids above the one and up to the other. So for all
--- checks of tasks. Rows: task_id, and in `text` what is wrong.
--- Index: task_pkey; the status is compared as text, so that no walk over all working tasks is planned.
+-- Parameters of all checks of tasks: campaign; after, upto: check tasks with ids above `after` and up to
+-- `upto`. Rows: task_id, and in `text` what is wrong.
+-- Index: task_pkey; the status is compared as text, so that no scan of all working tasks is planned.
 select t.task_id, 'it is working, but has no lease, no session or no time of its claim' as text
   from taskq.task t
  where t.campaign_id = %(campaign)s

@@ -1,5 +1,5 @@
--- Each attempt of a task has a lease of its own, the one that runs too: what is said about one can
--- never be taken for a word about another.
+-- Each attempt of a task, including the running one, has its own lease, so that a report on one attempt
+-- can never be taken for a report on another.
 --
 -- Parameters, rows: see held.sql. Index: attempt_pkey, task_pkey.
 select h.task_id,

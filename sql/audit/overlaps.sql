@@ -1,5 +1,5 @@
--- No attempt of a task began before the one of the number before had ended: one lease at a time. A
--- lost attempt whose result was salvaged keeps the class of its loss; it had ended long before.
+-- No attempt of a task began before the previous one had ended: one lease at a time. A lost attempt whose
+-- result was salvaged keeps the class of its loss; it had ended long before its result was accepted.
 --
 -- Parameters, rows: see held.sql. Index: attempt_pkey, task_pkey.
 select h.task_id,

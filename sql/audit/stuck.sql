@@ -1,9 +1,9 @@
--- No task works for a session that is not there any more. The keeper hands on what ended sessions
--- have left, for an hour after their end and for as long as there was no keeper, see keep(): what is
--- left after that stays.
+-- No task is working for a session that has ended or does not exist. The keeper hands out again the
+-- tasks of ended sessions, for an hour after their end and for as long as there was no keeper, see keep():
+-- tasks that are left after that would stay for ever.
 --
--- Parameters, rows: see held.sql. Index: task_pkey, session_pkey. Time is that of the snapshot: what
--- the keeper has done since cannot be seen in it.
+-- Parameters, rows: see held.sql. Index: task_pkey, session_pkey. Time is that of the snapshot: changes
+-- that the keeper has made since cannot be seen in it.
 select h.task_id,
        case when h.known
             then format('it is stuck: its session %%s ended at %%s, and nobody looks for it there',

@@ -1,6 +1,6 @@
--- What counts against a task has happened: it has at least as many attempts that failed, and that were
--- lost, as it says. More, if an operator has had it tried again. A salvaged attempt was lost once. It failed on
--- no more hosts than it has failures.
+-- A task's counts of failures and losses are backed by attempts: it has at least as many attempts that
+-- failed, and that were lost; more, if an operator has retried it. A salvaged attempt counts as a loss. It
+-- failed on no more hosts than it has failures.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,

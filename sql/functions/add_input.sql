@@ -1,7 +1,7 @@
--- add_input(path, name, digest, size): gives a campaign an input, or the one of this name another
--- content. Agents take it up with the next task that they claim.
+-- add_input(path, name, digest, size): adds an input to a campaign, or replaces the one of this name.
+-- It applies to tasks that are claimed afterwards.
 --
--- name: as that of a file. digest: SHA-256, in hex, of a blob that is stored already. size: bytes.
+-- name: a file name. digest: SHA-256, in hex, of a blob that is stored already. size: bytes.
 -- Result: the campaign's revision. Error TQ404: no such campaign. Error TQ400: a malformed name or
 --     digest, or more than 100 inputs.
 --

@@ -1,8 +1,8 @@
--- admit(path, key, ..., token, token_hash, address): opens a session, or finds the one that the key
--- has opened. What open_session() and enrol() share; not for clients.
+-- admit(path, key, ..., token, token_hash, address): opens a session, or finds the one that was opened
+-- with this key. The common part of open_session() and enrol(); not for clients.
 --
--- token, token_hash, address: of a session that a token opens; else null. See open_session() for
---     the others, and for the errors.
+-- token, token_hash, address: of a session that is opened with a token; otherwise null. See
+--     open_session() for the others, and for the errors.
 -- session: its id. opened: whether it is new.
 -- Error TQ403: the key's session was opened with another token, or with none.
 create or replace function taskq.admit(
@@ -34,7 +34,7 @@ begin
     values (p_key, taskq.campaign_id(p_path), v_now, v_now, p_lease_s, p_slots, p_pid,
             left(p_agent, 200), left(p_host, 200), left(p_site, 200), left(p_release, 50),
             taskq.tags('offers', p_offers), p_token, p_token_hash, p_address)
-    -- Of two at once that draw the same key, and so the same token, either may be noticed first.
+    -- Two concurrent calls with the same key have the same token: either constraint may fail first.
     on conflict do nothing
     returning session_id into session;
     opened := found;

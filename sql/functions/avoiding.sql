@@ -1,8 +1,8 @@
--- avoiding(avoids, campaign, task, attempt): on which hosts a task has failed, now that this attempt, which
--- is recorded, has failed as well: hashes of their names, the last sixteen, the last one last. A part of
--- settle(); not for clients.
+-- avoiding(avoids, campaign, task, attempt): the hosts on which a task has failed, including that of this
+-- attempt, which has failed and is recorded: hashes of their names, the last sixteen, latest last. A part
+-- of settle(); not for clients.
 --
--- avoids: what it was; null: on none. Index: attempt_pkey, session_pkey.
+-- avoids: the value before; null: no host. Index: attempt_pkey, session_pkey.
 create or replace function taskq.avoiding(
     p_avoids integer[],
     p_campaign bigint,

@@ -1,36 +1,37 @@
--- beat(beats): many sessions live on; squares what each of them holds. See heartbeat(), which is
--- this for one.
+-- beat(beats): heartbeats of many sessions: renews them, and reconciles the attempts that their agents
+-- hold with the tables. heartbeat() does this for one session.
 --
 -- beats: JSON array of {"session", "held", "pending", "drawn", "timeline", "trouble", "tally"}, each
 --     session once.
---     held: array of [campaign, task, lease], all attempts that the agent has in hand; null: only
---         live on. pending: array of lease ids of claims whose answer the agent still waits for.
---     timeline: the newest timeline() that the agent has heard of; missing or 0: none.
---     drawn: the newest lease id that the agent had drawn when it wrote this down, or null; its
+--     held: array of [campaign, task, lease], all attempts that the agent holds; null: only renew the
+--         session. pending: array of lease ids of claims whose answer the agent still waits for.
+--     timeline: the newest timeline() that the agent knows; missing or 0: none.
+--     drawn: the newest lease id that the agent had drawn when it made this heartbeat, or null; its
 --         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
 --         makes one attempt at a time only, see taskq_agent.protocol.Trouble; shown to
---         people, with 200 characters of the class. tally: array of [campaign, done, failed]: how the
---         last first attempts of the session have ended, of 64 campaigns at the most; null or missing:
---         as it was told before. See judge_hosts().
--- Result: a row for each session that is to be told something: that it has ended; that its agent
---     shall drain; in `suspect`, why its host is slowed, or null; in `stop` (array of [campaign, task, lease], or null) those of `held` whose lease
---     is void: expired, cancelled, handed on, or never the session's. Nothing is said of one that
---     expired as long as its success would be salvaged.
+--         people, with 200 characters of the class. tally: array of [campaign, done, failed]: outcomes
+--         of the session's latest first attempts, of 64 campaigns at most; null or missing:
+--         unchanged since the last heartbeat. See judge_hosts().
+-- Result: a row for each session with news: ended: whether the session has ended; drain: whether its
+--     agent shall drain; suspect: why its host is slowed, or null; stop (array of
+--     [campaign, task, lease], or null): those of `held` whose lease is no longer valid: expired,
+--     cancelled, handed on, or never the session's. A lease that expired is left out as long as a
+--     success would be salvaged.
 -- Error TQ400: the argument is not of this form; nothing is changed.
 --
--- An attempt that is the session's, is in neither list, and whose lease is not younger than `drawn`
--- was claimed by an answer that got lost and will not be asked for again. It goes back to waiting and
--- does not count as an attempt. Of younger leases the beat says nothing: their claims may have
--- overtaken it on the way. Nor does it say anything of attempts that it does not name if the agent has
--- not heard of this server's timeline: a standby that took over may have lost the agent's last
--- reports, and they come again.
+-- An attempt of the session that is in neither list, and whose lease is not newer than `drawn`, was
+-- claimed by an answer that got lost and will not be asked for again. It goes back to waiting and
+-- does not count as an attempt. Newer leases are left alone: their claims may have overtaken the
+-- heartbeat on the network. If the agent does not know this server's timeline, attempts that it does
+-- not name are left alone too: a standby that took over may have lost the agent's last reports, which
+-- the agent will send again.
 --
--- Locks: the sessions' rows, in their order; the rows of tasks that go back, none that somebody else
--- has locked. So two calls about the same sessions wait for each other and never in a circle.
+-- Locks: the sessions' rows, in their order; the rows of tasks that go back, skipping locked ones. So
+-- two calls about the same sessions wait for each other and cannot deadlock.
 -- Index: session_pkey, task_working, task_pkey.
 --
 -- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
--- tasks, by key each. What is compared with all that is held is looked up in a hashed sub-select.
+-- tasks, each by key. Comparisons with all held attempts use a hashed sub-select.
 create or replace function taskq.beat(p_beats jsonb)
 returns table (session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text)
 language plpgsql
@@ -49,10 +50,10 @@ declare
     -- One element for each session.
     v_sessions bigint[];
     v_drawn uuid[];
-    -- Sessions of which nothing is said about tasks that are not named: their agents only live on, or know
-    -- another server than this one.
+    -- Sessions whose unnamed tasks are left alone: their agents send no list, or know another timeline
+    -- than this server's.
     v_mute bigint[];
-    -- One for each attempt in hand, and one for each claim that waits.
+    -- One for each held attempt, and one for each pending claim.
     v_holders bigint[];
     v_campaigns bigint[];
     v_tasks bigint[];

@@ -1,9 +1,9 @@
 -- begin_blob(digest, size): begins to store a blob, whose parts and end_blob() are to follow.
 --
--- Result: the id under which to store them; null: it is there already. Parts that are never ended
---     are removed by remove_unused_blobs(), a day later at the earliest.
+-- Result: the id under which to store them; null: the blob exists already. Unfinished blobs are removed
+--     by remove_unused_blobs(), a day later at the earliest.
 --
--- Locks: the row of the blob that is there.
+-- Locks: the row of the existing blob.
 create or replace function taskq.begin_blob(p_digest bytea, p_size bigint)
 returns bigint
 language plpgsql

@@ -1,10 +1,10 @@
--- begin_front(pool_s): begins a new epoch of the front: whatever is in Redis counts no more, since it is
--- authenticated by the secret of another epoch. Whoever doubts what is there calls this, and then
--- empties the lists.
+-- begin_front(pool_s): begins a new epoch of the front (Redis lists of tasks leased ahead). All entries in
+-- Redis become invalid, since the secret of another epoch authenticates them. Call it when the contents
+-- of Redis are in doubt, and then empty the lists.
 --
 -- pool_s: seconds after which a task that was leased ahead and that no agent names waits again.
--- Result: as front() tells it. What is leased ahead stays so until its deadline, unless return_ahead()
--- is told of it: an agent may be at work on it.
+-- Result: that of front_state(). Tasks leased ahead stay so until their deadline, unless return_ahead()
+-- returns them: an agent may be working on them.
 --
 -- Locks: the row of the front.
 create or replace function taskq.begin_front(

@@ -6,7 +6,7 @@
 --     claimed_at, ended_at: it is that, instants in seconds. ascending: the lowest first. top: how
 --     many are wanted. worst: only better ones than this; null: all.
 -- inline: leave out results that refer to a blob, and name them in `large`.
--- tasks, ranks: `top` of them at the most, best first, of equal value first seeded first. seen: accepted
+-- tasks, ranks: `top` of them at most, best first, of equal value first seeded first. seen: accepted
 --     results. ranked: those of them that have a number there. last: to go on after.
 --
 -- A number is what JSON calls so, compared exactly; neither text nor true. Memory is bounded by

@@ -1,20 +1,20 @@
--- brake(): decides whether the silence of agents is an outage of ours, and from when on silence counts.
+-- brake(): decides whether silent agents mean an outage of the service, and from when silence counts.
 -- A part of expire() and recover(), which pin the settings; not for clients.
 --
--- Result: silence is counted from the last beat or from this instant, whichever is later; infinity: no
--- session expires now.
+-- Result: silence is measured from the last heartbeat or from this instant, whichever is later;
+-- infinity: no session expires now.
 --
--- Agents that die, die one by one. When many fall silent at a time, it is most likely that they cannot
--- reach us, and work on. So the brake is put on when a session would expire while ten or more are
--- silent, and they are at least half of those that are open. A session is silent after half of its lease
--- without a beat, of which there are four in a lease: so the first that would expire finds the others of
--- the same outage.
+-- Agents fail one by one. When many fall silent at a time, most likely they cannot reach the service and
+-- continue to work. So the brake is set when a session would expire while ten or more are silent, and
+-- they are at least half of the open ones. A session is silent after half of its lease without a
+-- heartbeat, of which there are four in a lease: so when the first would expire, the others of the same
+-- outage are silent already.
 --
--- While no session is heard, nothing expires: nobody could take the tasks. From the moment that the
--- first is heard, or a new one is opened, each has one lease time more. Then those that are still silent
--- expire: that farm was really killed. Should all be silent again by then, it goes on.
+-- While no session is heard, nothing expires: no agent could take the tasks. From the moment that the
+-- first is heard, or a new one is opened, each has one more lease time. Sessions that are still silent
+-- then expire: their farm was really killed. If all are silent again by then, the brake stays.
 --
--- The brake is off again when nobody is silent, or nobody's time is left.
+-- The brake is released when no session is silent, or no session has time left.
 --
 -- Locks: the row of the brake, when something changes; else nothing is written. Index: session_open.
 create or replace function taskq.brake()

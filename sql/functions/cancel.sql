@@ -3,14 +3,14 @@
 --
 -- tasks: these; null: all. after: the last id that the call before returned, 0 at first.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
--- An attempt that runs ends as cancelled; its agent is told at the next heartbeat. What is damaged does
--- not get in the way: work that nobody can have had is no attempt, and what is recorded already stays.
+-- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
+-- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
 --
 -- Locks: the rows of the tasks, in the order of task_id; waits for them. For all tasks also the
 -- campaign's lock of seed_begin(): after set_status() no seed and no retry that did not see it is
 -- under way, so nothing is left behind. Index: task_pkey.
 --
--- Planned anew each time: a plan for any `tasks` would walk the campaign for one.
+-- Planned at each call: a generic plan would scan the campaign to cancel a single task.
 create or replace function taskq.cancel(
     p_campaign bigint,
     p_tasks bigint[],

@@ -1,5 +1,5 @@
--- cause(text): what messages of one cause have in common: their first 300 characters, with numbers as '#'.
--- Null: ''. Taken into the statement that calls it.
+-- cause(text): the common part of messages with one cause: the first 300 characters, with numbers as '#'.
+-- Null: ''. Inlined into the calling statement.
 create or replace function taskq.cause(p_text text)
 returns text
 language sql immutable parallel safe

@@ -1,6 +1,6 @@
--- change_campaign(path, spec): changes what the spec names and leaves the rest; see
--- create_campaign(). Agents take the change up with the next task they claim; those that could not run
--- the campaign try again.
+-- change_campaign(path, spec): changes the settings that the spec names and leaves the others; see
+-- create_campaign(). The change applies to tasks that are claimed afterwards; agents that could not run
+-- the campaign try it again.
 --
 -- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, or a
 --     tag is not well formed.

@@ -1,6 +1,6 @@
--- claim(path, session, lease, want): claims tasks of one campaign, for clients that speak SQL.
+-- claim(path, session, lease, want): claims tasks of one campaign, for clients that use SQL.
 --
--- lease: a new random id, which names the claim: asked again with it, the same tasks come back.
+-- lease: a new random id of the claim; idempotent: the same id returns the same tasks again.
 -- Result: one row for each task, none when nothing is waiting.
 -- Error TQ404: no such campaign. Error TQ410: the session has ended. See take().
 create or replace function taskq.claim(

@@ -1,19 +1,19 @@
--- claimable(servings, front): how many tasks could be claimed now, by which of many kinds of agents.
+-- claimable(servings, front): how many tasks could be claimed now, by agents of which scopes.
 --
--- servings: JSON array of {"path", "lifetime_s", "offers", "without"}, what each kind serves; see
+-- servings: the scopes, as a JSON array of {"path", "lifetime_s", "offers", "without"}; see
 --     servable(). without: array of [campaign, revision], or missing: campaigns that are left out as
 --     long as they have this revision.
--- front: whether they can claim what waits in the lists of the front, too.
--- claimable: JSON array of [numbers of servings, tasks]: so many tasks can be claimed by agents of
---     each of these servings, and of no other. Each task is in one of these counts only, however
---     many servings have it. Numbers count from 0.
--- unfinished: for each serving, in their order, the tasks at and below its path that wait, are
---     delayed or are worked on and that such an agent, or another, may be given one day: see
---     servable_ever(); 0 where there is no such campaign (any more).
+-- front: whether the agents can also claim tasks in the lists of the front.
+-- claimable: JSON array of [numbers of scopes, tasks]: so many tasks can be claimed by agents of
+--     each of these scopes, and of no other. Each task is in one of these counts only, even if
+--     several scopes include it. Scopes are numbered from 0.
+-- unfinished: for each scope, in order, the tasks at and below its path that are waiting, delayed or
+--     working and that an agent of the scope could claim now or later: see servable_ever(); 0 if
+--     the campaign does not exist (any more).
 -- Error TQ400: the argument is not of this form.
 --
--- Campaigns that the same servings can reach and that ask the same of an agent are put together
--- before agents are compared with them: there are few kinds of campaigns, and few kinds of agents.
+-- Campaigns with the same scopes and the same requirements are grouped before they are matched with
+-- agents: there are few kinds of campaigns, and few kinds of agents.
 --
 -- Reads no task; for what it costs see standing(), which is asked once for each path.
 create or replace function taskq.claimable(

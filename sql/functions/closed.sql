@@ -1,4 +1,4 @@
--- closed(path): the campaigns at and below a path that keep others below them from being served,
+-- closed(path): the paused and cancelled campaigns at and below a path, whose subtrees hand out no tasks;
 -- nearly always none. paused, cancelled: their ids, by status; null: none.
 --
 -- Index: campaign_closed, campaign_parent (one look-up for each, which `offset 0` sees to).

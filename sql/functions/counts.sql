@@ -1,5 +1,5 @@
--- counts(path, depth): how many tasks stand where, for a campaign (depth 0), for each campaign
--- directly below it (depth 1), or for each of the whole subtree (null).
+-- counts(path, depth): tasks by status, for a campaign (depth 0), for each campaign directly below it
+-- (depth 1), or for each of the whole subtree (null).
 --
 -- Result: one row per campaign, ordered by path. At depth 0 and 1 the counts include all that is
 -- below the row's campaign; at depth null they are the campaign's own. state: cancelled or paused

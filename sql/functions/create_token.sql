@@ -1,9 +1,9 @@
--- create_token(kind, name, hash, paths, lifetime_s, networks, max_uses): admits a token.
+-- create_token(kind, name, hash, paths, lifetime_s, networks, max_uses): registers a token.
 --
 -- kind: `site` (opens sessions) or `manager`. hash: the SHA-256 of the token; the token itself
---     never comes here. paths: the campaigns that it is for, each with all below it. networks,
---     max_uses: for a site's; where sessions may be opened from, and how many; none: from
---     anywhere, any number.
+--     is never sent. paths: the campaigns that it permits, each with all below it. networks,
+--     max_uses: for a site's token: networks from which sessions may be opened, and how many;
+--     empty or null: any network, any number.
 -- Result: the token's id.
 -- Error TQ404: no such campaign. Error TQ409: a token of this name is not revoked.
 create or replace function taskq.create_token(

@@ -1,9 +1,10 @@
--- drain_sessions(path, sites, agents, hosts): tells agents to claim no more, and to leave when what they
--- have in hand has ended.
+-- drain_sessions(path, sites, agents, hosts): drains agents: they claim no more, and leave when the
+-- attempts that they hold have ended.
 --
--- path: those that serve this campaign or one below it. sites, agents, hosts: only those of one of
+-- path: of agents that serve this campaign or one below it. sites, agents, hosts: only agents of one of
 --     these sites, of these names, on these hosts; null: of any.
--- Result: how many were not told before. They hear of it with the answer to their next beat.
+-- Result: how many were not draining before. Agents get the order with the answer to their next
+--     heartbeat.
 -- Error TQ404: no such campaign.
 --
 -- Locks: the sessions, in their order. Index: session_open.

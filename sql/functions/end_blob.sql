@@ -1,5 +1,5 @@
--- end_blob(blob): makes a blob readable, whose parts are all there. The digest is the caller's to
--- verify while it sends: the server could not hash what has up to 1 GiB in one piece.
+-- end_blob(blob): completes a blob whose parts are all stored, so that it can be read. The caller
+-- verifies the digest while it sends: the server could not hash up to 1 GiB in one piece.
 --
 -- Error TQ404: no such blob, or it has been removed as abandoned. Error TQ400: the parts do not add
 --     up to its size.

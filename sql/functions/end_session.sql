@@ -1,7 +1,7 @@
--- end_session(session, why, exit_code): an agent goes; what it still holds is handed out again at once, counted
--- neither as failure nor as loss. Ending twice changes nothing.
+-- end_session(session, why, exit_code): ends the session of an agent that leaves. Tasks that it still
+-- holds are handed out again at once, counted neither as failure nor as loss. Idempotent.
 --
--- why: for people, with 2,000 characters; null: it does not say. exit_code: of its process.
+-- why: a reason for people, of which 2,000 characters are stored; null: none. exit_code: of its process.
 -- Result: how many attempts were handed back.
 create or replace function taskq.end_session(
     p_session bigint,

@@ -1,5 +1,5 @@
--- enrol(token_hash, session_hash, address, path, key, lease_s, ...): an agent presents itself with
--- the token of its site, and gets a session whose rights are those of the token.
+-- enrol(token_hash, session_hash, address, path, key, lease_s, ...): opens a session for an agent with
+-- the token of its site; the session has the rights of the token.
 --
 -- token_hash, session_hash: SHA-256 of the site's token and of the session's own, which the caller
 --     derives from the former and the key. address: where the agent speaks from. path: the campaign
@@ -11,12 +11,11 @@
 --     campaign, not from this address, or used up. Errors TQ400, TQ404, TQ410: see open_session().
 --
 -- It may be repeated: the same key finds the same session, and that counts as one use.
--- Whether a token has expired matters here and nowhere else: a session that is open lives for as
--- long as it beats, since the tasks in its hands are worth more than punctuality. A revoked one's
--- do not.
+-- A token's expiry is checked here only: an open session stays open as long as it sends heartbeats,
+-- since the tasks that it holds are worth more than punctuality. Revocation ends its sessions.
 --
--- Locks: the token's row, against revoke_token(). Enrolments do not wait for each other, but under
--- max_uses, where each changes that row, as late as it can. Index: token_hash_key, session_key_key.
+-- Locks: the token's row, against revoke_token(). Enrolments wait for each other only under max_uses,
+-- where each changes that row, as late as it can. Index: token_hash_key, session_key_key.
 create or replace function taskq.enrol(
     p_token_hash bytea,
     p_session_hash bytea,

@@ -2,16 +2,16 @@
 -- ended, then claims, for one or several agents.
 --
 -- Parameters and results: see settle() and take(). Null stands for no reports, for no claims.
--- All of it happens, or nothing. It may be repeated with the same arguments and then changes
--- nothing more. Error TQ400: arrays of unlike length, or with a null in them.
+-- Atomic and idempotent: a repetition with the same arguments changes nothing more. Error TQ400:
+-- arrays of different lengths, or with a null in them.
 --
 -- Locks, beside those of settle() and take(): an advisory lock for each claim, until the commit.
 --
 -- The settings leave one plan for each statement, whatever the statistics say of a table whose
 -- rows change status all the time, and plan it once for each connection.
 --
--- Every moving transaction appends one row of counts. Now and then, by chance, one folds them, so
--- that their number stays bounded even where no keeper runs.
+-- Every transaction that moves tasks appends one row of counts. At random, one of about a thousand
+-- folds them, so that their number stays bounded even where no keeper runs.
 create or replace function taskq.exchange(
     p_campaign bigint,
     p_reports jsonb,
@@ -83,8 +83,8 @@ begin
         end if;
         -- A claim that is asked again while its first asking is under way elsewhere waits for that to
         -- end, and then is answered alike. Several are locked in one order, against waits in a circle.
-        -- A claim is known by its session too: who draws the lease id of another's, be it on purpose,
-        -- makes nobody wait.
+        -- The lock is per session and lease id, so that a session that uses another's lease id, even
+        -- on purpose, delays nobody.
         if cardinality(p_leases) > 1
            or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], p_sessions[1]))
         then

@@ -3,17 +3,16 @@
 --
 -- since: an instant long enough before the last call. Result: how many attempts were lost.
 --
--- Only the database's clock counts, and time in which the server was down does not: silence is
--- measured from the last beat or serving_since(), whichever is later. Nor does an outage in which many
--- agents cannot reach us, see brake().
+-- Silence is measured by the database's clock, from the last heartbeat or serving_since(), whichever is
+-- later: time in which the server was down does not count. Neither does an outage in which many agents
+-- cannot reach the service, see brake().
 --
--- A claim that read its session as open just before that ended may commit just after, and what
--- somebody else had locked was passed over: so all sessions that ended after `since` are looked
--- through, not only those that expire now. What a session that ended in good order has left is
--- handed out again without counting as lost.
+-- A claim that read its session as open just before that ended may commit just after, and locked tasks
+-- were skipped: so all sessions that ended after `since` are checked, not only those that expire now.
+-- Tasks left by a session that ended normally are handed out again without counting as lost.
 --
--- Locks: the rows of silent sessions and of their tasks, none that somebody else has locked; the row of
--- the brake, when that changes. Index: session_open, session_ended, task_working.
+-- Locks: the rows of silent sessions and of their tasks, skipping locked ones; the row of the brake,
+-- when that changes. Index: session_open, session_ended, task_working.
 create or replace function taskq.expire(p_since timestamptz default '-infinity')
 returns integer
 language plpgsql

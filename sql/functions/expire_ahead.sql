@@ -1,9 +1,9 @@
--- expire_ahead(): what was leased ahead and has not been named by any agent within the front's pool_s
--- waits again: its entry is lost, or was never popped. Called by the keeper.
+-- expire_ahead(): tasks that were leased ahead and that no agent has named within the front's pool_s
+-- wait again: their entries are lost, or were never popped. Called by the keeper.
 --
 -- Result: how many. They do not count as attempts.
 --
--- Time in which the server was down does not count: nobody could name anything.
+-- Time in which the server was down does not count: no agent could name a task.
 --
 -- Lease ids of the pool lead with the time at which they were made, by this clock. So those that are
 -- due are a range of the index, and `front_sweep` says where it begins: below it nothing is left. It
@@ -11,10 +11,10 @@
 -- commits only after its deadline would come to lie below. Now and then, and when the clock was set
 -- back, the range begins at the very first one.
 --
--- What comes back so stays marked as the pool's (session 0), and is not leased ahead again: a front
--- that loses what it is given must not have the same tasks a second time.
+-- Tasks that come back this way stay marked as the pool's (session 0), and are not leased ahead again: a
+-- front that loses entries must not get the same tasks a second time.
 --
--- Locks: the rows of the tasks, none that somebody else has locked; the row of the sweep; for an
+-- Locks: the rows of the tasks, skipping locked ones; the row of the sweep; for an
 -- instant, and without waiting, the lock that lease_ahead() shares. Index:
 -- task_working, task_pkey.
 create or replace function taskq.expire_ahead()

@@ -1,5 +1,5 @@
--- failure_causes(campaign, limit): attempts that failed, were lost or were refused, by what they seem to have died of;
--- most frequent first, `limit` at most.
+-- failure_causes(campaign, limit): groups of attempts that failed, were lost or were refused, by cause; most
+-- frequent first, `limit` at most.
 --
 -- error_class, cause: what attempts of a group share: the class, and the message without its numbers, see
 --     cause(). Where that tells no more than how the program ended (exit-1), also the last line of its

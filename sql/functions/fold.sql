@@ -17,7 +17,7 @@
 --
 -- So do old versions of a counter: a reader goes through all that the snapshot keeps. So what moves
 -- stays one delta, written anew by each fold behind `below`, until it covers the time `rest`, and a
--- counter has three versions a minute at the most, however busy its campaign is.
+-- counter has three versions a minute at most, however busy its campaign is.
 create or replace function taskq.fold(p_rest interval default '20 s')
 returns integer
 language plpgsql

@@ -1,5 +1,5 @@
--- forget_refusals(campaign): judges a campaign anew: it was changed, or opened again. A part of
--- change_campaign() and set_status(); not for clients.
+-- forget_refusals(campaign): removes the refusals of a campaign that was changed or opened again. A part
+-- of change_campaign() and set_status(); not for clients.
 --
 -- forgotten: whether there were refusals. Locks: their rows. Index: refusal_pkey, refused_pkey.
 create or replace function taskq.forget_refusals(p_campaign bigint, out forgotten boolean)

@@ -1,5 +1,5 @@
--- front_state(): what gateways and refillers need to know of the front. Its secret keeps others from
--- making entries: nobody else may call this.
+-- front_state(): the state of the front for gateways and refillers. Only they may call it: the secret
+-- authenticates entries, so whoever has it could forge them.
 --
 -- epoch: 0: there is no front. now_ms: the clock by which entries are timed, milliseconds since 1970.
 create or replace function taskq.front_state(

@@ -4,8 +4,8 @@
 --
 -- A lost attempt counts as a loss. The task is failed, as poison, when its agents were lost on the
 -- campaign's max_lost_nodes different nodes since somebody last retried it; and else after max_losses.
--- The last attempt's error then says what was seen. What somebody else has locked at this moment
--- stays: its report is being taken in.
+-- The last attempt's error then lists the losses. Tasks that are locked at this moment are skipped: a
+-- report on them is in progress.
 -- Result: how many attempts ended.
 --
 -- Locks: the rows of the tasks. Index: task_working, attempt_pkey.

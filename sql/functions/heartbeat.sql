@@ -1,10 +1,11 @@
--- heartbeat(session, held, pending, drawn): the session lives on; squares what it holds. This is
--- beat() for one session, where all is told.
+-- heartbeat(session, held, pending, drawn): the heartbeat of one session: renews it, and reconciles the
+-- attempts that its agent holds. beat() does this for many, and describes it.
 --
--- held: JSON array of [campaign, task, lease], all attempts that the agent has in hand; null: only
---     live on. pending: lease ids of claims whose answer the agent still waits for. drawn: the newest
---     lease id that the agent had drawn when it wrote this down; its lease ids rise.
--- Result: those of `held` whose lease is void: expired, cancelled, handed on. The agent stops them.
+-- held: JSON array of [campaign, task, lease], all attempts that the agent holds; null: only renew the
+--     session. pending: lease ids of claims whose answer the agent still waits for. drawn: the newest
+--     lease id that the agent had drawn when it made this heartbeat; its lease ids rise.
+-- Result: those of `held` whose lease is no longer valid: expired, cancelled, handed on. The agent
+--     stops them.
 -- Error TQ410: the session has ended.
 create or replace function taskq.heartbeat(
     p_session bigint,

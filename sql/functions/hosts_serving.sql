@@ -1,5 +1,5 @@
 -- hosts_serving(campaign, most): hosts on which agents serve a campaign: hashes of the names of some of
--- them, `most` at the most. A part of pick_again(), which pins the settings; not for clients.
+-- them, `most` at most. A part of pick_again(), which pins the settings; not for clients.
 --
 -- An agent serves it that was opened for it or for one above it, offers what it requires, was heard within
 -- its lease, has not been told to leave, and is not slowed: neither by itself nor as a suspicious one. Time

@@ -1,14 +1,14 @@
--- identify(hashes): whose tokens these are, for many at once. hashes: SHA-256 of sessions' and
--- managers' tokens.
+-- identify(hashes): the sessions and managers that tokens belong to, for many tokens at once. hashes:
+-- SHA-256 of sessions' and managers' tokens.
 --
 -- Result: a row for each that is known, in no order:
---     of a session: session_id; token_id, the site's; path and offers: what it serves; ended:
---         whether it can do nothing any more.
---     of a manager, if its token is neither expired nor revoked: token_id, and the paths that it is
---         for.
--- Which session a token names may be remembered for ever: whatever is done in its name looks whether
--- it has ended. The rest, and what touches no session, such as reading a blob, only for as long as
--- revocation may take.
+--     of a session: session_id; token_id, that of the site; path and offers: its scope; ended:
+--         whether it has ended or its campaign is gone.
+--     of a manager, if its token is neither expired nor revoked: token_id, and the paths that it
+--         permits.
+-- A caller may cache for ever which session a token names: every operation of a session checks that it
+-- has not ended. All else, and rights to operations without a session such as reading a blob, may be
+-- cached only for as long as a revocation may take.
 --
 -- Index: session_token_hash, campaign_pkey, token_hash_key.
 create or replace function taskq.identify(p_hashes bytea[])

@@ -17,7 +17,7 @@
 --
 -- Result: the hosts that were not suspicious before; null: none.
 --
--- Locks: the rows of sessions that are marked or cleared, none that somebody else has locked: it is called
+-- Locks: the rows of sessions that are marked or cleared, skipping locked ones: it is called
 -- again soon. Index: session_open.
 create or replace function taskq.judge_hosts()
 returns text[]

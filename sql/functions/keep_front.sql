@@ -1,15 +1,16 @@
--- keep_front(holder, term_s, stocked, look): a round of the refiller, if the caller is the one, or becomes it.
+-- keep_front(holder, term_s, stocked, look): one round of the refiller, if the caller is the refiller or
+-- becomes it.
 --
 -- holder: drawn by the calling process. term_s: seconds for which it is the refiller from now on, as for
---     keep(). stocked: JSON array of [campaign, entries, rank]: what waits in the lists, and the largest
---     -priority in each.
+--     keep(). stocked: JSON array of [campaign, entries, rank]: the number of entries in each list, and
+--     the largest -priority in it.
 -- look: whether to look for tasks of a higher priority, which under a held snapshot may take long.
 -- acting: whether the caller is the refiller; if not, nothing is done. epoch: the current one. closed:
 --     of the campaigns stocked, those of which no task may be leased ahead (any more). overtaken: those
 --     of which a task is waiting that has a higher priority than one in the list.
 -- Error TQ400: stocked is not of this form.
 --
--- What it is told counts as claimable, see standing(), as long as its term lasts.
+-- The entries in `stocked` count as claimable, see standing(), as long as the refiller's term lasts.
 --
 -- Locks: the row of the refiller; a second caller does not wait. Rows are written only when they change by
 -- much: they would have many versions under a held snapshot. Index: task_waiting, where it looks at

@@ -20,7 +20,7 @@
 -- What is not named by an agent's beat within the front's pool_s goes back to waiting, see
 -- expire_ahead(); a report may come before that.
 --
--- Locks: the rows of the tasks, none that somebody else has locked; shared, the lock by which
+-- Locks: the rows of the tasks, skipping locked ones; shared, the lock by which
 -- expire_ahead() tells that something is being leased. Index: task_waiting, task_pkey.
 create or replace function taskq.lease_ahead(
     p_epoch bigint,

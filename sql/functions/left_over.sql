@@ -1,9 +1,9 @@
--- left_over(path, offers): what is unfinished at and below a path, and what of it no agent can be given.
+-- left_over(path, offers): the unfinished tasks at and below a path, and those that no agent can claim.
 --
--- offers: the agent's tags; null: tags are not looked at.
--- unfinished: tasks that wait, are delayed or are worked on. unservable: those of them whose campaign has
---     no handler, has paused itself, or requires tags that are not offered: as things are, waiting
---     for them is in vain. reasons: which campaigns these are, and why, most tasks first; five at most,
+-- offers: the agent's tags; null: do not check tags.
+-- unfinished: tasks that are waiting, delayed or working. unservable: those of them whose campaign has
+--     no handler, has paused itself, or requires tags that are not offered: they will not be claimed
+--     unless somebody changes that. reasons: these campaigns and why, most tasks first; five at most,
 --     and then how many more.
 -- Error TQ404: no such campaign.
 --

@@ -1,9 +1,9 @@
--- losses_seen(campaign, task, attempt, session, losses): on which nodes the agents of a task were lost:
--- that of the attempt which is being given up, and those of the `losses` that were before it.
+-- losses_seen(campaign, task, attempt, session, losses): the nodes on which agents of a task were lost:
+-- that of the attempt that is being given up, and those of the `losses` before it.
 -- A part of give_back(); not for clients.
 --
 -- nodes: how many different ones, by the name that agents give of their host.
--- seen: the same in words, with the first ten nodes and the first twenty attempts.
+-- seen: the same as text, with the first ten nodes and the first twenty attempts.
 --
 -- Index: attempt_pkey, session_pkey.
 create or replace function taskq.losses_seen(

@@ -1,9 +1,10 @@
--- may_report(session, owner, campaign): whether a session may report on attempts of another: if it is
--- the same, or if one token has opened both: an agent reports what a killed one has left in the spool
--- of its node; or if the owner is the pool (0), and the session serves the campaign: whoever knows the
--- lease was handed it. A part of settle(); not for clients.
+-- may_report(session, owner, campaign): whether a session may report on attempts of another. It may if
+-- both are the same; if one token has opened both, since an agent also delivers the reports that a killed
+-- one has left in the spool of its node; or if the owner is the pool (0) and the session serves the
+-- campaign, since only the agent that was given the task knows the lease. A part of settle(); not for
+-- clients.
 --
--- session: null: somebody beside the database, who may report on all. owner: null: of nobody's.
+-- session: null: a direct client, which may report on all. owner: null: the attempt is nobody's.
 -- Single values, which are looked up by key; see settle().
 create or replace function taskq.may_report(
     p_session bigint,

@@ -1,11 +1,12 @@
--- name_ahead(sessions, campaigns, tasks, leases): tasks that were leased ahead become those of the
--- sessions that have got them, one element of each array for a task: named by an agent's beat, or by
--- the gateway that handed them out, some seconds later. Of two sessions that name one, the first gets it.
+-- name_ahead(sessions, campaigns, tasks, leases): assigns tasks that were leased ahead to the sessions
+-- that have claimed them, one element of each array for a task. Called for the heartbeats of agents, and
+-- by the gateway that handed the tasks out, some seconds later. If two sessions name one task, the first
+-- call wins.
 --
--- Result: how many. Nothing happens to a task that is not the pool's any more, or whose session has
--- ended or does not serve the campaign.
+-- Result: how many. Tasks that are no longer the pool's, or whose session has ended or does not serve
+-- the campaign, are left alone.
 --
--- Locks: the rows of the tasks, none that somebody else has locked. Index: task_pkey, by look-ups only;
+-- Locks: the rows of the tasks, skipping locked ones. Index: task_pkey, by look-ups only;
 -- see settle().
 create or replace function taskq.name_ahead(
     p_sessions bigint[],

@@ -1,5 +1,5 @@
--- note_serving(): notes when a standby has taken over from the primary. Called by the keeper, before it
--- judges anybody's silence.
+-- note_serving(): records when a standby has taken over from the primary. Called by the keeper before it
+-- expires sessions.
 --
 -- Locks: the row of `serving`, after a promotion; else nothing is written.
 create or replace function taskq.note_serving()

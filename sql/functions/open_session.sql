@@ -1,7 +1,7 @@
--- open_session(path, key, lease_s, agent, host, site, pid, slots, release, offers): an agent
--- presents itself.
+-- open_session(path, key, lease_s, agent, host, site, pid, slots, release, offers): opens the session
+-- of a direct agent. Idempotent by `key`.
 --
--- key: drawn by the agent; the same key finds the same session. lease_s: seconds without a beat
+-- key: drawn by the agent; the same key finds the same session. lease_s: seconds without a heartbeat
 --     after which the session expires and its tasks are handed out again, 1 to 86400. offers: its
 --     tags, for campaigns that require some; see tags().
 -- Result: the session's id. Error TQ404: no such campaign. Error TQ410: the key's session has

@@ -13,7 +13,7 @@
 -- has happened. Agents wait longer and longer before they try again, so there are few. What is older
 -- than a day is dropped.
 --
--- Locks: the rows of refusals; of campaigns that are paused, none that somebody else has locked: the next
+-- Locks: the rows of refusals; of campaigns that are paused, skipping locked ones: the next
 -- round comes soon. Index: refusal_last_at, refusal_pkey, counter_pkey, delta_xid, session_open,
 -- task_working.
 create or replace function taskq.pause_refused()

@@ -8,7 +8,7 @@
 --     tasks that have failed before as well, which wait apart: see pick_again(); it is, too, where there
 --     are too few others.
 --
--- Locks: the rows of the tasks, none that somebody else has locked. Index: task_waiting.
+-- Locks: the rows of the tasks, skipping locked ones. Index: task_waiting.
 --
 -- A claimed task leaves a dead entry in task_waiting, and as long as any snapshot in the cluster can
 -- see the old row, each claim would walk over all of them. So the position behind the last claim is
@@ -16,7 +16,7 @@
 -- client uses the connection next, and nothing is lost with it. A task that becomes waiting before
 -- the position (a retry, a higher priority) is found when the hint is dropped: when nothing is found
 -- behind it, and after half a second, or fifty times what the last walk without a hint took, so that
--- such walks cost 2 %, but 5 s at the most. Its fourth element: as long as pick_again() finds something, it
+-- such walks cost 2 %, but 5 s at most. Its fourth element: as long as pick_again() finds something, it
 -- is asked each time, and else whenever the hint is dropped.
 create or replace function taskq.pick(
     p_campaign bigint,

@@ -12,11 +12,11 @@
 -- That holds for two minutes after it was due, since the others may be busy, and for a day if it is the
 -- task's last attempt. Where all hosts that serve it have failed it, any may have it.
 --
--- Such tasks wait in an index of their own. It is walked for 1,000 of them at the most, whoever may have
+-- Such tasks wait in an index of their own. It is walked for 1,000 of them at most, whoever may have
 -- them, when a connection's position hint is dropped, see pick(); and with each claim as long as
 -- something is found there. So a claim of what nobody has tried never walks over them.
 --
--- Locks: the rows of the tasks, none that somebody else has locked. Index: task_waiting_again, task_pkey,
+-- Locks: the rows of the tasks, skipping locked ones. Index: task_waiting_again, task_pkey,
 -- session_pkey, session_host.
 create or replace function taskq.pick_again(
     p_campaign bigint,

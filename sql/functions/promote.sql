@@ -3,7 +3,7 @@
 --
 -- Result: how many.
 --
--- Locks: the rows of the tasks, none that somebody else has locked. Index: task_delayed.
+-- Locks: the rows of the tasks, skipping locked ones. Index: task_delayed.
 create or replace function taskq.promote(p_limit integer default 10000)
 returns integer
 language plpgsql

@@ -1,18 +1,18 @@
--- recover(path, site, silent_s, lost_since, dry_run): brings a crashed farm back at once: ends the sessions
+-- recover(path, site, silent_s, lost_since, dry_run): recovers from a crashed farm at once: ends the sessions
 -- of silent agents and hands their tasks out again, counted neither as failure nor as loss.
 --
 -- path: of agents that serve this campaign or one below it. site: only those of this site; null: of any.
--- silent_s: seconds without a beat, not counting time in which the server was down; null: half of the
---     session's lease, in which an agent that lives has beaten twice.
--- lost_since: tasks at and below the path that failed through lost agents (classes agent-lost and
---     poison) since then get another chance as well; null: none do.
--- dry_run: do it, tell what it did, and undo it.
--- sessions: how many were ended. sessions_left, tasks_left: silent ones, and tasks in the hands of those
---     that were ended, which somebody had locked: they were just being heard, or reported; call again.
+-- silent_s: seconds without a heartbeat, not counting time in which the server was down; null: half of the
+--     session's lease, in which a live agent sends two heartbeats.
+-- lost_since: also retry tasks at and below the path that failed through lost agents (classes agent-lost
+--     and poison) since then; null: none.
+-- dry_run: do it, return what it did, and roll it back.
+-- sessions: how many were ended. sessions_left, tasks_left: silent sessions, and tasks of ended ones, that
+--     were locked by a heartbeat or a report in progress and left alone; call again.
 --     braked: whether the brake is still on afterwards, see brake(). campaigns: JSON array of objects
 --     with path, handed_out and retried (numbers of tasks), in the order of paths.
--- Error TQ404: no such campaign. Calling again does nothing more. Call it in a transaction of its own:
--- what that has moved before would be counted too.
+-- Error TQ404: no such campaign. Idempotent. Call it in a transaction of its own: tasks that the
+-- transaction has moved before would be counted too.
 --
 -- Locks: of the campaigns with tasks to retry the lock of seed_begin(), in their order, and the rows of
 -- these tasks, waiting for them, see retry(); then the rows of the sessions and of their tasks, none that

@@ -1,4 +1,4 @@
--- remove_tasks(campaign, limit): deletes the tasks of a campaign with all that is known of them, at
+-- remove_tasks(campaign, limit): deletes the tasks of a campaign with their attempts and results, at
 -- most `limit` in a call. Call it until it returns 0, then remove_campaign().
 --
 -- Damaged ones as well: a task without its spec, and attempts without a task.

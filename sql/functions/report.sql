@@ -1,4 +1,4 @@
--- report(path, task, lease, outcome, details): how one attempt ended, for clients that speak SQL.
+-- report(path, task, lease, outcome, details): reports how one attempt ended, for clients that use SQL.
 --
 -- outcome: done, failed or released. details: a JSON object with any of result, retry, started,
 --     error_class, error, exit_code, tail, phases.

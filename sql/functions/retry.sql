@@ -1,6 +1,6 @@
--- retry(campaign, status, error_class, tasks, after, limit): gives failed or cancelled tasks
--- another chance, at most `limit` in a call, in the order of their ids, on any host. Failures and losses
--- are counted anew; attempts go on being numbered.
+-- retry(campaign, status, error_class, tasks, after, limit): makes failed or cancelled tasks waiting
+-- again, at most `limit` in a call, in the order of their ids, on any host. Failures and losses
+-- count from zero again; the numbers of attempts continue.
 --
 -- status: failed or cancelled. error_class: only those whose last attempt ended with it; null: all.
 -- tasks, after, moved, last: see cancel().

@@ -1,11 +1,11 @@
--- return_ahead(campaigns, tasks, leases, lost): tasks that were leased ahead, and that nobody has named, wait
--- again at once, as if they had never been leased. One element of each array for a task.
+-- return_ahead(campaigns, tasks, leases, lost): makes tasks that were leased ahead and that no agent has
+-- named waiting again, as if they had never been leased. One element of each array for a task.
 --
 -- lost: their entries are lost; they are not leased ahead again, see expire_ahead().
--- Result: how many. What an agent has reported or named in a beat stays as it is.
+-- Result: how many. Tasks that an agent has reported, or named in a heartbeat, stay as they are.
 -- Error TQ400: arrays of unlike length, or with a null in them.
 --
--- Locks: the rows of the tasks, none that somebody else has locked: these are left to the pool's
+-- Locks: the rows of the tasks, skipping locked ones: these are left to the pool's
 -- deadline. Index: task_pkey, by look-ups only; see settle().
 create or replace function taskq.return_ahead(
     p_campaigns bigint[],

@@ -1,16 +1,16 @@
--- revoke_token(name): a token is void at once, and so are the sessions that it has opened.
+-- revoke_token(name): revokes a token at once, and ends the sessions that it has opened.
 --
 -- sessions: how many of them were open, and have ended. attempts: how many attempts they had, which
 --     are handed out again and count neither as failures nor as losses.
--- Revoking twice changes nothing. Error TQ404: there never was such a token.
+-- Idempotent. Error TQ404: there never was such a token.
 --
--- Nobody need look at the token again: an ended session can neither beat nor claim, and its leases
--- are void. A claim or a report that is under way at this moment may commit after this; what it
--- leaves is handed out by the next round of upkeep, see expire().
+-- No other operation needs to check the token: an ended session can neither send heartbeats nor claim,
+-- and its leases are no longer valid. A claim or a report in progress may commit after this; tasks that
+-- it leaves are handed out by the next round of upkeep, see expire().
 --
 -- Locks: the token's row, for which enrolments under way are waited for, so that none of them
 -- commits a session that this one has not seen; its sessions, in their order; the rows of their
--- tasks, none that somebody else has locked. Index: token_name, session_token, task_working.
+-- tasks, skipping locked ones. Index: token_name, session_token, task_working.
 create or replace function taskq.revoke_token(
     p_name text,
     out sessions integer,

@@ -6,13 +6,13 @@
 -- salvaged: the positions of the reports that are accepted now, or null. Of several on one task it
 --     is the first.
 --
--- The lost attempt becomes done, with its result; its class of error stays, and tells that it was
--- lost: no other success has such a class. It goes on being counted among the losses. An attempt that
--- works on the task by now ends as cancelled, of the class `salvaged`; its agent is told by its next
--- beat. What was leased ahead and not named was no attempt.
+-- The lost attempt becomes done, with its result; its class of error stays and shows that it was
+-- lost: no other success has such a class. It still counts as a loss. An attempt that is working on
+-- the task by now ends as cancelled, with the class `salvaged`; its agent gets the order with its next
+-- heartbeat. A task that was leased ahead and not named had no attempt.
 --
--- A session whose token was revoked salvages nothing: its rights ended with the token, though it may
--- still be told what became of its reports.
+-- A session whose token was revoked salvages nothing: its rights ended with the token, although it
+-- still gets verdicts on its reports.
 --
 -- Locks: the rows of the tasks, in the order of task_id. settle() has locked them before it locked
 -- any other; one that was given up only since then, and that somebody else has locked, ends the call

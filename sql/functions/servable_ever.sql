@@ -1,6 +1,6 @@
--- servable_ever(has_handler, paused_why, requires, offers): whether tasks of a campaign can be given to an
--- agent with these tags, now or without somebody's help later; offers null: tags are not looked at.
--- Taken into the statement that calls it.
+-- servable_ever(has_handler, paused_why, requires, offers): whether an agent with these tags can claim tasks
+-- of a campaign, now or later, unless somebody changes it; offers null: do not check tags. Inlined into
+-- the calling statement.
 create or replace function taskq.servable_ever(
     p_has_handler boolean,
     p_paused_why text,

@@ -1,10 +1,10 @@
--- set_status(path, status): opens (resumes), pauses or cancels a campaign; what is below it follows,
--- since a claim asks all campaigns from the root down. No claim that begins after this has
--- committed succeeds.
+-- set_status(path, status): opens (resumes), pauses or cancels a campaign, and with it all below, since
+-- a claim checks all campaigns from the root down. After a pause or cancellation has committed, no
+-- claim that begins later succeeds.
 --
 -- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
--- of the subtree until it returns null. A campaign that is opened again is judged anew, see pulse() and
--- pause_refused().
+-- of the subtree until it returns null. For a campaign that is opened again, pulse() and pause_refused()
+-- start anew.
 -- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
 --
 -- Locks: the campaign's row, that of its pulse, those of its refusals.

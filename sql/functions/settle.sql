@@ -1,23 +1,23 @@
--- settle(campaign, reports): takes in how attempts ended. A part of exchange(), which pins the
+-- settle(campaign, reports): settles reports on attempts. A part of exchange(), which pins the
 -- settings and records the moves; not for clients.
 --
 -- reports: a JSON array of objects with task, lease, outcome (done | failed | released), and
 --     optional result, retry, started, refused, error_class, error, exit_code, tail, phases, session, by.
---     session: whose word it is, where that limits what it may be about, see may_report(); a
---     gateway sets it. by: the same where nothing is limited: an agent beside the database sets it.
---     What was leased ahead (session 0, see lease_ahead()) is recorded as the reporting session's.
+--     session: the session that reports, with its rights, see may_report(); a gateway sets it.
+--     by: the same without a check of rights; a direct agent sets it.
+--     A task leased ahead (session 0, see lease_ahead()) is recorded as the reporting session's.
 --     A success has no class of error: it would look like one that was salvaged.
---     refused: of what is released: the node cannot run such tasks, see note_refusals().
---     A failure of a class that the campaign never retries is for good, whatever `retry` says.
+--     refused: for a release: the node cannot run such tasks, see note_refusals().
+--     A failure of a class that the campaign never retries is final, whatever `retry` says.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
 --     accepted     the attempt ends as reported; or it had been given up as lost and is salvaged,
---                  after all that came in time, see salvage();
---     duplicate    this very attempt was reported so before;
+--                  after all reports that came in time, see salvage();
+--     duplicate    the same report on this attempt was accepted before;
 --     superseded   the lease is no longer the task's: expired, released, cancelled, handed on;
 --     unknown      no such task, or none that the session may report on.
--- ended: how many are working no more; first_failures: of the failures, those of first attempts; the
---     others: what to add to the counts. What is salvaged is
---     not among them: salvage() records it.
+-- ended: how many tasks are no longer working; first_failures: failures of first attempts; the
+--     others: what to add to the counts. Salvaged reports are not included: salvage() records
+--     them.
 --
 -- Locks: the rows of the fenced tasks, in the order of task_id; of all tasks, where one may be
 -- salvaged, see hold_late(). Index: task_pkey.

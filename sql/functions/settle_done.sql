@@ -1,5 +1,5 @@
--- settle_done(campaign, reports): takes in reports that are all of successes, as most are. A part of
--- settle(), which takes in what remains; not for clients.
+-- settle_done(campaign, reports): settles reports that are all successes, as most are. A part of
+-- settle(), which settles the others; not for clients.
 --
 -- accepted: the positions of the reports by which an attempt ended, in no order; null if there are
 --     none, or if something else than a success is reported, or two on one task.
@@ -8,9 +8,9 @@
 -- lock it after later ones. Index: task_pkey; see settle() for why nothing else can be used. Two
 -- statements, where settle() needs three that do more each: that saves a tenth of an exchange for eight.
 --
--- The reports are sorted by task, so that width_bucket() finds the one on a task by halving;
--- array_position() would walk, which takes a twentieth of an exchange for 256. What nearly always tells
--- who may report comes before may_report(), which is asked for each task by itself.
+-- The reports are sorted by task, so that width_bucket() finds the one on a task by binary search; the
+-- linear search of array_position() takes a twentieth of an exchange for 256. A cheap test that nearly
+-- always decides who may report precedes may_report(), which is called for each task.
 create or replace function taskq.settle_done(
     p_campaign bigint,
     p_reports jsonb,

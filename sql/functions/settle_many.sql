@@ -1,11 +1,11 @@
--- settle_many(campaigns, reports): takes in how attempts of several campaigns ended, in one transaction.
+-- settle_many(campaigns, reports): settles reports on attempts of several campaigns, in one transaction.
 --
 -- campaigns: one for each report, in their order. reports, acks: see settle().
 -- Error TQ400: not one campaign for each report.
 --
--- Only campaigns in which there is something that is not `unknown` cost more than a look-up by key for
--- each report, so that made-up ones and those of others cost next to nothing. They are taken in
--- one after another, in the order of their ids, so that two calls never wait in a circle.
+-- Only campaigns with a report that is not `unknown` cost more than a look-up by key for each report, so
+-- that invented campaigns and those of others cost nearly nothing. Campaigns are settled one after
+-- another, in the order of their ids, so that two calls cannot deadlock.
 --
 -- Locks: those of settle(). Index: task_pkey, attempt_pkey, session_pkey; the settings are those of
 -- exchange(), which says why.

@@ -1,8 +1,8 @@
--- settle_one(campaign, report): takes in that one attempt succeeded, which is what most exchanges
--- report. A part of exchange(), which records the moves; not for clients.
+-- settle_one(campaign, report): settles one report of a success, as most exchanges have. A part of
+-- exchange(), which records the moves; not for clients.
 --
 -- report: as settle() takes them; its outcome is done.
--- accepted: whether the attempt ended by it. If not, settle() finds out why.
+-- accepted: whether the report ended the attempt. If not, settle() finds out why.
 --
 -- Locks: the row of the task. Index: task_pkey; see settle() for why nothing else can be used.
 create or replace function taskq.settle_one(p_campaign bigint, p_report jsonb, out accepted boolean)

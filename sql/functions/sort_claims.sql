@@ -1,4 +1,4 @@
--- sort_claims(campaign, requires, sessions, leases, wants): of the claims of one call, sorts out
+-- sort_claims(campaign, requires, sessions, leases, wants): of the claims of one call, separates
 -- those that are not new and those of agents that do not offer what the campaign requires. A part
 -- of take(), for calls that have such claims, and all of a campaign that requires something;
 -- not for clients.

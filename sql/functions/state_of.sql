@@ -1,5 +1,5 @@
--- state_of(campaign): open, or what the campaign or one above it is instead; null where there is no
--- such campaign. Index: campaign_pkey.
+-- state_of(campaign): open, or paused or cancelled if the campaign or one above it is; null if there is
+-- no such campaign. Index: campaign_pkey.
 create or replace function taskq.state_of(p_campaign bigint)
 returns taskq.campaign_status
 language plpgsql stable

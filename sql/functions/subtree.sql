@@ -3,7 +3,7 @@
 -- Paths are sorted in the "C" collation, where '0' follows '/': all that is below /a lies between
 -- '/a/' and '/a0', with /a itself and neighbours such as '/a-b' before that.
 --
--- It is small enough to be taken into the statement that calls it, together with that statement's
+-- It is small enough to be inlined into the calling statement, together with that statement's
 -- conditions; so it has neither settings nor rights of its own.
 create or replace function taskq.subtree(p_path text)
 returns setof taskq.campaign

@@ -1,6 +1,6 @@
--- suits(time_limit_s, requires, lifetime_s, offers): whether an agent that lives for so long (null:
--- without end) and has these tags may work for a campaign with this time limit (null: none) and
--- these requirements; see offered(). Taken into the statement that calls it.
+-- suits(time_limit_s, requires, lifetime_s, offers): whether an agent with this remaining lifetime (null:
+-- unlimited) and these tags can work for a campaign with this time limit (null: none) and these
+-- requirements; see offered(). Inlined into the calling statement.
 create or replace function taskq.suits(
     p_time_limit_s double precision,
     p_requires text[],

@@ -17,17 +17,17 @@
 --     got less than it wanted; or null. Nor does it mean that for those of them which got none.
 -- Error TQ400: a claim wants too much.
 --
--- Nothing taken means that nothing was waiting but what others held locked at this moment, that as
--- many run as the campaign allows, or that the agent does not offer what it requires.
+-- If nothing is taken, all waiting tasks were locked at this moment, as many run as the campaign allows,
+-- or the agent does not offer what it requires.
 --
--- No task is taken under a lease that it had before: a claim that comes so late, since a gateway
--- hung, waits for no answer any more, and what was said of the old attempt would count for this one.
+-- No task is taken under a lease that it had before: a claim that comes so late, because a gateway
+-- hung, is no longer waited for, and reports on the old attempt would count for the new one.
 --
--- Locks: the rows of the taken tasks, none that somebody else has locked. Index: task_waiting,
+-- Locks: the rows of the taken tasks, skipping locked ones. Index: task_waiting,
 -- attempt_pkey. Claims of a campaign that limits how many run wait for each other, see room().
 --
--- What has failed before waits apart, and is looked for now and then: see pick_again(), which knows who may
--- not have it.
+-- Tasks that have failed before wait in an index of their own, which is searched at intervals: see
+-- pick_again(), which checks on which hosts they may run.
 --
 -- Three things make this fast, and keep it so:
 --

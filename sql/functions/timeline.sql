@@ -1,8 +1,8 @@
--- timeline(): the number of the server's timeline, which rises when a standby is promoted and never else.
+-- timeline(): the number of the server's timeline, which rises only when a standby is promoted.
 -- Error 55000 on a standby.
 --
--- It is the beginning of the name of the file that is written now; pg_control_checkpoint() would tell
--- of a promotion only after the next checkpoint.
+-- It is the beginning of the current WAL file's name; pg_control_checkpoint() would show a promotion
+-- only after the next checkpoint.
 create or replace function taskq.timeline()
 returns bigint
 language sql

@@ -2,7 +2,7 @@
 -- that no fold has seen, and a sum for each campaign that moved within the last twenty seconds.
 -- Together with `counter`, in one statement, they are exact; see fold(). Index: delta_xid.
 --
--- Taken into the statement that calls it; see subtree().
+-- Inlined into the calling statement; see subtree().
 create or replace function taskq.unfolded()
 returns setof taskq.delta
 language sql stable

@@ -2,7 +2,7 @@
 -- with their number where that is known, as 'timeout (95)'; null: none has a class. A part of pulse(),
 -- which pins the settings; not for clients.
 --
--- Reads 1,000 unsuccessful attempts of a class at the most, those of the tasks seeded last, and of 100
+-- Reads 1,000 unsuccessful attempts of a class at most, those of the tasks seeded last, and of 100
 -- classes. Where there are more, the number is not known. Index: attempt_unsuccessful.
 create or replace function taskq.usual_class(p_campaign bigint, p_since timestamptz)
 returns text

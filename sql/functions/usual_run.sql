@@ -1,4 +1,4 @@
--- usual_run(campaign, most): how long the latest attempts of a campaign were in their agents' hands.
+-- usual_run(campaign, most): the mean run time of a campaign's latest attempts, from claim to end.
 --
 -- attempts: how many of them were done or failed. mean_s: seconds from claim to end, on average; null:
 --     there are none.

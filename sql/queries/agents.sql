@@ -1,4 +1,4 @@
--- The sessions that are open, with what they have in hand, longest silent first.
+-- The open sessions, with the number of attempts that they hold, longest silent first.
 -- Index: session_open, task_working.
 select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offers, c.path,
        s.opened_at,

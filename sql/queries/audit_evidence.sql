@@ -1,5 +1,4 @@
--- All that is known of some tasks, without what they were to do and what came out. Found by key, as
--- tasks() says.
+-- Rows of some tasks and their attempts, without payloads and results. Found by key, see tasks().
 select w.task_id,
        jsonb_build_object(
            'key', (

@@ -1,3 +1,2 @@
--- The first statement of a transaction in which nothing is written, and in which all statements see the
--- same moment.
+-- The first statement of a read-only transaction in which all statements see the same snapshot.
 set transaction isolation level repeatable read, read only

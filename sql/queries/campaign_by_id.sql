@@ -1,4 +1,4 @@
--- What agents keep of a campaign. Index: campaign_pkey.
+-- The description of a campaign that agents cache. Index: campaign_pkey.
 select campaign_id, revision, path, handler, params, time_limit_s, inputs, on_disconnect
   from taskq.campaign
  where campaign_id = %(campaign)s

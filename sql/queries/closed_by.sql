@@ -1,5 +1,5 @@
--- The campaigns that keep one from handing out tasks: of itself and those above it those that are not
--- open, from the top. Index: campaign_path_key, campaign_pkey.
+-- The campaigns that are not open, among one and those above it, from the top.
+-- Index: campaign_path_key, campaign_pkey.
 select a.path
   from taskq.campaign c
  cross join lateral (

@@ -1,5 +1,5 @@
--- Campaigns of which tasks are leased ahead and not named by any agent yet, and those that are asked
--- for; by path. Index: task_working.
+-- Campaigns with tasks that are leased ahead and not named by an agent yet, and campaigns for which
+-- agents ask; by path. Index: task_working.
 with ahead as materialized (
     select t.campaign_id, count(*) as leased
       from taskq.task t

@@ -1,4 +1,4 @@
--- Records what has been installed.
+-- Records the installed version.
 insert into taskq.installation (version, functions)
 values (%(version)s, %(functions)s)
 on conflict (only_one) do update

@@ -1,4 +1,4 @@
--- Who has been given which roles, by name. Logins that have been dropped are left out.
+-- Logins with their roles, by name. Logins that have been dropped are left out.
 select r.rolname as login, array_agg(l.role order by l.role) as roles
   from taskq.login_role l
   join pg_catalog.pg_roles r on r.oid = l.login

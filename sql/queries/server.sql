@@ -1,4 +1,4 @@
--- What the server is, and whether taskq is installed in it.
+-- The server's version and settings, and whether taskq is installed in the database.
 select current_setting('server_version_num')::integer as version,
        current_setting('server_version') as version_text,
        pg_is_in_recovery() as standby,

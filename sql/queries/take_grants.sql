@@ -1,4 +1,4 @@
--- Takes from a login whatever it was granted in the schema.
+-- Revokes all grants of a login in the schema.
 revoke all on schema taskq from {login};
 revoke all on all tables in schema taskq from {login};
 revoke all on all functions in schema taskq from {login};

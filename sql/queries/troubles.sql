@@ -1,4 +1,4 @@
--- What somebody should look into: silent agents whose tasks are held, and campaigns that paused
+-- Conditions that need attention: silent agents whose tasks are held, and campaigns that paused
 -- themselves. Index: campaign_closed; the brake is one row.
 select coalesce((select b.silent from taskq.brake b where b.since is not null), 0) as held,
        (select count(*) from taskq.campaign c

@@ -1,5 +1,5 @@
 """Blobs: inputs that tasks share, and results too large for a report, stored by their SHA-256.
 
-`catalogue` knows which there are, the stores have the bytes: PostgreSQL and `folder`, or `remote`
-for whatever fsspec reaches. `large_results` exchanges references for what they stand for.
+`catalogue` opens the store of a queue: PostgreSQL, a `folder`, or `remote` for any storage that
+fsspec supports. `large_results` replaces references by the results that they stand for.
 """

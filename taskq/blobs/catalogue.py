@@ -1,8 +1,9 @@
-"""Blobs: files that tasks share and results that are large, stored by their SHA-256.
+"""Choice of the blob store, and the store in PostgreSQL.
 
-A blob never changes, so it can be kept anywhere, fetched in pieces, and verified by whoever gets
-it. Where they are is said by `--blobs` or `TASKQ_BLOBS`, alike for everybody who uses the queue:
-nothing for PostgreSQL, the path of a folder, or a URL for all that fsspec knows, as s3://bucket.
+Blobs are inputs and large results, named by their SHA-256. They never change, so they can be stored
+anywhere, fetched in pieces, and verified by the reader. `--blobs` or `TASKQ_BLOBS` names the store,
+the same for all users of the queue: unset for PostgreSQL, the path of a folder, or a URL that
+fsspec supports, as s3://bucket.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from taskq.errors import NotFound, UsageError
 class DatabaseBlobs(BlobStore):
     """Keeps blobs in PostgreSQL, in parts of 1 MiB.
 
-    Each part commits by itself, so that a slow upload holds no transaction open; the blob is seen
-    when the last one is there.
+    Each part commits by itself, so that a slow upload keeps no transaction open; the blob becomes
+    visible with its last part.
     """
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""Blobs in a folder, such as one of a shared file system."""
+"""Store of blobs in a folder, for example on a shared file system."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from taskq.errors import NotFound, Unavailable
 class FolderBlobs(BlobStore):
     """Keeps blobs as files named by their digests, in sub-folders named by the first two digits.
 
-    A file is written under a temporary name, forced to disk and renamed, so that what has a
-    digest for its name is complete, also after a loss of power.
+    A file is written under a temporary name, synced and renamed, so that a file named by a digest
+    is complete, even after a power failure.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class FolderBlobs(BlobStore):
         with self._translated(digest):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                os.utime(path)  # of use again, as whoever removes old files must see
+                os.utime(path)  # marks it as used, for jobs that remove old files
                 return
             except FileNotFoundError:
                 pass

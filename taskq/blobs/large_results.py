@@ -1,4 +1,4 @@
-"""Results above the limit of a report: the queue has a reference, the store of blobs the rest."""
+"""Large results, above the limit of a report: a reference in the queue, the content in a blob."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Result = Mapping[str, Any]
 
 
 class Fetching:
-    """Puts large results in the place of the references to them, one at a time.
+    """Replaces references by the large results that they stand for, one at a time.
 
-    raw: leave the references. blobs: where they are; by default as `open_blobs` says. on_lost:
-    called for each that cannot be had, which then stays a reference; without it, raise that
-    `ResultLost`.
+    raw: leave the references. blobs: the store; by default as `open_blobs` says. on_lost: called
+    for each result that is missing or damaged, which then stays a reference; without it, raise
+    that `ResultLost`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Fetching:
         self._on_lost = on_lost
 
     def of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row, with what is in its `result`."""
+        """Return a row with its `result`, fetched if that is a reference."""
         if self.raw or not is_reference(row["result"]):
             return row
         self._blobs = self._blobs or open_blobs(self._database)
@@ -54,7 +54,7 @@ class Fetching:
 
 
 def is_reference(result: Result | None) -> bool:
-    """Tell whether a result stands for one that is a blob; agents let no other look like that."""
+    """Return whether a result is a reference to a blob; agents refuse others that look so."""
     return result is not None and result.keys() == {REFERENCE}
 
 
@@ -79,8 +79,8 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
         raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
     try:
         value = json.loads(data)
-        as_json(value).encode()  # so that whoever writes it on can
-    except (ValueError, RecursionError):  # stored by somebody else than our agents
+        as_json(value).encode()  # checks that it can be exported
+    except (ValueError, RecursionError):  # not stored by an agent of taskq
         value = None
     if not isinstance(value, dict):
         raise ResultLost(f"blob {digest} is no result, though a result refers to it")

@@ -1,4 +1,7 @@
-"""Blobs in any storage that fsspec knows: object stores, SFTP, HDFS; the one importer of fsspec."""
+"""Store of blobs in storage that fsspec supports: object stores, SFTP, HDFS.
+
+The only module that imports fsspec.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from taskq.errors import NotFound, TaskqError, Unavailable, UsageError
 class FsspecBlobs(BlobStore):
     """Keeps blobs under a URL, as s3://bucket/folder, named as `FolderBlobs` does.
 
-    Credentials are taken from where the storage's own tools take them, never from the URL.
+    Credentials come from where the storage's own tools read them, never from the URL.
     """
 
     def __init__(self, url: str) -> None:

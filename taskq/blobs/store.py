@@ -1,4 +1,4 @@
-"""What every store of blobs has in common: names, limits, verification."""
+"""Base class of blob stores: names, size limits, verification of digests."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class BlobStore(ABC):
 
     @abstractmethod
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
-        """Store what the chunks make up; when they raise, nothing."""
+        """Store the concatenated chunks as a blob; store nothing if iterating them raises."""
 
     def _put_stream(self, data: Iterable[bytes], most: int) -> tuple[str, int]:
-        """Store a stream by way of a file, since its digest is known only at its end."""
+        """Store a stream through a temporary file, since its digest is known only at its end."""
         with tempfile.NamedTemporaryFile(prefix="taskq-blob-") as file:
             size = 0
             for chunk in data:

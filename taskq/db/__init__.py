@@ -1,6 +1,6 @@
-"""PostgreSQL: how it is reached, which statements it is sent, how its schema is kept.
+"""Access to PostgreSQL: addresses, connections, statements, schema, roles, audit.
 
-`address` says where a server is and what its errors mean, `connections` runs statements by their
-names, `queries` reads their texts from `sql/`. `migrations`, `roles` and `audit` look after a
-database as a whole. psycopg is imported here only.
+`address` parses addresses and translates errors, `connections` runs statements by name, `queries`
+reads their texts from `sql/`. `migrations`, `roles` and `audit` administer a database as a whole.
+psycopg is imported here only.
 """

@@ -1,9 +1,9 @@
-"""How to reach PostgreSQL: addresses, what libpq is told, and what its errors mean.
+"""Addresses of PostgreSQL, parameters for libpq, and translation of psycopg's errors.
 
-What psycopg raises is translated here, once: a lost server becomes `Unavailable`, a login that it
-refuses `LoginRefused`, the private error codes of the server-side functions (`TQ...`) become what
-they stand for, everything else that the server refuses is a defect of the caller and becomes
-`ValueRefused`, a `UsageError`. Only this module and `database` import psycopg.
+psycopg's errors are translated here only: a lost server becomes `Unavailable`, a refused login
+`LoginRefused`, and the private error codes of the server-side functions (`TQ...`) the exception
+that they stand for. Anything else that the server refuses is a mistake of the caller and becomes
+`ValueRefused`, a `UsageError`. Only this module and `connections` import psycopg.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _WRITTEN: Final = {"@": "%40", "/": "%2F", "?": "%3F", "#": "%23"}
 
 
 def check_delimited(url: str, delimiters: str) -> None:
-    """Raise `UsageError` if a piece of a URL's password would be taken for what follows it.
+    """Raise `UsageError` if part of a URL's password would be parsed as host or path.
 
-    It would be told then, as a host or a path. delimiters: those that end a password too early
-    where this URL is read.
+    Messages would then show it. delimiters: characters that end a password too early in the parser
+    of this URL.
     """
     password = url.partition("://")[2].rpartition("@")[0]
     if set(delimiters) & set(password):
@@ -48,10 +48,10 @@ def check_delimited(url: str, delimiters: str) -> None:
         raise UsageError(f"not an address: in a user name or a password, write {codes}")
 
 
-#: For all hosts of a DSN together, so that a few dead ones do not outlast POOL_TIMEOUT_S.
+#: Seconds for all hosts of a DSN together, so that dead ones do not exceed POOL_TIMEOUT_S.
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
-#: Runs of a statement on a connection before it is prepared there: what runs twice runs often.
+#: A statement is prepared on a connection at its second run: what runs twice runs often.
 PREPARE_THRESHOLD: Final = 1
 
 Row = dict[str, Any]
@@ -60,7 +60,7 @@ Connection = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn psycopg's errors into taskq's; `what` is the server, as the user knows it."""
+    """Translate psycopg's errors to taskq's; `what` is the server's name in messages."""
     try:
         yield
     except psycopg_pool.PoolTimeout as error:
@@ -91,7 +91,7 @@ def translated(what: str) -> Iterator[None]:
 
 def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
     text = _first_line(error)
-    # Of a thing in the schema, not of a database to be made, say.
+    # Of an object in the schema, not for example of a database to be created.
     ours = text.startswith("permission denied for ")
     hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
     return ServerUnsuitable(f"{what} refuses: {text}{hint}")
@@ -109,7 +109,7 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """How to connect; `conninfo` may hold a password."""
+    """Parameters of a connection; `conninfo` may contain a password."""
 
     conninfo: str
     server: str
@@ -117,11 +117,11 @@ class DatabaseAddress:
 
     @classmethod
     def of(cls, dsn: str, server: str) -> Self:
-        """Return that of a DSN; statements are prepared unless `TASKQ_PREPARE` is off."""
+        """Return the address of a DSN; statements are prepared unless `TASKQ_PREPARE` is off."""
         unprepared = os.environ.get("TASKQ_PREPARE") == "off"
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
         hosts = 1 + str(parts.get("hostaddr") or parts.get("host")).count(",")
-        # Two seconds are the least that libpq knows.
+        # libpq's smallest timeout is two seconds.
         patience = {"connect_timeout": max(2, CONNECT_TIMEOUT_S // hosts)}
         return cls(
             psycopg.conninfo.make_conninfo(**_DEFAULTS | patience | parts),
@@ -138,22 +138,22 @@ class DatabaseAddress:
         return psycopg.Connection[Row].connect(self.conninfo, **self.options)
 
     async def connect_async(self) -> psycopg.AsyncConnection[Row]:
-        """Open one for asyncio."""
+        """Open a connection for asyncio."""
         return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
 
 
 def note_backend(connection: Connection, pid: int) -> None:
-    """Prepare nothing where another process answers than the one that the connection was told of.
+    """Disable prepared statements if `pid` is not the process that the connection was opened to.
 
-    There is a pooler in between. The next transaction may be on another connection of the server,
-    where the name of what was prepared may stand for another client's statement.
+    A pooler is in between then: the next transaction may run on another server connection, where
+    the name of a prepared statement may belong to another client.
     """
     if pid != connection.info.backend_pid and os.environ.get("TASKQ_PREPARE") != "on":
         connection.prepare_threshold = None
 
 
-def described(dsn: str) -> str:
-    """Return a name for a DSN's server that holds no secret; raise `UsageError` at a bad DSN."""
+def display_name(dsn: str) -> str:
+    """Return a name for a DSN's server without secrets; raise `UsageError` for a bad DSN."""
     check_delimited(dsn, "@/?")
     if not is_unicode(dsn):
         raise UsageError("not a PostgreSQL address: it has bytes that are not UTF-8")
@@ -164,11 +164,11 @@ def described(dsn: str) -> str:
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
-        # What libpq quotes may be a piece of a password.
+        # libpq may quote a part of a password.
         secret = "@" in dsn or "password" in dsn
-        told = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
+        reason = re.sub('".*"', "...", _first_line(error)) if secret else _first_line(error)
         raise UsageError(
-            f"not a PostgreSQL address: {told}; write "
+            f"not a PostgreSQL address: {reason}; write "
             "postgresql://user@host:5432/database or host=... dbname=..."
         ) from None
     host = parts.get("host") or parts.get("hostaddr") or "the local socket"
@@ -178,9 +178,9 @@ def described(dsn: str) -> str:
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "application_name": "taskq",
-    # Of several hosts the one that takes writes.
+    # Of several hosts, connect to the one that accepts writes.
     "target_session_attrs": "read-write",
-    # A peer that vanished is noticed well within a lease, not after the kernel's two hours.
+    # Detects a vanished peer well within a lease, not after the kernel's two hours.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -189,16 +189,16 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 def _key_conflict(error: psycopg.Error) -> KeyConflict:
-    """Return what the detail of TQ422 tells, as it is; see `sql/functions/seed_again.sql`."""
-    told = json.loads(error.diag.message_detail or "{}")
+    """Return the conflict in the detail of TQ422, unedited; see `sql/functions/seed_again.sql`."""
+    detail = json.loads(error.diag.message_detail or "{}")
     return KeyConflict(
         _first_line(error),
-        count=told.get("conflicts", 0),
+        count=detail.get("conflicts", 0),
         clashes=[
             Clash(one["key"], one["stored"], one["offered"], one["place"])
-            for one in told.get("named", ())
+            for one in detail.get("named", ())
         ],
-        too_long=told.get("too_long", False),
+        too_long=detail.get("too_long", False),
     )
 
 
@@ -225,12 +225,12 @@ _ADVICE: Final = {
 }
 
 
-def refusal(told: str) -> str | None:
+def refusal(message: str) -> str | None:
     """Return why a login was refused and what to do; None if it is something else.
 
-    told: what libpq says of a connection that failed, the first line of it.
+    message: the first line of libpq's message about the failed connection.
     """
-    for said, advice in _ADVICE.items():
-        if said.search(told):
-            return f"{told.rpartition('FATAL:')[2].strip()}; {advice}"
+    for pattern, advice in _ADVICE.items():
+        if pattern.search(message):
+            return f"{message.rpartition('FATAL:')[2].strip()}; {advice}"
     return None

@@ -1,4 +1,4 @@
-"""Checks what the queue promises about its tasks on a live database; `sql/audit` has the checks."""
+"""Audit of the queue's guarantees about tasks on a live database; `sql/audit` has the checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskq.db.connections import Database, Row, Statements
 from taskq.db.queries import array
 from taskq.views import Violation
 
-#: Checks of tasks, in the order in which they are made; `counts` comes after them.
+#: Checks of tasks, in the order in which they run; `counts` runs after them.
 CHECKS: Final = (
     "halves",
     "held",
@@ -31,11 +31,11 @@ _LAST_ID: Final = 2**63 - 1
 def audit(
     database: Database, path: str, look: Callable[[str, int], None] = lambda _, __: None
 ) -> Iterator[Violation]:
-    """Yield what breaks a promise in a campaign and all below it, by path.
+    """Yield the violations in a campaign and all below it, ordered by path.
 
-    Each campaign is seen at one moment, in a transaction that writes nothing: whatever goes on in
-    the queue meanwhile is seen wholly or not at all. It goes through the tasks in pages, so that
-    memory does not grow with them, and time does in proportion.
+    Each campaign is read in one snapshot, in a read-only transaction, so concurrent changes are
+    seen completely or not at all. Tasks are read in pages: memory is bounded, and time grows in
+    proportion to the tasks.
 
     look: called with a campaign's path and how many of its tasks have been checked since the last
     call. Raise `NotFound` if there is no such campaign.
@@ -53,7 +53,7 @@ def _campaign(
     after = 0
     while after < _LAST_ID:
         page = snapshot.row("audit_page", campaign=campaign, after=after, most=_PAGE) or {}
-        # Behind the last spec there may be tasks that have none.
+        # The last page has no upper bound: there may be tasks without a spec behind the last one.
         upto = page["last"] if page["tasks"] == _PAGE else _LAST_ID
         for check in CHECKS:
             found = snapshot.rows(

@@ -1,7 +1,6 @@
-"""Connections to PostgreSQL: pooled, or a line of one's own, for threads and for asyncio.
+"""Connections to PostgreSQL, from a pool or dedicated, for threads and for asyncio.
 
-Statements are the files of `sql/queries`, called by name. Errors come out as `connecting`
-translates them.
+Statements are the files of `sql/queries`, called by name. Errors are those of `address.translated`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from taskq.db.address import (
     POOL_TIMEOUT_S,
     DatabaseAddress,
     Row,
-    described,
+    display_name,
     note_backend,
     translated,
 )
@@ -29,10 +28,10 @@ from taskq.db.queries import statement
 
 __all__ = ["AsyncConnection", "Connection", "Database", "Row", "Statements"]
 
-#: For how long a server's timeline is believed: a pooler may lead to another one at any moment.
+#: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
 TIMELINE_FRESH_S: Final = 10.0
 
-#: What a standby says. The next connection looks for the server that takes writes.
+#: Errors of a standby. The next connection looks for the server that accepts writes.
 _STANDBY: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.ObjectNotInPrerequisiteState,
@@ -44,7 +43,7 @@ class Statements:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
-        # One for all: making a cursor costs as much as using it.
+        # One cursor for all statements: creating one costs as much as using it.
         self._cursor = connection.cursor()
 
     def rows(self, name: str, **values: object) -> list[Row]:
@@ -65,9 +64,9 @@ class Statements:
         self._connection.execute(statement(name), values)
 
     def define(self, name: str, **identifiers: str) -> None:
-        """Run statements in which names of things, quoted, take the places in braces."""
+        """Run statements with quoted identifiers in place of the names in braces."""
         quoted = {place: sql.Identifier(value) for place, value in identifiers.items()}
-        # Never prepared, as several at once cannot be.
+        # Not prepared: PostgreSQL cannot prepare several statements at once.
         self._connection.execute(sql.SQL(statement(name)).format(**quoted), prepare=False)
 
     def script(self, text: str) -> None:
@@ -81,25 +80,25 @@ class Statements:
                 copy.write_row(row)
 
     def cancel(self) -> None:
-        """Break off what another thread runs here; that raises `Unavailable` there."""
+        """Cancel the statement that another thread runs here, where it raises `Unavailable`."""
         self._connection.cancel()
 
     def copy_text(self, name: str, lines: str) -> None:
-        """Send lines, in COPY's text format, to a COPY statement at once."""
+        """Send rows in COPY's text format to a COPY statement in one piece."""
         with self._connection.cursor().copy(statement(name)) as copy:
             copy.write(lines)
 
 
 def _look(connection: psycopg.Connection[Row]) -> None:
-    """Find out where a new connection of a pool leads to."""
+    """Detect a pooler behind a new connection of the pool; see `note_backend`."""
     note_backend(connection, Statements(connection).value("backend"))
 
 
 class Connection:
-    """One connection of one's own, for a caller that uses it all the time. Not for two threads.
+    """A dedicated connection, for a caller that uses it all the time. Not thread-safe.
 
-    Opened when first needed and again after it broke. timeline: of the server that it leads to,
-    which rises when a standby takes over; up to date while `connected`.
+    It is opened when first needed, and again after it broke. timeline: that of the server, which
+    rises when a standby takes over; up to date while `connected`.
     """
 
     def __init__(self, address: DatabaseAddress) -> None:
@@ -112,7 +111,7 @@ class Connection:
 
     @contextmanager
     def connected(self) -> Iterator[Statements]:
-        """Give the connection; errors come out translated, and a broken one is dropped."""
+        """Yield the open connection; translate errors, and drop the connection if it broke."""
         with translated(self._server):
             if self._connection is None or self._statements is None:
                 self._connection = self._address.connect()
@@ -141,7 +140,10 @@ class Connection:
 
 
 class AsyncConnection:
-    """The same for asyncio. Not for two tasks at a time. timeline: of who answered last."""
+    """A dedicated connection for asyncio, for one task at a time.
+
+    timeline: that of the server that answered last.
+    """
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
@@ -152,10 +154,10 @@ class AsyncConnection:
         self._stale_at = 0.0
 
     async def rows(self, name: str, **values: object) -> list[Row]:
-        """Return all rows of a statement; errors come out translated.
+        """Return all rows of a statement; translate errors.
 
-        One that finds its connection broken is run again on a new one: what is sent here may be
-        repeated.
+        If the connection is broken, the statement is retried once on a new one, so statements that
+        are sent here must be idempotent.
         """
         with translated(self._server):
             if self._cursor is not None:
@@ -195,16 +197,17 @@ class AsyncConnection:
 
 
 class Database:
-    """A server, through a pool of connections; safe to share between threads."""
+    """A database, accessed through a pool of connections. Thread-safe."""
 
     def __init__(self, dsn: str, *, server: str | None = None) -> None:
-        """Name the server; nothing is opened yet.
+        """Set the pool up; it opens no connection yet.
 
-        server: what messages call it: never the DSN, which may hold a password.
-        Statements are prepared there unless a pooler is in between, or as `TASKQ_PREPARE` says.
+        server: its name in messages, never the DSN, which may contain a password; by default
+        `address.display_name`. Statements are prepared unless a pooler is in between, or as
+        `TASKQ_PREPARE` says.
         """
         self.dsn: Final = dsn
-        self.server: Final = server if server is not None else described(dsn)
+        self.server: Final = server if server is not None else display_name(dsn)
         self._address = DatabaseAddress.of(dsn, self.server)
         self._pool = psycopg_pool.ConnectionPool(
             self._address.conninfo,
@@ -220,9 +223,9 @@ class Database:
         )
 
     def open(self) -> Self:
-        """Connect once, so that a wrong address is told at once.
+        """Connect once, so that a wrong address fails at once.
 
-        Raise `LoginRefused` if the server lets nobody in so, `Unavailable` if there is none.
+        Raise `LoginRefused` if the server refuses the login, `Unavailable` if none answers.
         """
         with translated(self.server):
             self._address.connect().close()
@@ -234,7 +237,7 @@ class Database:
         self._pool.close()
 
     def anonymous(self) -> Database:
-        """Return the same server, opened, under a name that may be told to strangers."""
+        """Return the same database, opened, under a name that may be shown to anybody."""
         return Database(self.dsn, server="the database").open()
 
     @contextmanager
@@ -248,13 +251,13 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Statements]:
-        """Give a connection in which each statement commits by itself."""
+        """Yield a pooled connection on which each statement commits by itself."""
         with self._lent() as connection:
             yield Statements(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Statements]:
-        """Give a connection in a transaction: all of the block happens, or nothing."""
+        """Yield a pooled connection in a transaction: the block commits entirely or not at all."""
         with self._lent() as connection, connection.transaction():
             yield Statements(connection)
 
@@ -265,7 +268,7 @@ class Database:
 
     @contextmanager
     def scratch(self) -> Iterator[Database]:
-        """Give a new database on the same server, connected to; drop it afterwards."""
+        """Create a database on the same server, yield it connected, and drop it afterwards."""
         name = f"taskq_scratch_{secrets.token_hex(4)}"
         with self.connection() as statements:
             statements.define("create_database", database=name)
@@ -278,12 +281,12 @@ class Database:
             with self.connection() as statements:
                 statements.define("drop_database", database=name)
 
-    def line(self) -> Connection:
-        """Return a connection outside the pool."""
+    def dedicated_connection(self) -> Connection:
+        """Return a connection outside the pool, which opens at its first use."""
         return Connection(self._address)
 
-    def async_line(self) -> AsyncConnection:
-        """Return a connection for asyncio."""
+    def dedicated_async_connection(self) -> AsyncConnection:
+        """Return a connection for asyncio outside the pool, which opens at its first use."""
         return AsyncConnection(self._address)
 
     def rows(self, name: str, **values: object) -> list[Row]:

@@ -1,9 +1,8 @@
-"""Brings a database to this release's schema, and says how far it is.
+"""Migration of a database to this release's schema, and inspection of its state.
 
-The numbered files of `sql/migrations` change tables, each once and in order; the files of
-`sql/functions`, and the rights on them, are all put in place again whenever one of them differs
-from what is installed, and what logins were given by their roles is granted anew. All happens in
-one transaction.
+The numbered files of `sql/migrations` change tables, each once and in order. The files of
+`sql/functions`, and the rights on them, are all reinstalled whenever one differs from the installed
+version; then the grants of all logins are renewed by their roles. All of it is one transaction.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ OLDEST_SERVER: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a database holds (`version` 0: nothing) and what this release needs."""
+    """State of a database (`version` 0: no schema) and what this release needs."""
 
     server: str
     version: int
@@ -38,7 +37,7 @@ class Schema:
 
 @cache
 def _files(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return (name, text) of the SQL files of a folder, in the order of their names."""
+    """Return (name, text) of the SQL files of a folder, sorted by name."""
     entries = importlib.resources.files(f"taskq.sql.{folder}").iterdir()
     return tuple(
         sorted((entry.name, entry.read_text()) for entry in entries if entry.name.endswith(".sql"))
@@ -51,7 +50,7 @@ def _rights() -> str:
 
 @cache
 def _digest() -> str:
-    """Return a digest of all that is put in place again when it changes."""
+    """Return a digest of the functions and rights, which are reinstalled when it changes."""
     again = (_files("functions"), _rights(), _files("roles"), ROLES)
     return hashlib.sha256(repr(again).encode()).hexdigest()
 
@@ -79,10 +78,10 @@ def _inspect(statements: Statements) -> Schema:
 
 
 def migrate(database: Database) -> tuple[Schema, Schema]:
-    """Bring the schema up to date; return how it was and how it is.
+    """Bring the schema up to date; return its states before and after.
 
-    All of it happens or nothing, and a second caller waits for the first. Raise `SchemaNewer`
-    if a newer release has been there.
+    Atomic; a concurrent caller waits for the first. Raise `SchemaNewer` if a newer release has
+    migrated the database.
     """
     with database.transaction() as statements:
         statements.execute("lock_installation")
@@ -103,7 +102,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
 
 
 def require(database: Database) -> None:
-    """Raise the `SchemaError` that tells what to do, unless the schema is this release's."""
+    """Raise the `SchemaError` that says what to do, unless the schema is this release's."""
     schema = inspect(database)
     if schema.current:
         return

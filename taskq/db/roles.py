@@ -1,8 +1,8 @@
-"""Roles: which logins of the server may do what, for those who do not own the schema.
+"""Roles: rights of logins that do not own the schema.
 
-A login gets EXECUTE on the functions of its roles, and may read what their statements read; it can
-write no table. What that is stands in `sql/roles`. It holds for one database: PostgreSQL's own
-roles, which belong to the whole server, are only whom it is granted to.
+A login gets EXECUTE on the functions of its roles and may read what their statements read; it can
+write no table. `sql/roles` lists these rights. They hold for one database: PostgreSQL's own roles,
+which belong to the whole server, are only the grantees.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from taskq.db.connections import Database, Statements
 from taskq.errors import Conflict, NotFound, UsageError
 
-#: What each role is made of, files of `sql/roles`; in the order in which they are granted.
+#: Parts of each role, which are files of `sql/roles`, in the order in which they are granted.
 ROLES: Final[dict[str, tuple[str, ...]]] = {
     "gateway": ("serving", "upkeep", "gateway"),
     "agent": ("serving", "upkeep", "agent"),
@@ -23,36 +23,36 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def grant(database: Database, role: str, login: str) -> bool:
-    """Give a login a role, besides those it has; return whether that is new.
+    """Grant a role to a login, in addition to those it has; return whether that is new.
 
-    Of a group the members have it then, as far as they inherit. All happens or nothing. What else
-    the login was granted in the schema, by hand, is taken away. Raise `NotFound` if the server has
-    no such login, `Conflict` if it owns the schema, `ServerUnsuitable` unless the caller does.
+    Members of a group get it as far as they inherit. Atomic. Other grants in the schema that the
+    login got by hand are revoked. Raise `NotFound` if the server has no such login, `Conflict` if
+    it owns the schema, `ServerUnsuitable` unless the caller owns it.
     """
     return _change(database, "add_login_role", role, login)
 
 
 def revoke(database: Database, role: str, login: str) -> bool:
-    """Take a role from a login, which keeps its others; return whether it had it.
+    """Revoke a role from a login, which keeps its others; return whether it had the role.
 
-    It holds from the login's next statement on. Raise as `grant`.
+    It takes effect with the login's next statement. Raise as `grant` does.
     """
     return _change(database, "remove_login_role", role, login)
 
 
 def is_group(database: Database, login: str) -> bool:
-    """Tell whether a name of the server is one that cannot log in, but may have members."""
+    """Return whether a role of the server is a group: it cannot log in, but may have members."""
     known = database.row("login", login=login)
     return known is not None and known["is_group"]
 
 
 def granted(database: Database) -> dict[str, list[str]]:
-    """Return the roles of each login that has some, both by name; for the owner only."""
+    """Return the roles of each login that has some, sorted by name; for the owner only."""
     return {row["login"]: row["roles"] for row in database.rows("login_roles")}
 
 
 def grant_anew(statements: Statements) -> None:
-    """Grant what each login shall have: new functions come without grants."""
+    """Renew the grants of each login by its roles, since new functions have no grants."""
     for row in statements.rows("login_roles"):
         _apply(statements, row["login"], row["roles"])
 

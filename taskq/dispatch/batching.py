@@ -89,7 +89,7 @@ class Batcher(Closing):
 
         connections: upper limit; each is opened when first needed. most: exchanges in a statement.
         """
-        self._free = [database.async_line() for _ in range(connections)]
+        self._free = [database.dedicated_async_connection() for _ in range(connections)]
         self._connections = connections
         self._most = most
         self._exchanges = Exchanges()

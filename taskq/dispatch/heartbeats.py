@@ -152,7 +152,7 @@ class HeartbeatBatcher(Closing):
         batch_s: seconds for which a heartbeat waits for others. most: heartbeats in a statement.
         answer_s: seconds that a statement may take.
         """
-        self._connection = database.async_line()
+        self._connection = database.dedicated_async_connection()
         self._batch_s = batch_s
         self._most = most
         self._answer_s = answer_s

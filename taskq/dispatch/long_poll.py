@@ -63,7 +63,7 @@ class LongPoll(Closing):
         tasks: whoever caches that there were none must forget it. front: agents can claim what
         waits in the lists of a front.
         """
-        self._connection = database.async_line()
+        self._connection = database.dedicated_async_connection()
         self._poll_s = poll_s
         self._found = found
         self._front = front

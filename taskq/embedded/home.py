@@ -1,4 +1,4 @@
-"""The folder that an embedded server lives in.
+"""Home: the folder of an embedded server.
 
     data/        PostgreSQL's own: written by its processes only, 0700
     conf/        what taskq and the user set
@@ -92,12 +92,12 @@ class Home:
 
     @property
     def state(self) -> Path:
-        """What is known of the last start."""
+        """The file about the last start."""
         return self.path / "server.json"
 
     @property
     def redis_state(self) -> Path:
-        """Where the Redis that was started last listens."""
+        """The file with the address of the Redis that was started last."""
         return self.path / "redis.json"
 
     @property

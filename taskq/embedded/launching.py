@@ -1,4 +1,4 @@
-"""Start a server's process, and read what it says in its log."""
+"""Start a server's process, and read its log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def launch(args: Sequence[str | Path], account: Account, log: Path) -> subproces
 
 
 def rotated(log: Path) -> int:
-    """Set a log that has grown large aside; return where in the log the next words will stand."""
+    """Rotate a large log; return the position in the log at which the next output begins."""
     if not log.exists():
         return 0
     size = log.stat().st_size
@@ -39,12 +39,12 @@ def rotated(log: Path) -> int:
 
 
 def said_since(log: Path, begin: int) -> str:
-    """Return what has been written to a log from a place on."""
+    """Return the log's content from a position on."""
     with log.open("rb") as file:
         file.seek(begin)
         return file.read(65_536).decode(errors="replace")
 
 
 def last_lines(said: str) -> str:
-    """Return the end of what was said, as part of a message."""
+    """Return the last lines of log output, as part of a message."""
     return "\n".join(f"  {line}" for line in said.strip().splitlines()[-5:])

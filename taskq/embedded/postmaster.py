@@ -1,4 +1,4 @@
-"""The server process: what its pid file says, whether that is true, start it and stop it."""
+"""Server process: read and verify its pid file, start it and stop it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PID_FILE_LINES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """What `postmaster.pid` says (see PostgreSQL's `utils/pidfile.h`)."""
+    """Contents of `postmaster.pid` (see PostgreSQL's `utils/pidfile.h`)."""
 
     data_dir: Path
     pid: int
@@ -134,7 +134,7 @@ def wait_until_ready(
     """
     begin = time.monotonic()
     while True:
-        # Asked before the file is read: what has ended by now has written its last word.
+        # Checked before the file is read: a process that has ended writes no more to it.
         ended = process is not None and process.poll() is not None
         found = read_pid_file(data_dir)
         if found is not None and process is not None and found.pid != process.pid:

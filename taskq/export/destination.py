@@ -1,4 +1,4 @@
-"""Where output goes: a file that appears only when it is complete, or a stream."""
+"""Destinations of output: a file that appears only when it is complete, or a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LINKS: Final = 40  # as many as Linux follows
 
 @contextmanager
 def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
-    """Open what is to be written to: a path, or a binary stream, which stays open.
+    """Open a destination for writing: a path, or a binary stream, which is not closed.
 
     A file is written beside its path and renamed when the block ends well; otherwise what was
     at the path before is still there, and nothing else. What is not an ordinary file, as a named

@@ -1,4 +1,4 @@
-"""Values as JSON and as text, for output: what JSON lacks has one form everywhere."""
+"""Conversion of values to JSON and text for output, with one form for types that JSON lacks."""
 
 from __future__ import annotations
 

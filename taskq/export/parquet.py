@@ -1,4 +1,4 @@
-"""Tables as Parquet files, through pyarrow: an extra, imported here only."""
+"""Writer of tables as Parquet files; the only module that imports pyarrow, an optional extra."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The best of many results by one of their values.
+"""Ranking: the best of many results by one of their values.
 
-PostgreSQL goes through the results of a campaign, a bounded part in one statement, and returns the
-best of it by their ids; so memory and traffic are bounded by how many are wanted, and what is not
-among the best never leaves the server. Large results, which it has references to only, are looked
-at one by one, if the value is in the result.
+PostgreSQL scans the results of a campaign, a bounded part in each statement, and returns the ids
+of the best. So memory and traffic are bounded by how many results are wanted, and the others never
+leave the server. Large results, of which the database has references only, are fetched one by one
+if the value is in the result.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from taskq.db.connections import Database, Row
 from taskq.errors import UsageError
 from taskq.views import Result
 
-#: Attempts that one statement goes through, and results that are held while they are passed on.
+#: SCAN: attempts that one statement scans. PAGE: results in memory while they are returned.
 SCAN: Final = 20_000
 PAGE: Final = 1_000
 
-# What is better is larger: the value, or its opposite; then what comes first.
+# A better place compares larger: the value or its negation, then the earlier campaign and task.
 _Place: TypeAlias = tuple[Decimal, int, int]
 
 
@@ -34,8 +34,8 @@ class Ranking:
     """The `top` results with the highest value of a field, or with the lowest.
 
     field: a dotted name, as `result.score`. Values are numbers, which are compared exactly, or
-    instants. Of equal ones those come first whose campaign was looked at first, then those whose
-    task was seeded first. left_out: results without such a value.
+    instants. Equal ones are ordered by the campaign that was scanned first, then by the task that
+    was seeded first. left_out: number of results without such a value.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Ranking:
         self._first: tuple[Campaign, int] | None = None
 
     def look(self, campaign: Campaign) -> None:
-        """Go through the results of a campaign."""
+        """Scan the results of a campaign."""
         self._campaigns.append(campaign)
         part, dot, name = self._field.partition(".")
         values = {
@@ -84,7 +84,7 @@ class Ranking:
             after = row["last"]
 
     def best(self) -> Iterator[tuple[Campaign, Result]]:
-        """Return the best of what was looked at, best first, each with its campaign.
+        """Return the best of the scanned results, best first, each with its campaign.
 
         Raise `UsageError` if there are results, but none with such a value.
         """
@@ -134,7 +134,7 @@ class Ranking:
             heapq.heappushpop(self._heap, place)
 
     def _worst(self) -> Decimal | None:
-        """Return the value that must be surpassed; None: there is room for more."""
+        """Return the value that a better result must exceed; None: fewer than `top` so far."""
         if len(self._heap) < self._top:
             return None
         worst = self._heap[0][0]

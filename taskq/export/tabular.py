@@ -1,4 +1,4 @@
-"""Nested records as rows of a table, without knowing all records beforehand."""
+"""Conversion of a stream of nested records to table rows, with columns from a sample."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Refiller:
 
     def __init__(self, database: Database, address: FrontAddress, pool_s: float = POOL_S) -> None:
         """Open nothing yet. pool_s: the pool's time limit, for a front that was never begun."""
-        self._connection = database.async_line()
+        self._connection = database.dedicated_async_connection()
         self._link = RedisLink(address, _PUSH_S)
         self._display_name = address.display_name
         self._pool_s = pool_s

@@ -64,7 +64,7 @@ class StateCache:
         campaign_cache: receives the terms of campaigns before anybody claims in them.
         """
         self.state: FrontState | None = None
-        self._connection = database.async_line()
+        self._connection = database.dedicated_async_connection()
         self._renewed = renewed
         self._campaign_cache = campaign_cache
         self._known: dict[Scope, _Known] = {}

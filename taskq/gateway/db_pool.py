@@ -22,7 +22,7 @@ class StatementPool:
         self, database: Database, most: int, clients: Callable[[], int] = lambda: MOST_WAITING
     ) -> None:
         """most: connections. clients: returns how many clients may have been turned away."""
-        self._free = [database.async_line() for _ in range(most)]
+        self._free = [database.dedicated_async_connection() for _ in range(most)]
         self._turns = asyncio.Semaphore(most)
         self._waiting = 0
         self._taken = 0

@@ -1,4 +1,4 @@
-"""How tasks come in: `sources` reads files and sweeps, `seeding` writes them in chunks.
+"""Ingest of tasks: `sources` reads files and sweeps, `seeding` writes tasks in chunks.
 
 `campaign_file` reads a campaign and its tasks from one TOML file.
 """

@@ -45,7 +45,7 @@ _OPTIONS: Final = tuple(option.name for option in fields(SourceOptions))
 
 @dataclass(frozen=True, slots=True)
 class SeedPlan:
-    """Where the tasks of a campaign come from: a file, a sweep, or each with each."""
+    """Source of a campaign's tasks: a file, a sweep, or the product of both."""
 
     file: Path | None
     format: str | None
@@ -59,7 +59,7 @@ class SeedPlan:
             sweep(self.sweep)
 
     def open(self) -> Source:
-        """Open the source of the tasks; the errors are those of `open_source`."""
+        """Open the source of the tasks; raise what `open_source` raises."""
         if self.file is None:
             return sweep(self.sweep)
         source = open_source(self.file, format=self.format, options=self.options)
@@ -68,7 +68,7 @@ class SeedPlan:
 
 @dataclass(frozen=True, slots=True)
 class CampaignFile:
-    """What a campaign file says."""
+    """Content of a campaign file."""
 
     spec: CampaignSpec
     seed: SeedPlan | None
@@ -77,7 +77,7 @@ class CampaignFile:
 def read_campaign_file(path: str | Path) -> CampaignFile:
     """Read and check a campaign file.
 
-    Whether the files that it names exist is not looked at. Raise `NotFound` if there is no
+    Does not check that the files that it names exist. Raise `NotFound` if there is no
     such file, `UsageError` if it cannot be read, `InvalidCampaign` or `InvalidPath`, naming
     the key, if it does not describe a campaign.
     """

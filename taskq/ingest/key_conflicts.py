@@ -1,7 +1,7 @@
-"""Keys that are stored with another payload: what may become of them, and how they are named.
+"""Key conflicts: policies for keys that are stored with another payload, and their messages.
 
-Payloads are compared by the database (`sql/functions/seed_conflicts.sql`), so that it alone says
-which are the same. What it tells of them is made fit for people here.
+The database alone compares payloads (`sql/functions/seed_conflicts.sql`). This module turns what it
+reports into exceptions with messages for people.
 """
 
 from __future__ import annotations
@@ -16,43 +16,48 @@ from taskq.ingest.sources.records import excerpt
 OnConflict: TypeAlias = Literal["fail", "skip", "keep-both"]
 ON_CONFLICT: Final[tuple[OnConflict, ...]] = get_args(OnConflict)
 
-MOST_NAMED: Final = 100
-"""So many conflicts of a seeding are named; all are counted."""
+MAX_REPORTED_CLASHES: Final = 100
+"""Conflicts of a seeding that are reported one by one; all are counted."""
 
 
 def check_choice(on_conflict: str) -> None:
-    """Raise `UsageError` unless this says what becomes of conflicts."""
+    """Raise `UsageError` unless this is one of `ON_CONFLICT`."""
     if on_conflict not in ON_CONFLICT:
         raise UsageError(
             f"on_conflict must be 'fail', 'skip' or 'keep-both', not {on_conflict!r:.80}"
         )
 
 
-def named(told: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> tuple[Clash, ...]:
-    """Return conflicts as `seed_again` names them; numbers: of the records by their places."""
-    clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in told)
+def reported_clashes(
+    rows: Sequence[Mapping[str, Any]], numbers: Sequence[int]
+) -> tuple[Clash, ...]:
+    """Return conflicts as `seed_again` reports them; numbers: the records' numbers by place."""
+    clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in rows)
     return tuple(_shown(clash, numbers[clash.number - 1]) for clash in clashes)
 
 
-def refused(error: KeyConflict) -> KeyConflict:
-    """Return the error of a single task, as the database tells it, for people."""
+def submit_conflict(error: KeyConflict) -> KeyConflict:
+    """Return the database's error about a single task, with a message for people."""
     clashes = tuple(_shown(clash, clash.number) for clash in error.clashes)
     return KeyConflict(
-        "; ".join(map(described, clashes)),
+        "; ".join(map(describe_clash, clashes)),
         count=error.count,
         clashes=clashes,
         too_long=error.too_long,
     )
 
 
-def refused_in_seeding(error: KeyConflict, numbers: Sequence[int], added: int) -> KeyConflict:
-    """Return the error of a chunk, whose records have these numbers, as that of its seeding."""
+def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> KeyConflict:
+    """Return the database's error about a chunk of records as the error of the seeding.
+
+    numbers: the records' numbers by place. added: tasks that earlier chunks added.
+    """
     clashes = tuple(_shown(clash, numbers[clash.number - 1]) for clash in error.clashes)
-    first = f"the record at {clashes[0].number}: {described(clashes[0])}"
+    first = f"the record at {clashes[0].number}: {describe_clash(clashes[0])}"
     choices = "on_conflict='skip'" if error.too_long else "on_conflict='skip' or 'keep-both'"
     return KeyConflict(
         f"{'' if error.count == 1 else f'{error.count:,} records conflict, as '}{first} "
-        f"({way_out(error)} {choices}; tasks added so far: {added}; "
+        f"({remedies(error)} {choices}; tasks added so far: {added}; "
         "seeding again goes on from there and adds none twice)",
         count=error.count,
         clashes=clashes,
@@ -61,14 +66,14 @@ def refused_in_seeding(error: KeyConflict, numbers: Sequence[int], added: int) -
     )
 
 
-def described(clash: Clash) -> str:
-    """Return a conflict as part of a sentence: printable, in one line."""
+def describe_clash(clash: Clash) -> str:
+    """Return a conflict as part of a sentence: printable, on one line."""
     key = excerpt(clash.key)
     return f"the key '{key}' is stored with another payload: {clash.stored}, not {clash.offered}"
 
 
-def way_out(error: KeyConflict) -> str:
-    """Return what can be done about it, up to the names of the choices."""
+def remedies(error: KeyConflict) -> str:
+    """Return what the user can do, as a sentence that ends before the names of the choices."""
     reason = "a key is too long for a number behind it; " if error.too_long else ""
     return f"{reason}mend the records, take other fields for the key, or choose"
 

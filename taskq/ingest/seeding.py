@@ -1,17 +1,17 @@
-"""Seeding: streams tasks into a campaign by COPY, a chunk at a time.
+"""Seeding: streams tasks into a campaign by COPY, one chunk at a time.
 
-A chunk is one transaction: under a lock for the campaign it asks which of its keys are there
-already, copies the others, and makes them claimable. So memory is bounded by a chunk, seeding
-the same again adds nothing, and what was committed before an interruption is not lost.
+A chunk is one transaction: under a lock for the campaign it looks up which keys exist, copies the
+other tasks, and makes them claimable. So memory is bounded by a chunk, seeding is idempotent, and
+chunks that were committed before an interruption stay.
 
-Keys that are there are compared by their payloads, in the database. Only these payloads are sent
-for that, so that new tasks cost nothing more; see `key_conflicts`.
+The database compares the payloads of existing keys. Only these payloads are sent for that, so new
+tasks cost nothing more; see `key_conflicts`.
 
-COPY needs a right on the table, which nobody but its owner has. For others a chunk is one call of
+COPY needs a right on the table, which only its owner has. For other logins a chunk is one call of
 `seed_tasks`, which does the same and takes the server a tenth longer.
 
-While the database takes in a chunk, the next one is read and encoded: the records in the thread of
-the caller, who may have bound them to it, the database in another.
+While the database stores a chunk, the next one is read and encoded. The records are read in the
+caller's thread, since they may be bound to it; the database is called in another thread.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from taskq.spec.model import Seed
 
 CHUNK: Final = 10_000
 CHUNK_CHARS: Final = 4_000_000
-#: The reading thread pauses after so many records. Without, it keeps the interpreter for 5 ms
-#: whenever the other thread has an answer of the database, and seeding takes a third longer.
+#: The reading thread sleeps after this many records. Otherwise it holds the interpreter lock for
+#: 5 ms whenever the other thread gets an answer, and seeding takes a third longer.
 POLITE_EVERY: Final = 100
 POLITE_S: Final = 1e-6
-#: How long an interrupted seeding waits for the chunk on its way.
+#: Seconds that an interrupted seeding waits for the chunk in flight.
 GRACE_S: Final = 5.0
 
 Seedable: TypeAlias = Seed | Mapping[str, Any] | BadLine
@@ -49,10 +49,10 @@ Numbered: TypeAlias = tuple[int, Encoded]
 
 @dataclass(slots=True)
 class SeedCount:
-    """How far seeding is: records read, tasks added, records known before, bad ones passed over.
+    """Progress of seeding: records read, tasks added, records known before, bad records skipped.
 
-    conflicts: records whose key another payload has: passed over, or added under numbered keys, and
-    then among those added too.
+    conflicts: records whose key is stored with another payload: skipped, or added under numbered
+    keys, in which case `added` counts them too.
     """
 
     read: int = 0
@@ -64,7 +64,7 @@ class SeedCount:
 
 @dataclass(frozen=True, slots=True)
 class Conflicts:
-    """What becomes of records whose key another payload has, and who is told of some of them."""
+    """Policy for records whose key is stored with another payload; tell: called for some."""
 
     choice: OnConflict = "fail"
     tell: Callable[[Clash], None] | None = None
@@ -72,7 +72,7 @@ class Conflicts:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Tasks by their keys; read, bad: records when its last one had been read.
+    """Tasks by key; read, bad: counts of the seeding when the chunk's last record was read.
 
     again: further records with the key of one of these tasks.
     """
@@ -84,8 +84,8 @@ class _Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """What came of a chunk; clashes: some of its conflicts."""
+class _Outcome:
+    """What became of a chunk in the database; clashes: some of its conflicts."""
 
     added: int
     conflicts: int = 0
@@ -104,51 +104,51 @@ def seed(
 ) -> SeedCount:
     """Seed a campaign, known by its id and its path; see `Campaign.seed`."""
     key_conflicts.check_choice(conflicts.choice)
-    tally, ahead = _Tally(conflicts, on_progress), SeedCount()
+    progress, ahead = _Progress(conflicts, on_progress), SeedCount()
     sender = _Sender(database, campaign, path, conflicts.choice)
-    sending: Future[_Sent] | None = None
-    sent: _Chunk | None = None
+    in_flight: Future[_Outcome] | None = None
+    pending: _Chunk | None = None
 
-    def arrive(timeout_s: float | None = None) -> None:
-        """Wait for the chunk on its way, and count it."""
-        nonlocal sending
-        if sending is None or sent is None:
+    def await_chunk(timeout_s: float | None = None) -> None:
+        """Wait for the chunk in flight, and count it."""
+        nonlocal in_flight
+        if in_flight is None or pending is None:
             return
         try:
-            came = sending.result(timeout_s)
+            outcome = in_flight.result(timeout_s)
         except Exception:
-            sending = None
+            in_flight = None
             raise
-        sending = None
-        tally.add(sent, came)
+        in_flight = None
+        progress.add(pending, outcome)
 
     with ThreadPoolExecutor(1, "taskq-seed") as thread:
         try:
             for chunk in _chunks(_encoded(records, ahead, on_bad), ahead):
-                arrive()
-                sending, sent = thread.submit(sender.send, chunk), chunk
-            arrive()
+                await_chunk()
+                in_flight, pending = thread.submit(sender.send, chunk), chunk
+            await_chunk()
         except KeyConflict:
             raise
         except InvalidTask as error:
-            arrive()
+            await_chunk()
             raise InvalidTask(
-                f"{error} (tasks added so far: {tally.count.added}; "
+                f"{error} (tasks added so far: {progress.count.added}; "
                 "seeding again goes on from there and adds none twice)"
             ) from error
         except BaseException:
-            # Reading broke off. What is on its way may arrive, but must not keep anybody.
+            # Reading was interrupted. Wait a bounded time for the chunk in flight, then cancel it.
             try:
                 with suppress(TaskqError, TimeoutError, FutureTimeout):
-                    arrive(GRACE_S)
+                    await_chunk(GRACE_S)
             finally:
                 sender.cancel()
             raise
-    return tally.end(ahead)
+    return progress.end(ahead)
 
 
-class _Tally:
-    """Counts what has arrived, and tells of it."""
+class _Progress:
+    """Counts committed chunks, and calls the callbacks."""
 
     def __init__(
         self, conflicts: Conflicts, on_progress: Callable[[SeedCount], None] | None
@@ -157,19 +157,19 @@ class _Tally:
         self._conflicts = conflicts
         self._on_progress = on_progress
 
-    def add(self, chunk: _Chunk, came: _Sent) -> None:
-        """Count a chunk that has arrived."""
-        self.count.added += came.added
-        self.count.conflicts += came.conflicts
+    def add(self, chunk: _Chunk, outcome: _Outcome) -> None:
+        """Count a committed chunk."""
+        self.count.added += outcome.added
+        self.count.conflicts += outcome.conflicts
         self._read(chunk.read, chunk.bad)
         if self._conflicts.tell is not None:
-            for clash in came.clashes:
+            for clash in outcome.clashes:
                 self._conflicts.tell(clash)
         if self._on_progress is not None:
             self._on_progress(self.count)
 
     def end(self, ahead: SeedCount) -> SeedCount:
-        """Return the count of all, when all that was read has arrived."""
+        """Return the final count, when all chunks are committed."""
         self._read(ahead.read, ahead.bad)
         return self.count
 
@@ -181,7 +181,7 @@ class _Tally:
 
 
 def _chunks(encoded: Iterable[Numbered], ahead: SeedCount) -> Iterator[_Chunk]:
-    """Yield records by their keys, of several with one key the first."""
+    """Yield chunks of records by key; of several records with one key the first is its task."""
     tasks: dict[str, Numbered] = {}
     again: list[Numbered] = []
     chars = 0
@@ -203,7 +203,7 @@ def _chunks(encoded: Iterable[Numbered], ahead: SeedCount) -> Iterator[_Chunk]:
 def _encoded(
     records: Iterable[Seedable], count: SeedCount, on_bad: Callable[[BadLine], None] | None
 ) -> Iterator[Numbered]:
-    """Encode and number records; the bad ones go to `on_bad`, or end it all if there is none."""
+    """Encode and number records; pass bad ones to `on_bad`, or raise if it is None."""
     source = records if isinstance(records, Source) else None
     for number, record in enumerate(records, 1):
         count.read += 1
@@ -224,7 +224,7 @@ def _encoded(
 
 
 class _Sender:
-    """Takes chunks into a campaign, one after the other, in a thread of its own."""
+    """Writes chunks to a campaign one by one, in its own thread."""
 
     def __init__(
         self, database: Database, campaign: int, path: str, on_conflict: OnConflict
@@ -235,20 +235,20 @@ class _Sender:
         self._on_conflict = on_conflict
         self._may_copy: bool | None = None
         self._running: Statements | None = None
-        self._to_name = key_conflicts.MOST_NAMED
-        self._compared: list[int] = []  # the numbers of records, as the database was last told them
+        self._to_name = key_conflicts.MAX_REPORTED_CLASHES
+        self._compared: list[int] = []  # numbers of the records in the last comparison
         self._added = 0
 
-    def send(self, chunk: _Chunk) -> _Sent:
-        """Take a chunk into the campaign; raise `KeyConflict` if that is what conflicts do."""
+    def send(self, chunk: _Chunk) -> _Outcome:
+        """Write a chunk; raise `KeyConflict` if there are conflicts and the policy is "fail"."""
         try:
             sent = self._transact(chunk)
         except KeyConflict as error:
-            raise key_conflicts.refused_in_seeding(error, self._compared, self._added) from error
+            raise key_conflicts.seeding_conflict(error, self._compared, self._added) from error
         self._added += sent.added
         return sent
 
-    def _transact(self, chunk: _Chunk) -> _Sent:
+    def _transact(self, chunk: _Chunk) -> _Outcome:
         with self._database.transaction() as statements:
             self._running = statements
             try:
@@ -259,7 +259,7 @@ class _Sender:
             finally:
                 self._running = None
 
-    def _copy(self, statements: Statements, chunk: _Chunk) -> _Sent:
+    def _copy(self, statements: Statements, chunk: _Chunk) -> _Outcome:
         campaign, tasks = self._campaign, chunk.tasks
         above = statements.value("seed_begin", campaign=campaign)
         keys = json.dumps([*tasks])
@@ -267,22 +267,22 @@ class _Sender:
         compared = [tasks.pop(row["key"]) for row in known] + chunk.again
         if tasks:
             statements.copy_text("seed_copy", _lines(campaign, tasks.values()))
-        found = _Sent(0)
+        found = _Outcome(0)
         if compared:
             found = self._compare(statements, "seed_again", compared, campaign=campaign)
         if not tasks and not found.conflicts:
             return found
         added = statements.value("seed_end", campaign=campaign, above=above)
-        return _Sent(added, found.conflicts, found.clashes)
+        return _Outcome(added, found.conflicts, found.clashes)
 
-    def _call(self, statements: Statements, chunk: _Chunk) -> _Sent:
+    def _call(self, statements: Statements, chunk: _Chunk) -> _Outcome:
         tasks = [*chunk.tasks.values(), *chunk.again]
         return self._compare(statements, "seed_tasks", tasks, path=self._path)
 
     def _compare(
         self, statements: Statements, name: str, tasks: list[Numbered], **where: object
-    ) -> _Sent:
-        """Run a statement that compares tasks, in their order, with what is stored."""
+    ) -> _Outcome:
+        """Run a statement that compares tasks, in order of their numbers, with stored ones."""
         tasks.sort(key=itemgetter(0))
         self._compared = [number for number, _ in tasks]
         (row,) = statements.rows(
@@ -292,18 +292,18 @@ class _Sender:
             named=self._to_name,
             **where,
         )
-        clashes = key_conflicts.named(row["named"], self._compared)
+        clashes = key_conflicts.reported_clashes(row["named"], self._compared)
         self._to_name -= len(clashes)
-        return _Sent(row.get("added", 0), row["conflicts"], clashes)
+        return _Outcome(row.get("added", 0), row["conflicts"], clashes)
 
     def cancel(self) -> None:
-        """Break off the chunk on its way, if there is one: none of it is added."""
+        """Cancel the chunk in flight, if there is one; none of it is added then."""
         if self._running is not None:
             self._running.cancel()
 
 
 def _lines(campaign: int, tasks: Iterable[Numbered]) -> str:
-    """Return tasks as COPY takes them, in one piece; encoded JSON has no control characters."""
+    """Return tasks in COPY's text format; encoded JSON has no control characters."""
     return "".join(
         [
             f"{campaign}\t{_escaped(key)}\t{payload.replace(_BACKSLASH, _TWICE)}\t{priority}\n"
@@ -313,7 +313,7 @@ def _lines(campaign: int, tasks: Iterable[Numbered]) -> str:
 
 
 def task_json(encoded: Encoded) -> str:
-    """Return a task as `submit` and `seed_tasks` take it."""
+    """Return a task as the JSON text that `submit` and `seed_tasks` take."""
     key, payload, priority = encoded
     return f'{{"key":{json.dumps(key)},"payload":{payload},"priority":{priority}}}'
 

@@ -1,5 +1,5 @@
-"""Whether a server carries a number of agents: arithmetic, and a short measurement by clients.
+"""Capacity planning: the load of a number of agents, and a short measurement of a server.
 
-`capacity` answers what so many agents ask of a server; `trial` measures what a server does, in a
-scratch database, with `clients`: processes that report and claim as agents do.
+`capacity` computes the load; `trial` measures a server's rate in a scratch database, with
+`clients`, which report and claim as agents do, in processes of a `process_group`.
 """

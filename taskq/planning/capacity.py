@@ -1,4 +1,4 @@
-"""What a number of agents asks of the server, and how much of it that is: plain arithmetic."""
+"""Arithmetic of capacity planning: requests of agents, and the share of the server they take."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ BEAT_S: Final = LEASE_S / 4
 AMGA_ACCESSES: Final = 10
 """Catalogue accesses for a docking in the study with AMGA, each a request of its own."""
 
-# Bytes for a task's whole life where nothing was measured: what the project aims at, and what 100
-# bytes of payload with their indexes take.
+# Defaults for a task's whole life, in bytes: the project's goal for WAL, and the disk space of a
+# payload of 100 bytes with its indexes.
 WAL_BYTES: Final = 1_200.0
 DISK_BYTES: Final = 700.0
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a benchmark found: tasks and calls a second, and bytes for a task's whole life.
+    """Measured rates: tasks and calls a second, and bytes for a task's whole life.
 
     calls_per_s: exchanges of few tasks; a heartbeat counts as one, though it costs less.
     """
@@ -35,9 +35,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What is to be carried: agents that each run one task at a time, of so many seconds.
+    """Load to plan for: agents that run one task at a time, of `task_s` seconds each.
 
-    batch: tasks that an agent claims and reports at once. tasks: of the campaign, if that is known.
+    batch: tasks that an agent claims and reports at once. tasks: size of the campaign, if known.
     """
 
     agents: int
@@ -48,12 +48,12 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The answer.
+    """Result of the computation.
 
-    amga_per_s: requests that the same agents made of AMGA. task_share, beat_share: of the server's
-    time that tasks and heartbeats take, together 0 to 1 or more; most_agents: that the server would
-    carry. All three None if nothing was measured. duration_s: of the campaign; None if its size is
-    not known.
+    amga_per_s: requests that the same agents would make to AMGA. task_share, beat_share: shares of
+    the server's time for tasks and heartbeats, together 0 to 1 or more; most_agents: number of
+    agents that the server can serve. All three None without a measurement. duration_s: of the
+    campaign; None if its size is not known.
     """
 
     tasks_per_s: float
@@ -71,14 +71,14 @@ class Capacity:
 
     @property
     def share(self) -> float | None:
-        """All of the server's time that is asked for."""
+        """Share of the server's time that all requests take."""
         if self.task_share is None or self.beat_share is None:
             return None
         return self.task_share + self.beat_share
 
 
 def capacity(need: Need, measured: Measured) -> Capacity:
-    """Return what a need asks of a server on which so much was measured."""
+    """Return the capacity that a need takes on a server with these measured rates."""
     tasks_per_s = need.agents / need.task_s
     beats_per_s = need.agents / BEAT_S
     task_share = beat_share = most_agents = None

@@ -1,7 +1,7 @@
-"""Clients of the queue: each reports its last tasks and claims the next in one exchange.
+"""Load clients: each reports its last tasks and claims the next ones in one exchange.
 
-The whole job, as agents do it: each report fenced and with a result, an attempt recorded, the
-counts kept.
+They do all that agents do: each report is fenced and has a result, the attempt is recorded, and
+the counts are kept.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from taskq.errors import Conflict
-from taskq.planning.company import ProcessGroup, in_company
+from taskq.planning.process_group import ProcessGroup, run_process
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 READY_S: Final = 60.0
 DRY_S: Final = 0.01
 LEASE_S: Final = 86_400.0
-"""Longer than any measurement, so that the clients need not beat."""
+"""Longer than any measurement, so that the clients need no heartbeats."""
 RESULT: Final = {"score": -9.1}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many processes of so many clients (tasks of asyncio).
+    """Number of processes, and of clients (asyncio tasks) in each.
 
     want: tasks in an exchange. path: the campaign, or one above those that are served.
-    outcomes: how attempts end, in turn. gathered: whether the clients of a process share
-    connections and their exchanges go together; otherwise each has a connection of its own.
+    outcomes: outcomes of attempts, in turn. batched: whether the clients of a process share
+    connections and their exchanges share statements; otherwise each has a connection of its own.
     pooled: whether the address is that of a pooler.
     """
 
@@ -47,20 +47,20 @@ class Load:
     want: int
     path: str
     outcomes: tuple[str, ...] = (DONE,)
-    gathered: bool = False
+    batched: bool = False
     pooled: bool = False
 
     @property
     def total(self) -> int:
-        """Clients in all."""
+        """Number of clients in all processes."""
         return self.processes * self.clients
 
 
 @dataclass(frozen=True)
 class _Board:
-    """Memory that the processes share; each client writes only its own place.
+    """Shared memory of the processes; each client writes only its own element.
 
-    completed: attempts reported. dry: whether a claim found nothing. stop: 1 when all is over.
+    completed: attempts reported. dry: whether a claim found no task. stop: 1 ends the clients.
     """
 
     completed: Any
@@ -69,8 +69,8 @@ class _Board:
 
 
 @dataclass(frozen=True)
-class _Ends:
-    """What a process has in common with the one that has started it."""
+class _SharedState:
+    """State that a process shares with its parent."""
 
     board: _Board
     ready: multiprocessing.synchronize.Barrier
@@ -78,7 +78,7 @@ class _Ends:
 
 
 class Clients(ProcessGroup):
-    """Clients; the block begins when each has its first tasks in hand."""
+    """Clients at work; the block begins when each holds its first tasks."""
 
     who = "clients"
 
@@ -91,21 +91,21 @@ class Clients(ProcessGroup):
             context.RawValue("b", 0),
         )
         for number in range(load.processes):
-            ends = _Ends(self._board, self.ready, self.troubles)
-            self.add(_process, database.dsn, load, number, ends)
+            shared = _SharedState(self._board, self.ready, self.troubles)
+            self.add(_process, database.dsn, load, number, shared)
 
     def completed(self) -> int:
         """Return how many attempts have been reported."""
         return sum(self._board.completed)
 
     def check_fed(self) -> None:
-        """Raise as `check` does, and `Conflict` if a claim has found nothing."""
+        """Raise as `check` does, and `Conflict` if a claim has found no task."""
         self.check()
         if any(self._board.dry):
             raise Conflict("the clients ran out of tasks, so the figure means nothing")
 
     def rate(self, seconds: float) -> float:
-        """Return the tasks completed a second; raise `Conflict` if a client found none."""
+        """Return the tasks completed a second; raise `Conflict` if a client ran out of tasks."""
         before, began = self.completed(), time.perf_counter()
         time.sleep(seconds)
         after, ended = self.completed(), time.perf_counter()
@@ -113,19 +113,19 @@ class Clients(ProcessGroup):
         return (after - before) / (ended - began)
 
     def stop(self) -> None:
-        """Tell the clients that all is over."""
+        """Tell the clients to stop."""
         self._board.stop.value = 1
 
 
 def rate(database: Database, load: Load, seconds: float) -> float:
     """Return the tasks completed a second, by all clients together."""
-    with Clients(database, load) as crew:
-        return crew.rate(seconds)
+    with Clients(database, load) as clients:
+        return clients.rate(seconds)
 
 
 @contextmanager
 def session(database: Database, path: str) -> Iterator[tuple[DirectTransport, int]]:
-    """Open an agent's session, which outlives any measurement without beats; end it afterwards."""
+    """Open a session that outlives any measurement without heartbeats; end it afterwards."""
     transport = DirectTransport(database, lease_s=LEASE_S)
     opened = transport.open(_hello(path)).session
     try:
@@ -138,38 +138,38 @@ def _hello(path: str) -> Hello:
     return Hello(str(uuid.uuid4()), path, "bench", "bench", 0, "", 1, "")
 
 
-def _process(dsn: str, load: Load, number: int, ends: _Ends) -> None:
+def _process(dsn: str, load: Load, number: int, shared: _SharedState) -> None:
     def work() -> None:
-        asyncio.run(_clients(dsn, load, number * load.clients, ends))
+        asyncio.run(_clients(dsn, load, number * load.clients, shared))
 
-    in_company(work, ends.ready, ends.troubles)
+    run_process(work, shared.ready, shared.troubles)
 
 
-async def _clients(dsn: str, load: Load, first: int, ends: _Ends) -> None:
-    """Be the clients of one process."""
+async def _clients(dsn: str, load: Load, first: int, shared: _SharedState) -> None:
+    """Run the clients of one process."""
     database = Database(dsn)
-    serving = Scope(load.path)
+    scope = Scope(load.path)
     async with AsyncExitStack() as opened:
         transport = DirectTransport(database, lease_s=LEASE_S)
-        gatherer = await opened.enter_async_context(Batcher(database))
+        batcher = await opened.enter_async_context(Batcher(database))
         clients = []
         for place in range(first, first + load.clients):
-            if not load.gathered:
-                gatherer = await opened.enter_async_context(Batcher(database, connections=1))
+            if not load.batched:
+                batcher = await opened.enter_async_context(Batcher(database, connections=1))
             mine = transport.open(_hello(load.path)).session
-            clients.append(_Client(gatherer, serving, mine, load, place))
-        transport.close(0)  # the connections; the sessions live on
+            clients.append(_Client(batcher, scope, mine, load, place))
+        transport.close(0)  # closes the connections; the sessions stay open
         await asyncio.gather(*(client.begin() for client in clients))
-        await asyncio.to_thread(ends.ready.wait, READY_S)
-        await asyncio.gather(*(client.work(ends.board) for client in clients))
+        await asyncio.to_thread(shared.ready.wait, READY_S)
+        await asyncio.gather(*(client.work(shared.board) for client in clients))
 
 
 @dataclass(slots=True)
 class _Client:
-    """One client: never holds more than it wants, and claims with what it reports."""
+    """One client: reports and claims in one exchange; never holds more than `want` tasks."""
 
-    gatherer: Batcher
-    serving: Scope
+    batcher: Batcher
+    scope: Scope
     session: int
     load: Load
     place: int
@@ -177,14 +177,14 @@ class _Client:
     tasks: tuple[Task, ...] = ()
 
     async def begin(self) -> None:
-        """Claim, report and claim once, so that the connection has all its plans."""
+        """Claim, report and claim once, so that the connection has prepared its statements."""
         outcomes = itertools.cycle(self.load.outcomes)
         await self._turn(outcomes)
         await self._turn(outcomes)
         await self._turn(outcomes)
 
     async def work(self, board: _Board) -> None:
-        """Report and claim until told to stop."""
+        """Report and claim until the board says stop."""
         outcomes = itertools.cycle(self.load.outcomes)
         while not board.stop.value:
             if not self.tasks:
@@ -200,5 +200,5 @@ class _Client:
         request = Request(
             self.session, reports=reports, want=self.load.want, lease=self.lease_ids()
         )
-        self.tasks = (await self.gatherer.exchange(request, self.serving)).tasks
+        self.tasks = (await self.batcher.exchange(request, self.scope)).tasks
         return len(reports)

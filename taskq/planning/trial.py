@@ -15,12 +15,12 @@ from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler
 
 CAMPAIGN: Final = "/bench"
-GATHERED: Final = Load(1, 8, 1, CAMPAIGN, gathered=True)
+BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
 """8 clients, one task at a time, whose exchanges share statements."""
 
 MEASURED_S: Final = 3.0
 MOST_PER_S: Final = 50_000
-"""No server is expected to do more; so many tasks are seeded for each second."""
+"""More than any server is expected to do; this many tasks are seeded for each second."""
 
 
 def measured_rate(server: Database, batch: int) -> float:
@@ -29,7 +29,7 @@ def measured_rate(server: Database, batch: int) -> float:
     In a scratch database, which is dropped afterwards: the login must be allowed to create one.
     Takes some ten seconds. Raise `Conflict` if the clients ran out of tasks.
     """
-    load = Load(2, 1, batch, CAMPAIGN) if batch > 1 else GATHERED
+    load = Load(2, 1, batch, CAMPAIGN) if batch > 1 else BATCHED
     with server.scratch() as database:
         migrations.migrate(database)
         handler = Handler("command", argv=("true",))  # nothing is ever executed

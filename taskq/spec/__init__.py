@@ -1,5 +1,5 @@
-"""What a campaign is and what its tasks are: plain values that read no clock and no environment.
+"""Definitions of campaigns and tasks as plain values that read no clock and no environment.
 
-`spec` has the campaign's description (handler, retries, limits), `params` and `tags` its parts,
-`model` the nouns that all else speaks in: paths, seeds, statuses.
+`spec` defines a campaign (handler, retries, limits), `params` and `tags` its parts, `model` the
+basic values of all other modules: paths, seeds, limits.
 """

@@ -1,4 +1,4 @@
-"""The nouns of the queue as plain values: no clock, no environment, no input or output."""
+"""Basic values of the queue: campaign paths, seeds and their limits. Pure: no clock and no I/O."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PRIORITY_RANGE: Final = (-32_767, 32_767)
 # An escaped NUL in JSON text, unless its backslash is itself escaped.
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
-# Made once: `json.dumps` with these options would make one for each call. What contains itself is
-# noticed without looking for it, by the depth.
+# Made once: `json.dumps` with these options would make an encoder per call. A circular value raises
+# RecursionError, so that the circular check is not needed.
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
 _encode_canonical = json.JSONEncoder(
     check_circular=False, sort_keys=True, separators=(",", ":"), allow_nan=False
@@ -53,7 +53,7 @@ def check_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A task to be: what `seed` takes.
+    """A task to add, as `Campaign.seed` takes it.
 
     The key identifies the task within its campaign, so that seeding twice adds nothing;
     without one it is derived from the payload.
@@ -65,7 +65,7 @@ class Seed:
 
     def encoded(self) -> tuple[str, str, int]:
         """Return (key, payload as JSON text, priority), checked against the limits."""
-        # A dict is told apart first, since asking an abstract class takes a tenth of all this.
+        # dict is tested first: a check against the abstract class takes a tenth of this method.
         if type(self.payload) is not dict and not isinstance(self.payload, Mapping):
             raise InvalidTask(
                 "a payload must be an object of names and values, "
@@ -100,13 +100,13 @@ class Seed:
 
 
 def derived_key(payload: Mapping[str, Any]) -> str:
-    """Return the key of a payload that came without one: a digest of its canonical JSON."""
+    """Return the key for a payload without one: a digest of its canonical JSON."""
     canonical = _encode_canonical(payload)
     return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 def check_text(what: str, text: str) -> int:
-    """Return the size in bytes; refuse what PostgreSQL cannot hold: NUL and lone surrogates."""
+    """Return the size in bytes; refuse NUL and lone surrogates, which PostgreSQL cannot store."""
     if "\x00" in text:
         raise InvalidTask(f"{what} contains a NUL character, which the database cannot store")
     try:

@@ -1,4 +1,4 @@
-"""The parameters of a campaign: any JSON object, within limits."""
+"""Checks of a campaign's parameters: any JSON object of bounded size and depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign is: how its tasks are executed, retried and limited. Plain values."""
+"""Campaign specification: the handler, retries and limits of its tasks. Plain values."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _LIMITS: Final = ("time_limit_s", "max_running", "max_failure_share")
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What executes the tasks on a worker node.
+    """The code that executes tasks on a worker node.
 
-    kind     "python": a callable, in a child process that lives long; "command": a process
-             per task; "process": a process that lives long and speaks JSON lines
+    kind     "python": a callable in a long-lived child process; "command": a process
+             per task; "process": a long-lived process that speaks JSON lines
     target   python only: the callable, as `module:function`
     prepare  python only, optional: a callable that runs once in a child, before its first task
     argv     command and process only: the program and its arguments, never a shell line
@@ -79,7 +79,7 @@ class Handler:
             object.__setattr__(self, "argv", tuple(self.argv))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the handler as a JSON object, without what its kind does not have."""
+        """Return the handler as a JSON object with the fields of its kind."""
         if self.kind != "python":
             return {"kind": self.kind, "argv": list(self.argv)}
         handler = {"kind": self.kind, "target": self.target}
@@ -96,7 +96,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a task whose attempt did not succeed is tried again, and when it is given up.
+    """Rules for retrying a task after an unsuccessful attempt, and for failing it.
 
     max_attempts   failures after which the task is failed, 1 to 1000
     max_losses     attempts whose agent was lost after which the task is failed, 1 to 1000
@@ -142,22 +142,22 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CampaignSpec:
-    """All that is said about a campaign when it is created, checked on construction.
+    """Settings of a campaign, checked on construction.
 
-    handler       None for a campaign that only holds others, or whose agents know what to do
+    handler       None for a campaign that only holds others, or whose agents need no handler
     params        shared by all tasks: any JSON object of 256 KiB at most
     time_limit_s  per attempt, in seconds; None: no limit
     max_running   tasks working at a time, 1 to 1,000,000; None: any number
     weight        share of the running tasks of agents that serve other campaigns too, in
                   relation to theirs; above 0, at most 1000
     requires      tags that an agent must offer; see `taskq.tags`
-    on_disconnect what an agent cut off from the queue does with running tasks when others may have
-                  got them: "continue", so that the result counts if nobody has, or "stop"
-    late_results  what becomes of a success of an attempt that was given up as lost: "reject", or
-                  "salvage", so that it counts while no other was accepted
+    on_disconnect what an agent that cannot reach the queue does with running tasks once others may
+                  have claimed them: "continue" (the result counts if none has), or "stop"
+    late_results  how to treat a success of an attempt that was given up as lost: "reject" it, or
+                  "salvage" it, so that it counts unless another result was accepted
     max_failure_share  share of failures among recent attempts above which the campaign pauses
                   itself, above 0 and below 1; None: it never does
-    front         whether its tasks may be leased ahead into Redis, where the queue has that
+    front         whether its tasks may be leased ahead into the front (lists in Redis), if any
     """
 
     path: str

@@ -1,7 +1,7 @@
-"""Tags: what a campaign requires of a node, and what an agent says that its node has.
+"""Tags: requirements of campaigns, and offers of agents, which describe their nodes.
 
-A requirement is `NAME`, `NAME=VALUE` or `NAME>=NUMBER`, an offer `NAME` or `NAME=VALUE`. The
-server decides whether they meet (`sql/functions/offered.sql`) and checks them by the same rules.
+A requirement is `NAME`, `NAME=VALUE` or `NAME>=NUMBER`; an offer is `NAME` or `NAME=VALUE`. The
+server matches them (`sql/functions/offered.sql`) and checks their form by the same rules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REQUIREMENT = re.compile(f"{_NAME}(={_VALUE}|>={_NUMBER})?")
 
 
 def check_requires(tags: object) -> tuple[str, ...]:
-    """Return what a campaign requires; raise `InvalidCampaign`, naming the tag that is wrong."""
+    """Return the requirements as a tuple; raise `InvalidCampaign` that names a wrong tag."""
     form = "NAME, NAME=VALUE or NAME>=NUMBER, as gpu, arch=a100 or mem>=16"
     try:
         return _checked("requires", tags, _REQUIREMENT, form)
@@ -32,7 +32,7 @@ def check_requires(tags: object) -> tuple[str, ...]:
 
 
 def check_offers(tags: object) -> tuple[str, ...]:
-    """Return what an agent offers; raise `UsageError`, naming the tag that is wrong."""
+    """Return the offers as a tuple; raise `UsageError` that names a wrong tag."""
     return _checked("offers", tags, _OFFER, "NAME or NAME=VALUE, as gpu or mem=64")
 
 

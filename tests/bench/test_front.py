@@ -14,7 +14,7 @@ from benchmarks import cases
 from benchmarks.gateways import running_gateways, running_keeper
 from benchmarks.latencies import share_within
 from benchmarks.load import sessions
-from benchmarks.load.herd import AgentLoad
+from benchmarks.load.agent_load import AgentLoad
 from benchmarks.load.work import LoadTarget, LoadWork
 from benchmarks.redis import Redis, running_redis
 from benchmarks.stage import Stage
@@ -72,10 +72,10 @@ def test_what_is_due_while_nobody_is_free_counts_from_when_it_was_due(gateway: H
     def stall() -> None:
         time.sleep(STALL_S)
 
-    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
-        herd.warm(0)
+    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as load:
+        load.warm(0)
         gateway.substitute = once(stall, after=0)
-        seen = herd.watch(2 * STALL_S)
+        seen = load.watch(2 * STALL_S)
     # 50 are due in that time, of which four fifths have waited for more than a tenth of it.
     late = (1 - share_within(seen.latencies, STALL_S / 10)) * sum(seen.latencies)
     assert late >= 15
@@ -87,13 +87,13 @@ def test_what_was_only_claimed_is_reported_when_told_to(stage: Stage, tmp_path: 
     credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
     with (
         running_gateways(stage.database.dsn, 1, tmp_path) as gateways,
-        AgentLoad(DUE, gateways.addresses, credentials) as herd,
+        AgentLoad(DUE, gateways.addresses, credentials) as load,
     ):
-        herd.wait(lambda tally: tally.claimed >= 10 * AGENTS, SOON_S)
-        assert stage.done() == herd.tally().reported == 0
-        tally = herd.deliver()
-    assert tally.claimed == tally.reported == stage.done() >= 10 * AGENTS
-    assert (tally.delivered, tally.errors) == (AGENTS, {})
+        load.wait(lambda totals: totals.claimed >= 10 * AGENTS, SOON_S)
+        assert stage.done() == load.totals().reported == 0
+        totals = load.deliver()
+    assert totals.claimed == totals.reported == stage.done() >= 10 * AGENTS
+    assert (totals.delivered, totals.errors) == (AGENTS, {})
 
 
 def test_agents_in_a_closed_loop_deliver_what_they_hold(stage: Stage, tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_agents_in_a_closed_loop_deliver_what_they_hold(stage: Stage, tmp_path: 
     credentials = sessions.opened(stage.database, CAMPAIGN, AGENTS)
     with (
         running_gateways(stage.database.dsn, 1, tmp_path) as gateways,
-        AgentLoad(LoadWork(AGENTS), gateways.addresses, credentials) as herd,
+        AgentLoad(LoadWork(AGENTS), gateways.addresses, credentials) as load,
     ):
-        herd.warm(0)
-        tally = herd.deliver()
-    assert tally.claimed == tally.reported == stage.done()
+        load.warm(0)
+        totals = load.deliver()
+    assert totals.claimed == totals.reported == stage.done()
     assert stage.client.campaign(CAMPAIGN).status().working == 0
 
 
@@ -115,12 +115,12 @@ def test_a_report_without_a_verdict_is_delivered_again(gateway: HttpGateway) -> 
     without = Reply(200, b'{"acks": [], "tasks": []}')
     gateway.substitute = once(lambda: without, after=3)
     work = replace(ALONE, spooled=False, rate=None, random=False)
-    with AgentLoad(work, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
-        herd.wait(lambda tally: tally.empty == 1 and tally.claimed >= 10, SOON_S)
-        tally = herd.deliver()
-    assert tally.claimed == tally.reported
+    with AgentLoad(work, [LoadTarget("127.0.0.1", gateway.port)]) as load:
+        load.wait(lambda totals: totals.empty == 1 and totals.claimed >= 10, SOON_S)
+        totals = load.deliver()
+    assert totals.claimed == totals.reported
     done = [entry for entry in gateway.queue.tasks.values() if entry.accepted]
-    assert len(done) == tally.reported
+    assert len(done) == totals.reported
     assert {report.outcome for entry in done for report in entry.accepted} == {DONE}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.gateways import RunningGateways, running_gateways
 from benchmarks.load import runs, sessions
-from benchmarks.load.herd import AgentLoad
+from benchmarks.load.agent_load import AgentLoad
 from benchmarks.load.work import Credentials, LoadWork
 from benchmarks.stage import Stage
 from taskq.db.connections import Database
@@ -46,12 +46,12 @@ def test_tasks_told_as_reported_are_done_in_the_database(
 ) -> None:
     """What is counted has happened, and each agent has its own session."""
     stage.seed(5_000)
-    with AgentLoad(WORK, gateways.addresses, opened(stage)) as herd:
-        herd.warm(0)
-        herd.wait(lambda tally: tally.reported >= 100, SOON_S)
-        tally = herd.tally()
-    assert tally.errors == {}
-    assert stage.client.campaign(CAMPAIGN).status().done >= tally.reported
+    with AgentLoad(WORK, gateways.addresses, opened(stage)) as load:
+        load.warm(0)
+        load.wait(lambda totals: totals.reported >= 100, SOON_S)
+        totals = load.totals()
+    assert totals.errors == {}
+    assert stage.client.campaign(CAMPAIGN).status().done >= totals.reported
 
 
 def test_every_agent_of_a_herd_holds_what_it_wants(
@@ -59,9 +59,9 @@ def test_every_agent_of_a_herd_holds_what_it_wants(
 ) -> None:
     """In a session of its own, and never more."""
     stage.seed(2_000)
-    with AgentLoad(replace(WORK, rate=20.0, want=2), gateways.addresses, opened(stage)) as herd:
-        herd.warm(0)
-        herd.wait(lambda tally: tally.reported > 0, SOON_S)
+    with AgentLoad(replace(WORK, rate=20.0, want=2), gateways.addresses, opened(stage)) as load:
+        load.warm(0)
+        load.wait(lambda totals: totals.reported > 0, SOON_S)
     rows = postgres.execute(
         "select count(*) as held from taskq.task where status = 'working' group by session_id"
     ).fetchall()
@@ -75,10 +75,10 @@ def test_agents_that_enroll_are_served_each_once(
     stage.seed(100)
     token = sessions.enrolment_token(stage.database, CAMPAIGN)
     work = replace(WORK, enrol=token, campaign=CAMPAIGN, content=True, spread_s=0.1)
-    with AgentLoad(work, gateways.addresses) as herd:
-        herd.wait(lambda tally: tally.served == AGENTS, SOON_S)
-        tally = herd.tally()
-    assert (tally.claimed, tally.errors) == (AGENTS, {})
+    with AgentLoad(work, gateways.addresses) as load:
+        load.wait(lambda totals: totals.served == AGENTS, SOON_S)
+        totals = load.totals()
+    assert (totals.claimed, totals.errors) == (AGENTS, {})
     assert value(postgres, "select count(*) from taskq.session") == AGENTS
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
@@ -87,9 +87,9 @@ def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) ->
     """Idle agents cost what idle agents cost."""
     stage.seed(1)  # with none the campaign would be finished
     work = replace(WORK, wait_s=30.0, beat_s=1.0, content=True)
-    with AgentLoad(work, gateways.addresses, opened(stage)) as herd:
-        herd.wait(lambda tally: tally.beats >= 2 * AGENTS, SOON_S)
-        assert herd.tally().errors == {}
+    with AgentLoad(work, gateways.addresses, opened(stage)) as load:
+        load.wait(lambda totals: totals.beats >= 2 * AGENTS, SOON_S)
+        assert load.totals().errors == {}
 
 
 def test_agents_that_are_not_known_are_told_as_refused(
@@ -97,19 +97,19 @@ def test_agents_that_are_not_known_are_told_as_refused(
 ) -> None:
     """Nobody takes their silence for idleness."""
     strangers = [Credentials(one.session, f"{one.token[:-1]}_") for one in opened(stage)]
-    with AgentLoad(WORK, gateways.addresses, strangers) as herd:
-        herd.wait(lambda tally: tally.refused == AGENTS, SOON_S)
+    with AgentLoad(WORK, gateways.addresses, strangers) as load:
+        load.wait(lambda totals: totals.refused == AGENTS, SOON_S)
 
 
 def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGateways) -> None:
     """A rate that was measured meanwhile is no figure."""
     stage.seed(20_000)
-    with AgentLoad(WORK, gateways.addresses, opened(stage)) as herd:
-        herd.warm(0)
+    with AgentLoad(WORK, gateways.addresses, opened(stage)) as load:
+        load.warm(0)
         os.kill(gateways.pids[0], signal.SIGKILL)
-        herd.wait(lambda tally: tally.broken >= AGENTS, SOON_S)
+        load.wait(lambda totals: totals.broken >= AGENTS, SOON_S)
         with pytest.raises(Conflict, match="broken"):
-            runs.check(replace(herd.watch(0.0), tally=herd.tally()))
+            runs.check(replace(load.watch(0.0), totals=load.totals()))
 
 
 def test_agents_that_run_out_of_tasks_give_no_figure(

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.load.herd import AgentLoad
+from benchmarks.load.agent_load import AgentLoad
 from benchmarks.load.work import LoadTarget, LoadWork
 from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, error, gateway_of
 from tests.helpers.memory_queue import MemoryQueue
@@ -54,25 +54,25 @@ def first(gateway: HttpGateway, count: int, reply: Reply) -> None:
 def test_agents_ask_again_after_trouble(gateway: HttpGateway, reply: Reply, kind: str) -> None:
     """Each is served in the end, and the trouble is told."""
     first(gateway, WORK.agents, reply)
-    with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
-        herd.wait(lambda tally: tally.served == WORK.agents, SOON_S)
-        assert herd.tally().errors == {kind: WORK.agents}
+    with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as load:
+        load.wait(lambda totals: totals.served == WORK.agents, SOON_S)
+        assert load.totals().errors == {kind: WORK.agents}
 
 
 def test_a_kept_connection_that_was_closed_is_opened_again(gateway: HttpGateway) -> None:
     """Gateways close what was idle for long, and that is no error."""
     first(gateway, 1, Reply(hang_up=True))
-    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
-        herd.wait(lambda tally: tally.served == 1, SOON_S)
-        assert (herd.tally().reopened, herd.tally().errors) == (1, {})
+    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as load:
+        load.wait(lambda totals: totals.served == 1, SOON_S)
+        assert (load.totals().reopened, load.totals().errors) == (1, {})
 
 
 def test_agents_that_are_refused_ask_no_more(gateway: HttpGateway) -> None:
     """There is no point in it."""
     first(gateway, 1, error(403, "forbidden"))
-    with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
-        herd.wait(lambda tally: tally.served + tally.refused == WORK.agents, SOON_S)
-        assert herd.tally().errors == {"refused": 1}
+    with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as load:
+        load.wait(lambda totals: totals.served + totals.refused == WORK.agents, SOON_S)
+        assert load.totals().errors == {"refused": 1}
     exchanges = [one for one in gateway.seen if one.path == "/v1/exchange"]
     assert len(exchanges) == WORK.agents
 
@@ -88,8 +88,8 @@ def test_an_agent_stays_away_for_as_long_as_it_is_told(gateway: HttpGateway) -> 
         return error(503, "busy", Retry_After=str(RETRY_S)) if len(came_at) == 1 else None
 
     gateway.substitute = busy_at_first
-    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as herd:
-        herd.wait(lambda tally: tally.served == 1, SOON_S)
+    with AgentLoad(ALONE, [LoadTarget("127.0.0.1", gateway.port)]) as load:
+        load.wait(lambda totals: totals.served == 1, SOON_S)
     first_at, again_at = came_at
     assert again_at - first_at >= RETRY_S
 
@@ -101,6 +101,6 @@ def test_an_attempt_that_is_given_away_twice_is_noticed(gateway: HttpGateway) ->
         with AgentLoad(
             LoadWork(2, enrol=TOKEN, content=True),
             [LoadTarget("127.0.0.1", gateway.port), LoadTarget("127.0.0.1", other.port)],
-        ) as herd:
-            herd.wait(lambda tally: tally.claimed == 2, SOON_S)
-            assert herd.tally().errors == {"twice": 1}
+        ) as load:
+            load.wait(lambda totals: totals.claimed == 2, SOON_S)
+            assert load.totals().errors == {"twice": 1}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from taskq.ingest.key_conflicts import MOST_NAMED
+from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES
 from taskq.ingest.seeding import CHUNK
 from tests.helpers.command_line import CommandLine
 
@@ -86,7 +86,7 @@ def test_a_second_stage_that_reuses_names_is_refused(
     more.write_text('{"id": "fine"}\n')
     result = taskq("seed", "/c", more, second, "--key", "id")
     *named, error = result.stderr.splitlines()
-    assert (result.exit_code, len(named)) == (65, MOST_NAMED)
+    assert (result.exit_code, len(named)) == (65, MAX_REPORTED_CLASHES)
     assert named[0].startswith(f"{second}:1: the key '0'")
     assert "300 records have keys of tasks with other payloads" in error
     assert "tasks added before: 1," in error
@@ -94,7 +94,7 @@ def test_a_second_stage_that_reuses_names_is_refused(
     result = taskq("seed", "/c", second, "--key", "id", "--on-conflict", "skip")
     assert "300 conflicts passed over" in result.stdout
     *named, more, _no_handler = result.stderr.splitlines()
-    assert len(named) == MOST_NAMED
+    assert len(named) == MAX_REPORTED_CLASHES
     assert more == "Further conflicts are only counted."
 
 

@@ -93,7 +93,7 @@ def test_revoking_says_what_has_ended(taskq: CommandLine, postgres: Postgres) ->
     )
     (agent,) = taskq.json("agents")
     assert (agent["token"], agent["draining"]) == ("a", False)
-    text = "The token a is void; 1 session ended, 0 attempts handed back.\n"
+    text = "The token a is revoked; 1 session ended, 0 attempts handed back.\n"
     assert taskq.out("token", "revoke", "a") == text
     assert taskq.json("agents") == []
     assert [one["state"] for one in taskq.json("token", "list")] == ["revoked"]

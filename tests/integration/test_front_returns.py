@@ -86,7 +86,8 @@ def fill(database: Database, redis_server: RedisServer) -> Fill:
 
     def run(do: Callable[[Filler], Awaitable[None]], after: Callable[[str], object]) -> None:
         async def whole() -> None:
-            line, link = database.async_line(), RedisLink(FrontAddress.parsed(redis_server.url))
+            line = database.dedicated_async_connection()
+            link = RedisLink(FrontAddress.parsed(redis_server.url))
 
             async def rows(name: str, **values: object) -> list[Row]:
                 answer = await line.rows(name, **values)

@@ -13,7 +13,7 @@ import pytest
 import taskq
 from taskq import Campaign, Seed
 from taskq.errors import Clash, InvalidTask, KeyConflict, UsageError
-from taskq.ingest.key_conflicts import MOST_NAMED, ON_CONFLICT
+from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, ON_CONFLICT
 from tests.fixtures.logins import Staff
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
@@ -258,14 +258,14 @@ def test_a_key_without_room_for_a_number_is_refused(theirs: Campaign) -> None:
 def test_of_very_many_conflicts_all_are_counted_and_some_named(campaign: Campaign) -> None:
     """Chunks of nothing else; no chunk grows with repeated keys."""
     many = 3 * CHUNK + 17
-    assert many > MOST_NAMED > CHUNK
+    assert many > MAX_REPORTED_CLASHES > CHUNK
     assert campaign.seed(Seed({"n": n}, f"{n}") for n in range(many)).added == many
     told: list[Clash] = []
     count = campaign.seed(
         (Seed({"m": n}, f"{n}") for n in range(many)), on_conflict="skip", on_clash=told.append
     )
     assert (count.read, count.added, count.known, count.conflicts) == (many, 0, 0, many)
-    assert [clash.number for clash in told] == list(range(1, MOST_NAMED + 1))
+    assert [clash.number for clash in told] == list(range(1, MAX_REPORTED_CLASHES + 1))
     progress: list[int] = []
     count = campaign.seed(
         (Seed({"m": n}, "0") for n in range(many)),

@@ -148,7 +148,7 @@ async def told(line: Connection | AsyncConnection) -> int:
     return line.timeline
 
 
-@pytest.mark.parametrize("kind", ["line", "async_line"])
+@pytest.mark.parametrize("kind", ["dedicated_connection", "dedicated_async_connection"])
 def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
     database: Database, postgres: Postgres, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

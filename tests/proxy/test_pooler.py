@@ -39,7 +39,7 @@ def test_clients_are_not_taken_for_one_another(door: Database) -> None:
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(2 * ROUNDS))
     agents = [ScriptedAgent(door), ScriptedAgent(door)]
-    idle = door.async_line()
+    idle = door.dedicated_async_connection()
 
     async def rounds() -> None:
         for done in range(ROUNDS):
@@ -95,7 +95,7 @@ def test_statements_are_prepared_on_direct_connections_alone(
 ) -> None:
     """There they save the server time; through the pooler nothing is prepared, unasked."""
     for there, prepared in ((database, "> 0"), (door, "= 0")):
-        line = there.line()
+        line = there.dedicated_connection()
         with line.connected() if way == "line" else there.connection() as statements:
             for _ in range(ROUNDS):
                 statements.rows("installation")

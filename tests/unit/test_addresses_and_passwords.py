@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskq.db.address import described
+from taskq.db.address import display_name
 from taskq.errors import UsageError
 from taskq.front.address import FrontAddress
 
@@ -44,7 +44,7 @@ def told_of(password: str, told: str) -> None:
 def test_address_of_postgresql_tells_no_password(form: str, password: str) -> None:
     """Neither its name in messages, nor the error if it cannot be read."""
     try:
-        told = described(form.format(password))
+        told = display_name(form.format(password))
     except UsageError as error:
         told = str(error)
     told_of(password, told)
@@ -67,6 +67,6 @@ def test_address_of_redis_tells_no_password(form: str, password: str) -> None:
 def test_password_that_is_written_as_it_should_is_taken(password: str) -> None:
     """The hint that errors give is right."""
     assert (
-        described(f"postgresql://me:{password}@host:5432/queue")
+        display_name(f"postgresql://me:{password}@host:5432/queue")
         == "the database queue at host:5432"
     )

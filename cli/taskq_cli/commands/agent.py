@@ -1,4 +1,4 @@
-"""`taskq agent`: agents on this machine, beside the database."""
+"""`taskq agent`: direct agents on this machine, with their own connections to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def agent() -> None:
     """
 
 
-def _words(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+def _parsed_command(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> list[str]:
     try:
         return arguments.command(value) if value is not None else []
     except argparse.ArgumentTypeError as error:
@@ -43,7 +45,7 @@ def _words(context: click.Context, parameter: click.Parameter, value: str | None
 @agent_options
 @click.option(
     "--self-test",
-    callback=_words,
+    callback=_parsed_command,
     metavar="COMMAND",
     help="Run this first, without a shell; unless it exits with 0, nothing is claimed.",
 )
@@ -67,20 +69,22 @@ def run(
 ) -> None:
     """Claim tasks of a campaign and all below it, and execute them.
 
-    SIGTERM or Ctrl-C: takes no more tasks, hands back what has not begun, lets running tasks end
-    for the grace period, then stops them and hands them back; a second one skips the grace. The
-    exit code then is 0 too. SIGKILL loses nothing: the tasks are handed to others.
+    On SIGTERM or Ctrl-C the agent claims no more, hands back tasks that have not begun, lets
+    running ones continue for the grace period, then stops them and hands them back. A second
+    signal skips the grace period. The exit code is 0. SIGKILL loses no task: other agents get
+    them after the lease.
 
-    A campaign that cannot be run here, since its program or module is missing or it cannot prepare,
-    is left to other agents for a while; `taskq failures` tells why.
+    A campaign that cannot be run here, because its program or module is missing or its preparation
+    fails, is left to other agents for a while; `taskq failures` shows the reason.
 
-    With --redis, takes tasks that were leased ahead, also while the database restarts. Agents do
-    not fill the lists there: `taskq keeper --redis` or a gateway must.
+    With --redis, the agent also claims from the front (Redis lists of tasks leased ahead), even
+    while the database restarts. It does not fill the lists: `taskq keeper --redis` or a gateway
+    must.
 
     Exit codes:
-      0   as it was told: nothing left, limits reached, or a signal
-      3   with --until-empty: tasks are left that it cannot be given
-      69  this machine is broken: whatever the campaign, nothing can be executed
+      0   normal end: nothing left, a limit reached, or a signal
+      3   with --until-empty: tasks are left that this agent cannot claim
+      69  this machine is broken: it can execute no task of any campaign
       70  the agent hung
       75  reports could not be delivered
       77  the queue refuses the agent
@@ -90,7 +94,7 @@ def run(
     """
     log_to_stderr(verbose=verbose, quiet=quiet)
     with invocation.client() as client:
-        client.campaign(agent.campaign)  # a wrong path is told before anything is started
+        client.campaign(agent.campaign)  # a wrong path is an error before anything is started
         store = open_blobs(client.database, blobs)
         transport = DirectTransport(client.database, lease_s=lease_s, blobs=store, front=front)
         try:
@@ -104,17 +108,17 @@ def run(
             summary = unfit(str(error))
         except OSError as error:
             raise Unavailable(f"this machine cannot start the agent's slots: {error}") from error
-    write_record(invocation.output, as_record(summary), _described(summary))
+    write_record(invocation.output, as_record(summary), _as_text(summary))
     context.exit(summary.exit_code)
 
 
-def _described(summary: AgentSummary) -> str:
+def _as_text(summary: AgentSummary) -> str:
     return facts(
         {
             "done": summary.done,
             "failed": summary.failed,
             "handed back": summary.released,
-            "void": summary.superseded or None,
+            "superseded": summary.superseded or None,
             "undelivered": summary.undelivered or None,
             "left because": summary.reason,
         }

@@ -1,4 +1,4 @@
-"""`taskq agents`: who works, and who shall leave."""
+"""`taskq agents`: list open sessions and those that left, and drain agents."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import click
 
 from taskq.errors import UsageError
 from taskq.views import Brake
-from taskq_cli.departures import MOST_GROUPED, left_in_words
-from taskq_cli.listing import Listing
+from taskq_cli.drain_explanation import explain_none_drained
+from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
+from taskq_cli.list_group import ListGroup
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
@@ -18,16 +19,15 @@ from taskq_cli.shared import (
     shared_options,
 )
 from taskq_cli.text import counted, duration, instant
-from taskq_cli.untold import why_none
 
 MAX_AGENTS = 1_000_000
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListGroup)
 def agents() -> None:
-    """List the agents that are at work or have left, or tell some to leave.
+    """List the agents that are at work or have left, or drain some.
 
-    Without a sub-command, `list` is meant.
+    `list` is the default sub-command.
 
     Example:
       taskq agents list /demo
@@ -42,21 +42,21 @@ def agents() -> None:
 def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -> None:
     """List the agents that are at work.
 
-    Those that serve PATH, something above or something below it. The one that has been silent
-    longest comes first. An agent on whose node all tasks fail at once, or more than on other nodes,
-    is told to be slowed. When so many are silent that their tasks are held, a line tells until
-    when. Another says how many have left within the hour, and why; with --left, these are listed.
+    Lists agents that serve PATH or a campaign above or below it, the longest silent first. An
+    agent is shown as slowed if all tasks on its node fail at once, or more than on other nodes.
+    If so many agents are silent that their tasks are held, a line says until when. Another line
+    says how many agents left within the last hour, and why; --left lists these.
 
     Example:
       taskq agents list /demo
     """
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
     with invocation.client() as client:
-        gone = client.left_agents(path, limit=most + 1 if left else MOST_GROUPED)
+        departed = client.left_agents(path, limit=most + 1 if left else MAX_LEFT_AGENTS)
         found = [] if left else client.agents(path, limit=most + 1)
         brake = client.brake()
     if left:
-        write_records(invocation.output, map(as_record, gone), _LEFT_COLUMNS, limit=limit)
+        write_records(invocation.output, map(as_record, departed), _LEFT_COLUMNS, limit=limit)
         return
     if brake is not None and invocation.output == "table":
         click.echo(held(brake))
@@ -77,8 +77,8 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         Column("release", gives_way=True),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
-    if gone and invocation.output == "table":
-        click.echo(left_in_words(gone))
+    if departed and invocation.output == "table":
+        click.echo(summarize_left_agents(departed))
 
 
 _LEFT_COLUMNS = [
@@ -103,7 +103,7 @@ def _trouble(agent: Record) -> str:
     if suspect:
         return f"slowed: {suspect}; {then}"
     last = trouble["error_class"] or "without a class"
-    # The class first: it stays where the terminal is narrow.
+    # The class comes first, so that it stays visible on a narrow terminal.
     return f"slowed: last {last}, {trouble['failures']} failures in a row; {then}"
 
 
@@ -113,7 +113,7 @@ def _trouble(agent: Record) -> str:
     "sites",
     multiple=True,
     metavar="SITE",
-    help="Only agents of this site; those that name none are of that of their token. May be "
+    help="Only agents of this site; an agent that names none has its token's site. May be "
     "repeated.",
 )
 @click.option(
@@ -143,10 +143,10 @@ def drain(
     hosts: tuple[str, ...],
     path: str | None,
 ) -> None:
-    """Tell agents to claim no more, and to leave.
+    """Drain agents: they claim no more, finish their tasks, and exit.
 
-    They hear of it with the answer to their next beat, finish what they have in hand, and exit.
-    Agents that start later are not meant: to keep a site's away, revoke its token.
+    Agents get the order with the answer to their next heartbeat. It does not apply to agents that
+    start later: to keep a site's agents away, revoke its token.
 
     Examples:
       taskq agents drain --site cluster-b
@@ -158,16 +158,20 @@ def drain(
     path = path or "/"
     with invocation.client() as client:
         some = {what: it or None for what, it in wanted.items()}
-        told = client.drain_agents(path, **some)
-        why = None if told else why_none(client.agents(path, limit=MAX_AGENTS), path, wanted)
-    text = f"{counted(told, 'agent')} told to leave."
-    write_record(invocation.output, {"agents": told}, text)
+        drained = client.drain_agents(path, **some)
+        why = (
+            None
+            if drained
+            else explain_none_drained(client.agents(path, limit=MAX_AGENTS), path, wanted)
+        )
+    text = f"{counted(drained, 'agent')} told to leave."
+    write_record(invocation.output, {"agents": drained}, text)
     if why is not None:
         click.echo(why, err=True)
 
 
 def held(brake: Brake) -> str:
-    """Say whose tasks are held, and for how long."""
+    """Return a sentence: how many silent agents' tasks are held, and for how long."""
     until = f"until {instant(brake.until)}" if brake.until else "until one of them is heard"
     return (
         f"{brake.silent:,} of {counted(brake.open, 'agent')} silent since {instant(brake.since)}: "

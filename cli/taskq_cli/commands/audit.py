@@ -1,4 +1,4 @@
-"""`taskq audit`: whether the tables keep what the queue promises."""
+"""`taskq audit`: check the queue's guarantees on the tables of a live database."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import click
 
 from taskq.views import Violation
 from taskq_cli import render
-from taskq_cli.endings import Violated
+from taskq_cli.early_exits import Violated
 from taskq_cli.output import TABLE_ROWS, Column, as_record, write_records
-from taskq_cli.pace import RateMeter
+from taskq_cli.rate_meter import RateMeter
 from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
 from taskq_cli.text import counted, duration, rate
 
@@ -37,12 +37,12 @@ _COLUMNS: Final = [
 @limit_option
 @shared_options
 def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
-    """Check what is promised about tasks, while the queue is at work.
+    """Check the queue's guarantees about tasks, while the queue is at work.
 
-    Of PATH and all below it: no task has two live leases, exactly one outcome of it is accepted,
-    its attempts count up by one, nothing happens after the end, and counts equal a recount. What
-    breaks that is listed, in JSON with the rows in question, and the exit code is 1. Only the
-    owner of the schema may, since leases are among what is compared.
+    For PATH and all below it: no task has two live leases, exactly one outcome of each final task
+    is accepted, attempts are numbered without gaps, nothing happens after the end, and counts
+    equal a recount. Violations are listed, in JSON with the rows concerned, and the exit code is
+    1. Only the owner of the schema may run it, as it reads leases.
 
     Example:
       taskq audit /demo
@@ -89,23 +89,23 @@ class _Records:
 
 @contextmanager
 def _display(tasks: int) -> Iterator[Look]:
-    """Give a function that shows on a terminal how many of the tasks were looked at."""
+    """Yield a function that shows on a terminal how many of the tasks were checked."""
     if not render.can_redraw(sys.stderr):
         yield lambda _, __: None
         return
-    pace, drawn_at, done = RateMeter(_WINDOW_S), time.monotonic(), 0
-    pace.add(drawn_at, 0)
+    meter, drawn_at, done = RateMeter(_WINDOW_S), time.monotonic(), 0
+    meter.add(drawn_at, 0)
     with render.live(sys.stderr, keep=False) as draw:
 
         def look(path: str, checked: int) -> None:
             nonlocal drawn_at, done
             done += checked
             now = time.monotonic()
-            pace.add(now, done)
+            meter.add(now, done)
             if now - drawn_at < _REDRAW_S:
                 return
             drawn_at = now
-            per_s = pace.per_s()
+            per_s = meter.per_s()
             parts = [f"checking {path}", f"{done:,} of {tasks:,} tasks"]
             if per_s:
                 left_s = max(0, tasks - done) / per_s

@@ -1,4 +1,4 @@
-"""`taskq campaign`: create, change, steer and remove campaigns."""
+"""`taskq campaign`: create, change, pause, resume, cancel and remove campaigns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from taskq.errors import Conflict, UsageError
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.views import Status
 from taskq_cli.commands.tasks import cancel
-from taskq_cli.endings import resumable
-from taskq_cli.handlerless import warn_of_no_handler
+from taskq_cli.early_exits import resumable
+from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import facts, write_record
-from taskq_cli.overview import resuming
+from taskq_cli.overview import resume_commands
 from taskq_cli.shared import Invocation, confirm, path_argument, shared_options, yes_option
 from taskq_cli.spec_options import SpecOptions, spec_options
 from taskq_cli.text import counted, duration
@@ -26,13 +26,13 @@ _file_option: Final = click.option(
     "--file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Read the campaign from a TOML file; PATH and other options win over it.",
+    help="Read the campaign from a TOML file; PATH and other options take precedence.",
 )
 
 
 @click.group()
 def campaign() -> None:
-    """Create, change, steer and remove campaigns.
+    """Create, change, pause, resume, cancel and remove campaigns.
 
     Example:
       taskq campaign show /demo
@@ -56,19 +56,19 @@ def create(
     file: Path | None,
     exist_ok: bool,
 ) -> None:
-    """Create a campaign at PATH, and those above it that are missing.
+    """Create a campaign at PATH, and missing campaigns above it.
 
     Its tasks are executed by a program with arguments, after --, or by a Python callable. In an
-    argument, {name} is a field of the task's payload, {params.name} a parameter of the campaign;
-    {task.key}, {task.attempt} and {scratch} are the task's own.
+    argument, {name} is a field of the task's payload and {params.name} a parameter of the campaign;
+    {task.key}, {task.attempt} and {scratch} (its folder) belong to the task.
 
     Example:
       taskq campaign create /demo/sleep --time-limit 60 -- sleep '{seconds}'
       taskq campaign create /demo/dock --python dock:dock --param exhaustiveness=8
       taskq campaign create --file campaign.toml
     """
-    described = None if file is None else read_campaign_file(file)
-    spec = options.applied(_base(path, described))
+    content = None if file is None else read_campaign_file(file)
+    spec = options.applied(_base(path, content))
     with invocation.client() as client:
         try:
             created = client.create_campaign(spec, exist_ok=exist_ok)
@@ -76,8 +76,8 @@ def create(
             raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
     lines = [f"The campaign {spec.path} is there."]
     if spec.handler is None:
-        warn_of_no_handler(spec.path)
-    if described is not None and described.seed is not None:
+        warn_no_handler(spec.path)
+    if content is not None and content.seed is not None:
         lines.append(f"To add its tasks: taskq seed --campaign-file {file}")
     record = {"campaign_id": created.campaign_id} | spec.to_json()
     write_record(invocation.output, record, "\n".join(lines))
@@ -89,19 +89,19 @@ def create(
 @_file_option
 @shared_options
 def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Path | None) -> None:
-    """Change what is said about the campaign at PATH; the rest stays.
+    """Change settings of the campaign at PATH; the others stay.
 
-    Agents take it up with the next task that they claim.
+    The change applies to tasks that are claimed afterwards.
 
     Example:
       taskq campaign change /demo/sleep --time-limit 120 --max-attempts 5
     """
-    if file is None and not options.said():
+    if file is None and not options.any_given():
         raise UsageError("nothing to change: give at least one option; see the help")
-    described = None if file is None else read_campaign_file(file)
+    content = None if file is None else read_campaign_file(file)
     with invocation.client() as client:
         target = client.campaign(path)
-        spec = options.applied(target.spec() if described is None else _base(path, described))
+        spec = options.applied(target.spec() if content is None else _base(path, content))
         target.change(spec)
     write_record(invocation.output, spec.to_json(), f"The campaign {path} is changed.")
 
@@ -110,7 +110,7 @@ def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Pat
 @path_argument()
 @shared_options
 def show(invocation: Invocation, path: str) -> None:
-    """Show what is said about the campaign at PATH.
+    """Show the settings of the campaign at PATH.
 
     Example:
       taskq campaign show /demo/sleep --output json
@@ -125,14 +125,14 @@ def show(invocation: Invocation, path: str) -> None:
         "closed_by": closed_by,
         "paused_why": status.paused_why,
     }
-    write_record(invocation.output, record, _described(spec, status, closed_by))
+    write_record(invocation.output, record, _as_text(spec, status, closed_by))
 
 
 @campaign.command()
 @path_argument()
 @shared_options
 def pause(invocation: Invocation, path: str) -> None:
-    """Hand out no more tasks of PATH and all below; running ones go on.
+    """Hand out no more tasks of PATH and all below; running ones continue.
 
     Example:
       taskq campaign pause /demo
@@ -158,7 +158,8 @@ def resume(invocation: Invocation, path: str) -> None:
         closed_by = target.closed_by() if state != "open" else []
     text = f"The campaign {path} {'is open again' if changed else 'was open already'}."
     if closed_by:
-        text = f"The campaign {path} is open itself, but {state} from above: {resuming(closed_by)}."
+        commands = resume_commands(closed_by)
+        text = f"The campaign {path} is open itself, but {state} from above: {commands}."
     record = {"path": path, "changed": changed, "state": state, "closed_by": closed_by}
     write_record(invocation.output, record, text)
 
@@ -168,7 +169,7 @@ def resume(invocation: Invocation, path: str) -> None:
 @yes_option
 @shared_options
 def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
-    """Delete PATH and all below: campaigns, tasks and results. There is no way back.
+    """Delete PATH and all below: campaigns, tasks and results, for good.
 
     Example:
       taskq campaign rm /demo --yes
@@ -183,10 +184,10 @@ def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
     write_record(invocation.output, {"path": path, "tasks": removed}, text)
 
 
-def _base(path: str | None, described: CampaignFile | None) -> CampaignSpec:
+def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
     """Return the spec that the options change: that of the file, or an empty one."""
-    if described is not None:
-        return described.spec if path is None else replace(described.spec, path=path)
+    if content is not None:
+        return content.spec if path is None else replace(content.spec, path=path)
     if path is None:
         raise UsageError("name the PATH of the campaign, as /demo, or give it by --file")
     return CampaignSpec(path)
@@ -198,7 +199,7 @@ def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
     confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
 
 
-def _described(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
+def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
     retry, handler = spec.retry, spec.handler
     executed = "(none)"
     if handler is not None:

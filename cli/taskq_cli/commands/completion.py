@@ -1,4 +1,4 @@
-"""`taskq completion`: scripts that complete commands in a shell."""
+"""`taskq completion`: print scripts for shell completion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VARIABLE = "_TASKQ_COMPLETE"
 def completion(context: click.Context, shell: str) -> None:
     """Print a script for completion in a shell.
 
-    Commands, options and the paths of campaigns are completed.
+    The script completes commands, options and paths of campaigns.
 
     Example:
       eval "$(taskq completion bash)"

@@ -1,4 +1,4 @@
-"""`taskq db`: the schema in the database."""
+"""`taskq db`: set up and upgrade the schema, grant roles, remove unused blobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from taskq.db import migrations, roles
 from taskq.db.migrations import Schema
 from taskq.db.roles import ROLES
-from taskq_cli.endings import resumable
+from taskq_cli.early_exits import resumable
 from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options
 from taskq_cli.text import counted
@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 @click.group()
 def db() -> None:
-    """Set up or upgrade the schema, and say who may use it.
+    """Set up or upgrade the schema, and grant or revoke roles.
 
     Example:
       taskq db status
@@ -32,9 +32,9 @@ def db() -> None:
 @db.command()
 @shared_options
 def migrate(invocation: Invocation) -> None:
-    """Bring the schema to this release's.
+    """Install the schema, or upgrade it to this release.
 
-    A database without a schema gets it. All of it happens, or nothing.
+    Atomic: the whole upgrade commits, or nothing changes.
 
     Example:
       taskq db migrate --dsn postgresql://me@db.example.org/queue
@@ -43,10 +43,10 @@ def migrate(invocation: Invocation) -> None:
         before, after = migrations.migrate(database)
         changed = before != after
         if before.version != after.version:
-            said = f"has version {after.version} now, before {before.version or 'none'}"
+            state = f"has version {after.version} now, before {before.version or 'none'}"
         else:
-            said = f"{'had other functions, now is' if changed else 'is'} current"
-        text = f"{database.server}: the schema {said}."
+            state = f"{'had other functions, now is' if changed else 'is'} current"
+        text = f"{database.server}: the schema {state}."
     record = as_record(after) | {"changed": changed, "version_before": before.version}
     write_record(invocation.output, record, text)
 
@@ -54,9 +54,9 @@ def migrate(invocation: Invocation) -> None:
 @db.command()
 @shared_options
 def status(invocation: Invocation) -> None:
-    """Say which schema the database has.
+    """Show the version of the schema in the database.
 
-    The exit code is 78 if this release cannot work with it.
+    The exit code is 78 if it does not fit this release.
 
     Example:
       taskq db status --output json
@@ -64,7 +64,7 @@ def status(invocation: Invocation) -> None:
     with invocation.database() as database:
         schema = migrations.inspect(database)
         record = as_record(schema) | {"current": schema.current}
-        write_record(invocation.output, record, _described(database.server, schema))
+        write_record(invocation.output, record, _as_text(database.server, schema))
         migrations.require(database)
 
 
@@ -76,22 +76,22 @@ def status(invocation: Invocation) -> None:
     default=86_400,
     show_default=True,
     metavar="SECONDS",
-    help="Keep what was stored within this time: its report may be on the way.",
+    help="Keep blobs that were stored within this time: a report may still refer to them.",
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:
     """Remove stored files that nothing refers to.
 
-    Inputs and large results of deleted campaigns, replaced inputs, uploads that broke off.
-    Only what the database holds: a folder or other storage of blobs is left as it is.
+    These are inputs and large results of deleted campaigns, replaced inputs and interrupted
+    uploads. Only blobs in the database are removed, none in a folder or other storage.
 
     Example:
       taskq db clean
     """
     removed = 0
     with invocation.client() as client, resumable():
-        while gone := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
-            removed += gone
+        while chunk := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
+            removed += chunk
     write_record(invocation.output, {"removed": removed}, f"{counted(removed, 'blob')} removed.")
 
 
@@ -104,12 +104,12 @@ def _role_and_login(command: Command) -> Command:
 @_role_and_login
 @shared_options
 def grant(invocation: Invocation, role: str, login: str) -> None:
-    """Let a login of the server do in this database what a role may.
+    """Grant a login of the server a role in this database.
 
-    Roles add up. A gateway serves agents; an agent is one beside the database; a submitter makes
-    campaigns and adds tasks, an operator steers them and makes tokens, and both read what a
-    reader does. What a group is given, its members may. For the owner of the schema, who may do
-    everything.
+    Roles add up. `gateway` serves agents; `agent` is for direct agents; `submitter` creates
+    campaigns and adds tasks; `operator` controls them and creates tokens; both include `reader`.
+    A role granted to a group applies to its members. Only the owner of the schema, who may do
+    everything, can grant roles.
 
     Example:
       taskq db grant submitter ada
@@ -127,8 +127,8 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
 def revoke(invocation: Invocation, role: str, login: str) -> None:
     """Take a role from a login, which keeps its others.
 
-    It holds from the next statement on, also on connections that are open. Before a login is
-    dropped from the server, its roles must be revoked.
+    It takes effect with the next statement, also on open connections. A login's roles must be
+    revoked before it is dropped from the server.
 
     Example:
       taskq db revoke submitter ada
@@ -142,7 +142,7 @@ def revoke(invocation: Invocation, role: str, login: str) -> None:
 @db.command("roles")
 @shared_options
 def roles_(invocation: Invocation) -> None:
-    """List the logins that have been given roles.
+    """List the logins that have roles.
 
     Example:
       taskq db roles
@@ -153,7 +153,7 @@ def roles_(invocation: Invocation) -> None:
     write_records(invocation.output, records, [Column("login"), Column("roles")])
 
 
-def _described(server: str, schema: Schema) -> str:
+def _as_text(server: str, schema: Schema) -> str:
     return facts(
         {
             "database": server,

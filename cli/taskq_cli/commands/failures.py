@@ -1,4 +1,4 @@
-"""`taskq failures`: what went wrong, by class of error."""
+"""`taskq failures`: failed and lost attempts, grouped by class of error and message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskq_cli.shared import (
 )
 
 CAUSES: Final = 20
-"""Groups that are shown of a campaign."""
+"""Most groups that are shown for a campaign, unless `--limit` says otherwise."""
 
 
 @click.command()
@@ -28,12 +28,12 @@ CAUSES: Final = 20
 @limit_option
 @shared_options
 def failures(invocation: Invocation, *, path: str, tasks: bool, limit: int | None) -> None:
-    """Group failed attempts by what they died of.
+    """Group failed attempts by their cause.
 
-    Those of CAMPAIGN and all below it that failed, were lost, or were refused by hosts that cannot
-    run them, by class of error and by message, of programs by the last line of their output; with
-    attempts by host and the latest as an example. Numbers in messages tell no two apart. An attempt
-    counts also if its task has succeeded since.
+    Groups the attempts of CAMPAIGN and all below it that failed, were lost, or were refused by
+    hosts that cannot run them, by class of error and message, and for programs by the last line of
+    their output. Each group shows attempts by host and the latest attempt. Messages that differ in
+    numbers only are the same. An attempt also counts if its task has succeeded since.
 
     Example:
       taskq failures /demo

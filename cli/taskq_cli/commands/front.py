@@ -1,4 +1,4 @@
-"""`taskq front`: the Redis lists of tasks leased ahead."""
+"""`taskq front`: status, flush and rebuild of the front (Redis lists of tasks leased ahead)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STOCK_S: Final = 10.0
 
 @click.group()
 def front() -> None:
-    """Look at the Redis front, or begin it anew.
+    """Show, flush or rebuild the front (Redis lists of tasks leased ahead).
 
     Example:
       taskq front status
@@ -32,10 +32,10 @@ def front() -> None:
 @front_option
 @shared_options
 def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
-    """Show what waits in the lists, and whether they are kept filled.
+    """Show the entries in the lists, and whether a refiller fills them.
 
-    Without an address of Redis, and while it does not answer: what PostgreSQL knows. The exit code
-    is 69 if it does not answer.
+    Without the address of a Redis, or if it does not answer, shows what PostgreSQL knows. The exit
+    code is 69 if it does not answer.
 
     Example:
       taskq front status --redis redis://cache.example.org
@@ -45,7 +45,7 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
     with invocation.client() as client:
         report = administration.report(client.database, front)
     record = {"redis": None if front is None else front.display_name} | asdict(report)
-    write_record(invocation.output, record, _described(record))
+    write_record(invocation.output, record, _as_text(record))
     if invocation.output == "table" and record["lists"]:
         write_records(
             "table",
@@ -65,9 +65,9 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
 @front_option
 @shared_options
 def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
-    """Empty the lists, and let their tasks wait again at once.
+    """Empty the lists; their tasks are waiting again at once.
 
-    Entries that are still somewhere count no more. A refiller fills the lists again.
+    Copies of entries elsewhere become invalid. A refiller fills the lists again.
 
     Example:
       taskq front flush --redis redis://cache.example.org
@@ -77,7 +77,7 @@ def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
     address = _required(front)
     with invocation.client() as client:
         done = administration.flush(client.database, address)
-    write_record(invocation.output, asdict(done), _told(done.withdrawn, done.returned))
+    write_record(invocation.output, asdict(done), _flush_summary(done.withdrawn, done.returned))
 
 
 @front.command()
@@ -88,14 +88,14 @@ def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
     default=STOCK_S,
     show_default=True,
     metavar="SECONDS",
-    help="For how long to wait.",
+    help="How long to wait for the refill.",
 )
 @front_option
 @shared_options
 def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: float) -> None:
-    """Empty the lists, and wait until they are being filled again.
+    """Empty the lists, and wait until a refiller fills them again.
 
-    Refused if nobody is there to do that. Lists are filled for campaigns that are asked for only.
+    Refused if no refiller runs. Only lists of campaigns that agents ask for are filled.
 
     Example:
       taskq front rebuild --redis redis://cache.example.org
@@ -115,15 +115,15 @@ def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: flo
     write_record(
         invocation.output,
         asdict(flushed) | asdict(stocked),
-        f"{_told(flushed.withdrawn, flushed.returned)}\n{text}",
+        f"{_flush_summary(flushed.withdrawn, flushed.returned)}\n{text}",
     )
 
 
-def _told(withdrawn: int, returned: int) -> str:
+def _flush_summary(withdrawn: int, returned: int) -> str:
     return f"{counted(withdrawn, 'task')} taken out of the lists; {returned:,} wait again."
 
 
-def _described(record: Record) -> str:
+def _as_text(record: Record) -> str:
     begun = f"epoch {record['epoch']}, since {instant(record['begun_at'])}"
     server = f"{record['version']} at {record['redis']}" if record["version"] else record["redis"]
     doubtful = record["version"] and record["redis_epoch"] != record["epoch"]
@@ -148,7 +148,7 @@ def _required(front: FrontAddress | None) -> FrontAddress:
 
 @contextmanager
 def _extra() -> Iterator[None]:
-    """Import within: the extra may be missing, which no other command minds."""
+    """Turn a failed import in the block into `UsageError`: the extra `front` is optional."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`taskq gateway`: the queue over HTTP."""
+"""`taskq gateway`: serve the queue over HTTP."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     type=click.IntRange(0, 65_535),
     default=8443,
     show_default=True,
-    help="0: any that is free; it is written on standard output.",
+    help="Port; 0: any free one, which is written to standard output.",
 )
 @click.option(
     "--share-port",
     is_flag=True,
-    help="Let other gateways on this machine listen at the same port; connections are spread.",
+    help="Share the port with other gateways on this machine (SO_REUSEPORT).",
 )
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM.")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key. Read anew when they change.")
@@ -45,19 +45,19 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     "proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="A proxy that ends TLS and says whom it speaks for (X-Forwarded-For). May be repeated.",
+    help="Trusted proxy that ends TLS and sends X-Forwarded-For. May be repeated.",
 )
 @click.option(
     "--plain",
     is_flag=True,
-    help="Serve without TLS at an address that others can reach: tokens can be read on the way.",
+    help="Serve without TLS to other machines: tokens can be read in transit.",
 )
 @click.option(
     "--gateway",
     "gateways",
     multiple=True,
     metavar="URL",
-    help="A gateway that agents may use, this one included; they are told. May be repeated.",
+    help="URL of a gateway, including this one, that is announced to agents. May be repeated.",
 )
 @click.option(
     "--lines",
@@ -74,7 +74,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     default=LEASE_S,
     show_default=True,
     metavar="SECONDS",
-    help="Silence after which an agent's tasks are handed to others.",
+    help="Time without a heartbeat after which an agent's tasks are handed to other agents.",
 )
 @click.option(
     "--drain",
@@ -83,7 +83,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="After SIGTERM: for how long agents are answered and sent elsewhere.",
+    help="After SIGTERM: how long agents are still answered and sent to other gateways.",
 )
 @click.option(
     "--blobs",
@@ -119,13 +119,14 @@ def gateway(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Serve agents that can reach nothing but a web address.
+    """Serve agents over HTTP.
 
-    Agents need a token (`taskq token create`) and the file that the gateway itself gives away at
-    /taskq-agent.pyz. Any number of gateways may serve one queue; none of them keeps anything.
+    Agents need a token (`taskq token create`) and the agent's file, which the gateway serves at
+    /taskq-agent.pyz. Any number of gateways may serve one queue; they keep no state.
 
-    SIGTERM or Ctrl-C: hands out no more tasks, sends agents to other gateways for a while, answers
-    what was asked, ends with exit code 0. A second one ends at once. SIGKILL loses nothing.
+    On SIGTERM or Ctrl-C the gateway hands out no more tasks, sends agents to other gateways for a
+    while, answers open requests, and exits with code 0. A second signal ends it at once. SIGKILL
+    loses no task.
 
     Example:
       taskq gateway --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem
@@ -166,7 +167,7 @@ def gateway(
 
 
 def _check(gateways: tuple[str, ...], proxies: tuple[str, ...]) -> None:
-    """Raise `UsageError` at what agents or the server could not use."""
+    """Raise `UsageError` for a URL or an address that agents or the server could not use."""
     try:
         for url in gateways:
             parsed(url, insecure=True)
@@ -177,7 +178,7 @@ def _check(gateways: tuple[str, ...], proxies: tuple[str, ...]) -> None:
 
 
 def _most_clients() -> int:
-    """Return how many may be connected, so that enough files are left for all else."""
+    """Return the most connections that leave enough file descriptors for everything else."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
 
 

@@ -1,4 +1,4 @@
-"""`taskq input`: the files that all tasks of a campaign share."""
+"""`taskq input`: add, list and remove the files that all tasks of a campaign share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from taskq_cli.shared import Invocation, blobs_option, path_argument, shared_opt
 def inputs() -> None:
     """Give files to all tasks of a campaign.
 
-    Each machine fetches a file once. A command finds it by the placeholder {inputs.NAME}; the page
-    on handlers says how others do. Campaigns below do not inherit inputs.
+    Each machine fetches a file once. A command gets its path by the placeholder {inputs.NAME}; the
+    page on handlers describes the other kinds. Campaigns below do not inherit inputs.
 
     Example:
       taskq input add /demo/dock receptor.pdbqt
@@ -34,7 +34,7 @@ def add(
 ) -> None:
     """Store FILE, at most 1 GiB, as an input of the campaign at PATH.
 
-    One of that name is replaced; agents take it up with the next task that they claim.
+    An input of that name is replaced, for tasks that are claimed afterwards.
 
     Example:
       taskq input add /demo/dock receptors/1lf3.pdbqt --name receptor.pdbqt
@@ -70,7 +70,7 @@ def list_(invocation: Invocation, path: str) -> None:
 def remove(invocation: Invocation, *, path: str, name: str) -> None:
     """Take the input NAME from the campaign at PATH.
 
-    Tasks that are working keep it.
+    Working tasks keep it.
 
     Example:
       taskq input remove /demo/dock receptor.pdbqt

@@ -1,4 +1,4 @@
-"""`taskq keeper`: the upkeep of the queue."""
+"""`taskq keeper`: run the upkeep of the queue, and with `--redis` the refiller of the front."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def keeper(
 ) -> None:
     """Run the upkeep of the queue.
 
-    Hands out again what lost agents had and what waits for its next attempt; folds counters; with
-    --redis, fills its lists. Runs until SIGTERM or Ctrl-C. Any number may run, one of them acts.
-    Each `taskq agent run` does the same but for Redis, so this is for queues whose agents do not
-    reach the database.
+    Hands out again the tasks of lost agents and delayed retries that are due; folds counters; with
+    --redis, fills the lists there. Runs until SIGTERM or Ctrl-C. Any number may run; one of them
+    acts at a time. Each `taskq agent run` does the same except for Redis, so a keeper is for queues
+    whose agents do not reach the database.
 
     Example:
       taskq keeper

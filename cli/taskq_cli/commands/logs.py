@@ -1,4 +1,4 @@
-"""`taskq logs`: the attempts of a task."""
+"""`taskq logs`: show the attempts of a task and the end of their output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from taskq_cli.text import duration, instant, printable
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
 @shared_options
 def logs(invocation: Invocation, *, path: str, key: str, attempt: int | None) -> None:
-    """Show the attempts of a task, and what they wrote.
+    """Show the ended attempts of a task, with their output.
 
-    Those of the task KEY of CAMPAIGN that have ended, each with the end of its output.
+    Shows the attempts of the task KEY of CAMPAIGN, each with the end of its output.
 
     Example:
       taskq logs /demo seed=7

@@ -1,4 +1,4 @@
-"""`taskq plan`: whether a server carries so many agents."""
+"""`taskq plan`: capacity planning, the load of a number of agents on a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskq_cli.text import duration
 
 MAX_BENCH_BYTES: Final = 10_000_000
 COMFORTABLE: Final = 0.5
-"""Of the measured rate: beyond, waiting times grow, and nothing is left for seeding and reading."""
+"""Share of the measured rate above which waits grow and no room is left for seeding and reading."""
 
 
 @click.command()
@@ -53,9 +53,9 @@ COMFORTABLE: Final = 0.5
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Take what was measured from a file of `make bench` with --json.",
+    help="Read measured rates from a file that `make bench` wrote with --json.",
 )
-@click.option("--measure", is_flag=True, help="Measure now, some seconds, in a scratch database.")
+@click.option("--measure", is_flag=True, help="Measure for some seconds in a scratch database.")
 @shared_options
 def plan(
     invocation: Invocation,
@@ -68,11 +68,11 @@ def plan(
     json_file: Path | None,
     measure: bool,
 ) -> None:
-    """Work out what a number of agents asks of the server.
+    """Compute the load that a number of agents puts on the server.
 
-    An agent makes one exchange for each batch of tasks and a heartbeat every 30 s, which is counted
-    as an exchange though it costs less. What the server can do is given by --rate, read with --json
-    or measured with --measure.
+    An agent makes one exchange for each batch of tasks and a heartbeat every 30 s, which counts as
+    an exchange although it costs less. The server's rate is given by --rate, read with --json or
+    measured with --measure.
 
     Example:
       taskq plan --agents 20000 --task-seconds 300 --tasks 1000000 --rate 6000
@@ -91,11 +91,11 @@ def plan(
     write_record(
         invocation.output,
         as_record(need) | as_record(found) | {"share": found.share},
-        _described(need, found),
+        _as_text(need, found),
     )
 
 
-def _described(need: Need, found: Capacity) -> str:
+def _as_text(need: Need, found: Capacity) -> str:
     share = "not measured: add --rate, --json or --measure"
     if found.share is not None:
         ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"

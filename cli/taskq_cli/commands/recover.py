@@ -1,4 +1,4 @@
-"""`taskq recover`: brings a crashed farm back."""
+"""`taskq recover`: end the sessions of a crashed farm and hand its tasks out again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(s|min|h|d)")
 
 
 def since(text: str) -> datetime | timedelta:
-    """Return an instant, or how long ago it is; what names no time zone is UTC."""
+    """Parse an instant, or a duration before now; a time without a zone is UTC."""
     now = datetime.now(timezone.utc)
     if found := _DURATION.fullmatch(text.strip()):
         try:
@@ -51,8 +51,8 @@ def since(text: str) -> datetime | timedelta:
     "silent_s",
     type=seconds(0, _WEEK_S),
     metavar="SECONDS",
-    help="Only agents that were not heard for so long. Fewer than half of the lease can hit agents "
-    "that live. [default: half of the lease, 60 s]",
+    help="Only agents silent for this long. Less than half of the lease can hit live agents. "
+    "[default: half of the lease, 60 s]",
 )
 @click.option(
     "--lost-since",
@@ -61,7 +61,7 @@ def since(text: str) -> datetime | timedelta:
     help="Also give tasks another chance that failed through lost agents (agent-lost, poison) "
     "since this time, in UTC, or within this duration, as 90min, 2h or 1d.",
 )
-@click.option("--dry-run", is_flag=True, help="Tell what would be done, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @yes_option
 @shared_options
 def recover(
@@ -74,12 +74,12 @@ def recover(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Bring a farm back whose agents are gone.
+    """End the sessions of silent agents, and hand out their tasks at once.
 
-    Ends the sessions of silent agents that serve PATH or below, and hands their tasks out again at
-    once, as released: it counts neither as failure nor as loss. Otherwise that happens after their
-    leases, and while many are silent at a time, later. All of it happens or nothing; repeating it
-    is harmless. Time in which the server was down is not silence.
+    For a crashed farm: acts on the agents that serve PATH or a campaign below, and releases their
+    tasks, which counts neither as failure nor as loss. Otherwise this happens after their leases,
+    or later while many agents are silent at a time. Atomic and idempotent. Time in which the
+    server was down does not count as silence.
 
     Examples:
       taskq recover --dry-run
@@ -100,7 +100,7 @@ def recover(
 def _moves(
     found: Recovery, end: str = "end", hand_out: str = "hand out", give: str = "give"
 ) -> list[str]:
-    """Say what is done, each thing that is, in these words."""
+    """Return the parts of the sentence about a recovery, with these verbs; [] if it is a no-op."""
     handed_out = sum(one["handed_out"] for one in found.campaigns)
     retried = sum(one["retried"] for one in found.campaigns)
     moves = []
@@ -121,8 +121,8 @@ def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
         ]
     for one in found.campaigns:
         numbers = {"handed out again": one["handed_out"], "tried again": one["retried"]}
-        told = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
-        lines.append(f"  {one['path']}  {told or 'none that can be claimed'}")
+        counts = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
+        lines.append(f"  {one['path']}  {counts or 'none that can be claimed'}")
     if found.sessions_left or found.tasks_left:
         agents, tasks = counted(found.sessions_left, "agent"), counted(found.tasks_left, "task")
         lines.append(f"Left alone: {agents} and {tasks} that somebody has just locked; repeat it.")

@@ -1,4 +1,4 @@
-"""`taskq results` and `taskq export`: what the tasks have given."""
+"""`taskq results` and `taskq export`: show, rank and write the results of tasks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def _ranking_options(command: Command) -> Command:
     for option in (
-        click.option("--ascending", is_flag=True, help="The lowest first, not the highest."),
+        click.option("--ascending", is_flag=True, help="Rank the lowest value first."),
         click.option(
             "--by", metavar="FIELD", help="Rank by this number, a dotted name as result.score."
         ),
@@ -50,7 +50,7 @@ def _ranking_options(command: Command) -> Command:
 
 def _large_options(command: Command) -> Command:
     raw = click.option(
-        "--raw", is_flag=True, help="Leave references to large results, do not fetch them."
+        "--raw", is_flag=True, help="Write references to large results; do not fetch them."
     )
     return blobs_option(raw(command))
 
@@ -74,7 +74,7 @@ def results(
 ) -> None:
     """Show results, all or the best.
 
-    Those of CAMPAIGN and all below it, in the order of seeding or of a value.
+    Shows the results of CAMPAIGN and all below it, in the order of seeding or of a value.
 
     Example:
       taskq results /demo --top 10 --by result.score --ascending
@@ -125,7 +125,7 @@ def export(
 ) -> None:
     """Write results to a file.
 
-    Those of CAMPAIGN and all below it, with payloads, agents and phase times.
+    Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times.
 
     Example:
       taskq export /demo --to results.csv
@@ -182,7 +182,7 @@ def _found(
 
 
 class _Warning:
-    """Says of the first large result that is lost that it is, and what becomes of all such."""
+    """Warns once, at the first large result that is lost; such results stay references."""
 
     def __init__(self) -> None:
         self._given = False
@@ -194,7 +194,7 @@ class _Warning:
 
 
 def _chosen_format(output: str, to: str, how: str | None) -> str:
-    """Return the format of an export; raise `UsageError` if `-o` wants another on the same way."""
+    """Return the format of an export; raise `UsageError` if `-o` contradicts it on stdout."""
     how = how or format_of(to)
     if to == "-" and output not in ("table", how):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""`taskq seed`: tasks for a campaign, from files or parameter sweeps."""
+"""`taskq seed`: add tasks to a campaign from files or parameter sweeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from taskq.ingest.sources import (
     open_source,
     sweep,
 )
-from taskq_cli.handlerless import warn_of_no_handler
+from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
 from taskq_cli.seeder import Seeder, SeedInput
@@ -53,15 +53,15 @@ from taskq_cli.text import counted, duration
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="At a bad line: end with an error, or report it and go on.",
+    help="At a bad line: end with an error, or report it and continue.",
 )
 @click.option(
     "--on-conflict",
     type=click.Choice(ON_CONFLICT),
     default="fail",
     show_default=True,
-    help="At a record whose key has a task with another payload: end with an error, pass the "
-    "record over, or add it as KEY#2, KEY#3 and so on.",
+    help="At a record whose key is stored with another payload: end with an error, skip the "
+    "record, or add it as KEY#2, KEY#3 and so on.",
 )
 @click.option(
     "--format",
@@ -105,11 +105,11 @@ def seed(
 ) -> None:
     """Add tasks from files or parameter sweeps.
 
-    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, or a pipe of it; - is standard
-    input. With a sweep, each record makes a task with each combination. A record that CAMPAIGN has
-    already adds nothing. So the same command may be given again, also after Ctrl-C or an error:
-    what was added stays, and it goes on from there. A record with the key of a task, but another
-    payload, is an error.
+    A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, regular or a pipe; - is standard
+    input. With a sweep, each record makes a task with each combination. Seeding is idempotent: a
+    record that CAMPAIGN already has adds nothing. So the same command can be repeated, also after
+    Ctrl-C or an error: tasks that were added stay, and it continues from there. A record with the
+    key of a task, but another payload, is an error.
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
@@ -120,7 +120,7 @@ def seed(
     if campaign_file is not None:
         if files or sweeps or form or source_options != SourceOptions():
             raise UsageError("--campaign-file says it all; leave files and options out")
-        path, inputs = _described(path, campaign_file)
+        path, inputs = _from_campaign_file(path, campaign_file)
     else:
         inputs = _inputs(files, sweeps, form, source_options)
     if path is None:
@@ -132,19 +132,19 @@ def seed(
             skip_bad = on_error == "skip"
             seeder = Seeder(campaign, show, skip_bad=skip_bad, on_conflict=on_conflict)
             count = seeder.run(inputs)
-        handlerless = campaign.spec().handler is None
+        without_handler = campaign.spec().handler is None
     record = as_record(count, path=path)
-    text = _said(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
+    text = _summary(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
     write_record(invocation.output, record, text)
-    if handlerless:
-        warn_of_no_handler(path)
+    if without_handler:
+        warn_no_handler(path)
 
 
-def _described(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:
-    described = read_campaign_file(file)
-    if described.seed is None:
+def _from_campaign_file(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:
+    content = read_campaign_file(file)
+    if content.seed is None:
         raise UsageError(f"{file} has no table [seed], which says where the tasks come from")
-    return path or described.spec.path, [SeedInput(described.seed.open)]
+    return path or content.spec.path, [SeedInput(content.seed.open)]
 
 
 def _inputs(
@@ -166,7 +166,7 @@ def _open(file: str, sweeps: Sequence[str], form: str | None, options: SourceOpt
     return source if over is None else cross(source, over)
 
 
-def _said(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:
+def _summary(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:
     parts = [f"{counted(count.added, 'task')} added to {path}"]
     if count.conflicts and kept:
         keys = "a numbered key" if count.conflicts == 1 else "numbered keys"

@@ -1,4 +1,4 @@
-"""`taskq up` and `taskq down`: the embedded servers."""
+"""`taskq up` and `taskq down`: start and stop the embedded PostgreSQL and Redis."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from taskq_cli.shared import Invocation, shared_options, start_server
 )
 @shared_options
 def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
-    """Start the embedded PostgreSQL and say where it is.
+    """Start the embedded PostgreSQL and show its address.
 
-    It runs until `taskq down`, across terminals. Other commands start it by themselves, but no
-    Redis.
+    It runs until `taskq down`, independently of the terminal. Other commands start PostgreSQL when
+    they need it, but never Redis.
 
     Example:
       taskq up --redis
@@ -42,24 +42,24 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
         click.echo("TASKQ_DSN is set, so other commands use that server, not this one.", err=True)
     redis = RedisServer().up() if with_redis else RedisServer().status()
     record = as_record(info) | {"redis": None if redis is None else redis.url}
-    told = {
+    shown = {
         "server": f"PostgreSQL {info.version_text}, pid {info.pid}",
         "data": info.data_dir,
         "log": info.log_file,
         "dsn": info.dsn,
     }
     if redis is not None:
-        told |= {
+        shown |= {
             "redis": f"{redis.version_text}, pid {redis.pid}",
             "redis log": redis.log_file,
             "redis url": redis.url,
         }
-    write_record(invocation.output, record, "\n".join([facts(told), *info.notes]))
+    write_record(invocation.output, record, "\n".join([facts(shown), *info.notes]))
 
 
 @click.command()
 @click.option(
-    "--immediate", is_flag=True, help="Do not write the data out; the next start recovers."
+    "--immediate", is_flag=True, help="Skip the final checkpoint; the next start recovers."
 )
 @shared_options
 def down(invocation: Invocation, *, immediate: bool) -> None:

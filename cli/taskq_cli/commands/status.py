@@ -1,4 +1,4 @@
-"""`taskq status`: how far a campaign is."""
+"""`taskq status`: show the state of a campaign."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 from taskq_cli import render
 from taskq_cli.counts import counts
 from taskq_cli.output import write_record
-from taskq_cli.overview import look
+from taskq_cli.overview import read_overview
 from taskq_cli.shared import Invocation, path_argument, shared_options
 
 
@@ -15,15 +15,15 @@ from taskq_cli.shared import Invocation, path_argument, shared_options
 @path_argument(default="/")
 @shared_options
 def status(invocation: Invocation, path: str) -> None:
-    """Show how far PATH is, with all below it.
+    """Show the progress of PATH and all below it.
 
-    Tasks by status, agents, commonest errors. It takes as long for a million tasks as for one:
-    counters are read, no tasks.
+    Shows tasks by status, agents and the most frequent errors. It takes as long for a million
+    tasks as for one: it reads counters, not tasks.
 
     Example:
       taskq status /demo
     """
     with invocation.client() as client:
-        overview = look(client, path)
+        overview = read_overview(client, path)
     shown = render.campaign(overview.title(), counts(overview.status), overview.lines())
     write_record(invocation.output, overview.record(), render.as_text(shown).rstrip("\n"))

@@ -1,4 +1,4 @@
-"""`taskq tasks`, `taskq retry` and `taskq cancel`: the tasks of a campaign."""
+"""`taskq tasks`, `taskq retry` and `taskq cancel`: list, retry and cancel a campaign's tasks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import click
 
 from taskq import Client
 from taskq.export.json_values import as_json
-from taskq_cli.classes import why_none
 from taskq_cli.counts import STATUSES
-from taskq_cli.endings import resumable
+from taskq_cli.early_exits import resumable
+from taskq_cli.error_classes import explain_no_such_class
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
@@ -46,7 +46,7 @@ def tasks(
 ) -> None:
     """List tasks, in the order of seeding.
 
-    Those of CAMPAIGN and all below it.
+    Lists the tasks of CAMPAIGN and all below it.
 
     Example:
       taskq tasks /demo --status failed --limit 20
@@ -94,9 +94,9 @@ def retry(
     error_class: str | None,
     keys: tuple[str, ...],
 ) -> None:
-    """Give failed or cancelled tasks another chance.
+    """Retry failed or cancelled tasks.
 
-    Those of CAMPAIGN and all below it. Their failures are counted from zero again.
+    Retries tasks of CAMPAIGN and all below it. Their failures count from zero again.
 
     Example:
       taskq retry /demo --error-class time-limit
@@ -105,7 +105,9 @@ def retry(
         campaign = client.campaign(path)
         with resumable():
             moved = campaign.retry(status=status, error_class=error_class, keys=keys or None)
-        why = why_none(client, path, error_class) if error_class and not moved else None
+        why = (
+            explain_no_such_class(client, path, error_class) if error_class and not moved else None
+        )
     text = f"{counted(moved, 'task')} of {path} will be tried again."
     write_record(invocation.output, {"path": path, "tasks": moved}, text)
     if why is not None:
@@ -120,9 +122,9 @@ def retry(
 def cancel(invocation: Invocation, *, path: str, keys: tuple[str, ...], yes: bool) -> None:
     """Cancel tasks that are not final.
 
-    All those of CAMPAIGN and below it, or with --key some of CAMPAIGN itself. Agents stop what
-    they run of them. A campaign that was cancelled as a whole takes no tasks until
-    `taskq campaign resume`; `taskq retry --status cancelled` brings cancelled tasks back.
+    Cancels all tasks of CAMPAIGN and below it, or with --key some of CAMPAIGN itself. Agents stop
+    those that they run. A campaign that was cancelled as a whole accepts no tasks until
+    `taskq campaign resume`; `taskq retry --status cancelled` restores cancelled tasks.
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8

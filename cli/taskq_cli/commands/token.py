@@ -1,4 +1,4 @@
-"""`taskq token`: what sites open sessions with, and what managers show at a gateway."""
+"""`taskq token`: create, list and revoke the tokens of sites and managers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def create(
 ) -> None:
     """Create a token, and print it once.
 
-    Nobody can look it up later: the database keeps a hash. NAME is for `list` and `revoke`.
+    It cannot be shown again: the database stores a hash only. `list` and `revoke` use NAME.
 
     Example:
       taskq token create cluster-b --site --campaign /demo --days 7 --to cluster-b.token
@@ -93,7 +93,7 @@ def create(
     kind: Kind = "site" if site else "manager"
     with invocation.client() as client, _new_file(to) as file:
         for path in paths:
-            client.campaign(path)  # a wrong one is told with a right one, if there is one like it
+            client.campaign(path)  # raises an error that proposes a similar path
         text, made = client.tokens.create(
             kind, name, paths, days=days, max_uses=uses, networks=networks
         )
@@ -104,14 +104,14 @@ def create(
         click.echo(f"The token {name} is valid until {instant(made.expires_at)}.", err=True)
         write_record(invocation.output, record | {"token": text}, text)
     else:
-        said = f"The token {name} is in {to}; it is valid until {instant(made.expires_at)}."
-        write_record(invocation.output, record | {"file": to}, said)
+        message = f"The token {name} is in {to}; it is valid until {instant(made.expires_at)}."
+        write_record(invocation.output, record | {"file": to}, message)
 
 
 @token.command("list")
 @shared_options
 def list_(invocation: Invocation) -> None:
-    """List the tokens, newest first; never what they are.
+    """List the tokens by name, newest first; their texts are not stored.
 
     Example:
       taskq token list
@@ -136,9 +136,9 @@ def list_(invocation: Invocation) -> None:
 @click.argument("name")
 @shared_options
 def revoke(invocation: Invocation, *, name: str) -> None:
-    """Make a token void at once, with the sessions it has opened.
+    """Revoke a token at once, and end the sessions it has opened.
 
-    What their agents had in hand is handed out again; what they still report does not count.
+    Tasks that their agents held are handed out again; later reports on these do not count.
 
     Example:
       taskq token revoke cluster-b
@@ -146,7 +146,7 @@ def revoke(invocation: Invocation, *, name: str) -> None:
     with invocation.client() as client:
         revoked = client.tokens.revoke(name)
     text = (
-        f"The token {name} is void; {counted(revoked.sessions, 'session')} ended, "
+        f"The token {name} is revoked; {counted(revoked.sessions, 'session')} ended, "
         f"{counted(revoked.attempts, 'attempt')} handed back."
     )
     write_record(invocation.output, as_record(revoked, name=name), text)
@@ -160,15 +160,15 @@ def _uses(one: Any) -> str | None:
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[TextIO | None]:
-    """Make a file that only its owner can read, and remove it if the block fails; None for None.
+    """Create a file that only its owner can read; remove it if the block fails; None for None.
 
-    It is there before the token is, so that no token is created that cannot be handed over.
+    The file exists before the token does, so that no token is created that cannot be stored.
     """
     if path is None:
         yield None
         return
     try:
-        # It follows no link and takes no file that is there: somebody else could read that one.
+        # No symbolic link and no existing file: another user might be able to read that.
         file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
     except FileExistsError:
         raise Conflict(f"{path} exists; give the name of a new file") from None

@@ -1,4 +1,4 @@
-"""`taskq ls` and `taskq tree`: the campaigns that there are."""
+"""`taskq ls` and `taskq tree`: list campaigns with their counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from taskq_cli.shared import Invocation, limit_option, path_argument, shared_opt
 def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the campaigns directly below PATH.
 
-    The counts of each include all that is below it.
+    The counts of each include all campaigns below it.
 
     Example:
       taskq ls /wisdom
@@ -73,7 +73,7 @@ def _shown(one: Status, name: str) -> dict[str, Any]:
 
 
 def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]:
-    """Yield the nodes depth first, each with its name and the lines that lead to it."""
+    """Yield the nodes depth first, each with its name and the branch lines before it."""
     below: dict[str, list[Status]] = defaultdict(list)
     stack: list[tuple[Status, str, str]] = []
     for node in nodes:

@@ -1,4 +1,4 @@
-"""`taskq watch`: a campaign's progress, until it is through."""
+"""`taskq watch`: follow a campaign until no task is unfinished."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import click
 from taskq import Client
 from taskq.errors import Unavailable, UsageError
 from taskq_cli import render
-from taskq_cli.history import History
+from taskq_cli.estimated_rate import EstimatedRate
 from taskq_cli.output import write_record
-from taskq_cli.overview import look
-from taskq_cli.pace import RateMeter
+from taskq_cli.overview import read_overview
 from taskq_cli.progress import Progress
+from taskq_cli.rate_meter import RateMeter
 from taskq_cli.shared import Invocation, path_argument, seconds, shared_options
 from taskq_cli.text import one_line
 
 ENOUGH: Final = 10
-"""Tasks within a minute that make a rate."""
+"""Fewest tasks within a minute from which a rate is measured and not estimated."""
 
 Show: TypeAlias = Callable[[Progress], None]
 
@@ -36,16 +36,16 @@ Show: TypeAlias = Callable[[Progress], None]
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often to look.",
+    help="Time between two samples.",
 )
 @shared_options
 def watch(invocation: Invocation, *, path: str, interval: float) -> None:
     """Follow PATH until no task there or below is unfinished.
 
-    On a terminal the display redraws itself; elsewhere there is a line for each look, in JSON
-    with --output jsonl. The rate is that of the last minute, or, with a ~, where fewer than ten
-    tasks ended within it, what the running ones make of it if they take as long as the latest. A
-    server that goes away is waited for. Ctrl-C ends the watching, nothing else.
+    On a terminal the display redraws itself; elsewhere each sample is one line, in JSON with
+    --output jsonl. The rate is that of the last minute. If fewer than ten tasks ended within it,
+    the rate, marked with a ~, is estimated from the working tasks and the run times of the latest
+    attempts. While the server is unavailable, the command waits. Ctrl-C ends only the watching.
 
     Example:
       taskq watch /demo
@@ -53,11 +53,11 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
     if invocation.output == "json":
         raise UsageError("watching makes records one after the other: use --output jsonl")
     with invocation.client() as client, _display(invocation.output) as show:
-        pace, history, began = RateMeter(), History(client, path), time.monotonic()
+        meter, estimate, began = RateMeter(), EstimatedRate(client, path), time.monotonic()
         while True:
             looked_at = time.monotonic()
             try:
-                progress = _look(client, path, pace, history, began)
+                progress = _sample(client, path, meter, estimate, began)
             except Unavailable as error:
                 click.echo(f"{one_line(str(error))}; trying again", err=True)
             else:
@@ -67,12 +67,14 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
             time.sleep(max(0.0, looked_at + interval - time.monotonic()))
 
 
-def _look(client: Client, path: str, pace: RateMeter, history: History, began: float) -> Progress:
-    overview = look(client, path)
+def _sample(
+    client: Client, path: str, meter: RateMeter, estimate: EstimatedRate, began: float
+) -> Progress:
+    overview = read_overview(client, path)
     status, now = overview.status, time.monotonic()
-    pace.add(now, status.total - status.unfinished)
-    per_s, eta_s = pace.per_s(), pace.eta_s(status.unfinished)
-    usual = history.per_s(status) if pace.counted() < ENOUGH else None
+    meter.add(now, status.total - status.unfinished)
+    per_s, eta_s = meter.per_s(), meter.eta_s(status.unfinished)
+    usual = estimate.per_s(status) if meter.counted() < ENOUGH else None
     if usual is not None:
         per_s, eta_s = usual, status.unfinished / usual
     return Progress(

@@ -1,8 +1,8 @@
-"""Where tasks come from: seed files and parameter sweeps, as streams of records.
+"""Sources of tasks: seed files and parameter sweeps, as streams of records.
 
 `open_source` reads a file, `sweep` makes combinations of parameters, `cross` combines the
-two. Each gives a `Source`, whose records are a `Seed` for each task and a `BadLine` for each
-piece that cannot be one; the caller decides whether a bad line stops or is skipped.
+two. Each returns a `Source`, which yields a `Seed` for each task and a `BadLine` for each
+piece of input that is no task; the caller decides whether to stop at bad lines or skip them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A payload with named fields as a task: its key and priority come out of the fields.
+"""Tasks from payloads with named fields, which provide the key and the priority.
 
-A key of several fields is their values with commas between them, and a backslash before each comma
-and backslash of a value.
+A key of several fields consists of their values, joined by commas; commas and backslashes in a
+value are escaped by a backslash.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _key(key: str, fields: Mapping[str, Any]) -> str:
     values = [_key_part(name, fields) for name in names]
     if not any(values):
         raise InvalidTask(f"the key fields {' and '.join(map(repr, names))} are all empty")
-    # So escaped, unlike values never make one key.
+    # Escaped, so that different values never make the same key.
     return ",".join([value.replace("\\", "\\\\").replace(",", "\\,") for value in values])
 
 

@@ -1,4 +1,4 @@
-"""Seed files: finding, opening and recognising them."""
+"""Seed files: choose the format, open the file, plain or gzip, and read its records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reader: TypeAlias = Callable[[LineReader, SourceOptions], Iterator[Record]]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way to write tasks down: its reader, the suffixes of its files, the options it knows."""
+    """A format of seed files: its reader, file suffixes, and the options that apply to it."""
 
     read: Reader
     suffixes: tuple[str, ...]
@@ -78,7 +78,7 @@ def check_read_once(paths: Sequence[str]) -> None:
     for path in paths:
         try:
             status = os.fstat(0) if path == "-" else Path(path).stat()
-        except (OSError, ValueError):  # it is told when the file is opened
+        except (OSError, ValueError):  # opening the file raises it again
             continue
         one = (status.st_dev, status.st_ino)
         if (path == "-" or stat.S_ISFIFO(status.st_mode)) and one in seen:
@@ -113,8 +113,8 @@ def _by_suffix(name: str) -> Format:
 
 
 def _is_regular(path: Path) -> bool:
-    """Return whether a file is a regular one; raise what opening it would, without opening it."""
-    with _told(path):
+    """Return whether a file is regular; raise what opening it would raise, without opening it."""
+    with _opening_errors(path):
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError
@@ -124,12 +124,12 @@ def _is_regular(path: Path) -> bool:
 
 
 def _open(path: Path) -> ByteStream:
-    with _told(path):
+    with _opening_errors(path):
         return path.open("rb")
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _opening_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def _stdin() -> ByteStream:
 
 
 class _FileSource(Source):
-    """A file to be read; stream: that of a regular file or standard input, None for a pipe."""
+    """A file to read; stream: of a regular file or standard input; None for a pipe."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _FileSource(Source):
         lines = self._lines = LineReader(self._stream, self.name)
         for record in read(lines, options):
             if damage is None and lines.damage is not None:
-                # What the reader says of an end that came too early is not the cause.
+                # The damage is the cause; the reader only sees an early end.
                 damage = lines.damage
                 yield damage
             yield record

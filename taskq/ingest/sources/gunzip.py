@@ -1,8 +1,8 @@
-"""Gzip data as they come, down to the last byte before a damage, and which of them are verified.
+"""Streaming gzip decompression that returns all data before a damage, and what is verified.
 
-A member's checksum stands at its end, so that nothing in it is sure before it has been read
-through. Python's `gzip` raises an error at a damage, by which whoever buffers what it gives loses
-what came before; here the data end, and `damage` says why.
+A member's checksum is at its end, so its data are verified only when it has been read completely.
+Python's `gzip` raises an error at a damage, so that a buffered reader loses the data before it;
+here the data end, and `damage` says why.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Gunzip(io.RawIOBase):
         self._member = zlib.decompressobj(_ANY_MEMBER)
 
     def readable(self) -> bool:
-        """Return True: there is nothing else to do with it."""
+        """Return True: the stream is for reading only."""
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # the only caller is BufferedReader, with a memoryview

@@ -1,4 +1,4 @@
-"""Bytes of unknown origin as lines of text, in bounded memory."""
+"""Reader of text lines from untrusted bytes, plain or gzip, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskq.ingest.sources.records import BadLine, Damage, excerpt
 MAX_LINE_BYTES: Final = 1_048_576
 MARK: Final = "\ufeff"
 MARK_WITHIN: Final = "a byte order mark, as where files are joined, within"
-"""What is said of one that is not the first in its file."""
+"""Reason for a byte order mark that is not the first thing in its file."""
 
 _BUFFER_BYTES: Final = 262_144
 _OTHERS: Final = {

@@ -1,4 +1,4 @@
-"""What all readers share: the records they yield, their options, the source they make."""
+"""Common types of all readers: records, options, and the base class of sources."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Source(AbstractContextManager["Source"]):
     def __iter__(self) -> Iterator[Record]: ...
 
     def close(self) -> None:
-        """Give back what the source holds open."""
+        """Close the files of the source."""
 
     def __exit__(
         self,

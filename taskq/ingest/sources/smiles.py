@@ -1,4 +1,4 @@
-"""SMILES files: a molecule per line, and after it, mostly, its name."""
+"""SMILES files: a molecule per line, usually followed by its name."""
 
 from __future__ import annotations
 

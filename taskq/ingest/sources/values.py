@@ -1,4 +1,4 @@
-"""Numbers written as text: what a cell of a table or a value of a sweep means."""
+"""Conversion of text to numbers, for cells of tables and values of sweeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a herd share with the one that has started them."""
+"""State that the processes of a load share with their parent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class LoadStage(IntEnum):
-    """What the agents are to do."""
+    """Stage of the load, which says what the agents do."""
 
     WORK = 0
     DELIVER = 1
@@ -19,11 +19,11 @@ class LoadStage(IntEnum):
 
 
 @dataclass(frozen=True)
-class Ends:
-    """One process's side. counts: its `Tally.values`; latencies: its counts by bucket.
+class SharedState:
+    """State of one process. counts: its `LoadTotals.values`; latencies: its counts by bucket.
 
-    stage: how far it all is, a `LoadStage`. ready: where all meet before the work begins. troubles:
-    takes why a process had to give up.
+    stage: the `LoadStage` of all. ready: barrier before the work begins. troubles: receives the
+    reason why a process failed.
     """
 
     counts: Any

@@ -1,12 +1,12 @@
-"""What is said of a campaign that nobody can run, since it has no handler."""
+"""Warning about a campaign without a handler, whose tasks no agent can run."""
 
 from __future__ import annotations
 
 import click
 
 
-def warn_of_no_handler(path: str) -> None:
-    """Say on standard error that nobody can run what is added to a campaign, and what helps."""
+def warn_no_handler(path: str) -> None:
+    """Warn on standard error that no agent can run the campaign's tasks; name the remedy."""
     click.echo(
         f"Warning: {path} has no handler: nobody can run its tasks; "
         f"`taskq campaign change {path} -- PROGRAM ARGUMENT...`, or with "

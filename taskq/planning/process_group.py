@@ -1,4 +1,4 @@
-"""Processes that begin together, and end with a `with` block."""
+"""Group of processes that start together and end with a `with` block."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from taskq.errors import Unavailable
 class ProcessGroup(ABC):
     """Processes at work from the start of a `with` block to its end.
 
-    Each runs `in_company`, and meets the one that has started it at a barrier once it is ready.
+    Each calls `run_process`, and waits for its parent at a barrier once it is ready.
     """
 
     who = "processes"
-    """What messages call them."""
+    """Name of the processes in messages."""
 
     def __init__(self, count: int, ready_s: float) -> None:
-        """ready_s: how long they may take to be ready, and to end."""
+        """ready_s: seconds that they may take to be ready, and to end."""
         self.context = multiprocessing.get_context("spawn")
         self.ready = self.context.Barrier(count + 1)
         self.troubles: SimpleQueue[str] = self.context.SimpleQueue()
@@ -35,12 +35,12 @@ class ProcessGroup(ABC):
         self._processes: list[SpawnProcess] = []
 
     def add(self, target: Callable[..., None], *values: object) -> None:
-        """Add a process to those that begin with the block."""
+        """Add a process that starts with the block."""
         self._processes.append(self.context.Process(target=target, args=values, daemon=True))
 
     @abstractmethod
     def stop(self) -> None:
-        """Tell the processes that all is over."""
+        """Tell the processes to stop."""
 
     def __enter__(self) -> Self:
         """Start the processes; return when all of them are ready."""
@@ -75,27 +75,27 @@ class ProcessGroup(ABC):
         return tuple(process.pid for process in self._processes if process.pid is not None)
 
     def check(self) -> None:
-        """Raise `Unavailable` if a process has given up."""
+        """Raise `Unavailable` if a process has failed."""
         if not self.troubles.empty():
             raise Unavailable(f"the {self.who} of the benchmark failed: {self.troubles.get()}")
 
     def _end(self) -> None:
         self.stop()
-        self.ready.abort()  # lets those go that still wait for the others
+        self.ready.abort()  # releases processes that still wait at the barrier
         for process in self._processes:
             if process.pid is not None:
                 process.join(self._ready_s)
                 process.kill()
 
 
-def in_company(work: Callable[[], None], ready: Barrier, troubles: SimpleQueue[str]) -> None:
-    """Do the work of one process; what ends it early is told, and ends the others."""
-    # Ctrl-C reaches all processes of the terminal; the one that has started us ends us.
+def run_process(work: Callable[[], None], ready: Barrier, troubles: SimpleQueue[str]) -> None:
+    """Do the work of one process; report an exception in `troubles`, and abort the others."""
+    # Ctrl-C reaches all processes of the terminal; the parent ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         work()
     except threading.BrokenBarrierError:
-        pass  # another has failed and has said why
-    except Exception as error:  # noqa: BLE001  # told where it can be seen
+        pass  # another process has failed and reported why
+    except Exception as error:  # noqa: BLE001  # reported to the parent
         troubles.put(f"{type(error).__name__}: {error}")
         ready.abort()

@@ -1,4 +1,4 @@
-"""A herd of agents, started and watched from outside."""
+"""Load of many agents in child processes, started and observed from their parent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.latencies import BUCKETS, quantile_s
-from benchmarks.load.board import Ends, LoadStage
+from benchmarks.load.shared_state import LoadStage, SharedState
 from benchmarks.load.work import NAMES, Credentials, LoadTarget, LoadTotals, LoadWork
 from taskq.errors import Conflict
-from taskq.planning.company import ProcessGroup, in_company
+from taskq.planning.process_group import ProcessGroup, run_process
 
 READY_S: Final = 180.0
 WARM_S: Final = 0.5
@@ -20,33 +20,33 @@ POLL_S: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a herd did within some seconds.
+    """Totals and latencies of a load within some seconds.
 
-    tally: in that time only. latencies: of the exchanges, as counts by bucket.
+    totals: in that time only. latencies: of the exchanges, as counts by bucket.
     """
 
     seconds: float
-    tally: LoadTotals
+    totals: LoadTotals
     latencies: tuple[int, ...]
 
     @property
     def rate(self) -> float:
         """Tasks reported a second."""
-        return self.tally.reported / self.seconds
+        return self.totals.reported / self.seconds
 
     @property
     def claim_rate(self) -> float:
         """Tasks claimed a second."""
-        return self.tally.claimed / self.seconds
+        return self.totals.claimed / self.seconds
 
     @property
     def p50_s(self) -> float:
-        """What half of the exchanges took at most."""
+        """The median latency of the exchanges."""
         return quantile_s(self.latencies, 0.5)
 
     @property
     def p99_s(self) -> float:
-        """What 99 of 100 exchanges took at most."""
+        """The 99th percentile of the latency of the exchanges."""
         return quantile_s(self.latencies, 0.99)
 
 
@@ -66,8 +66,8 @@ class AgentLoad(ProcessGroup):
         context = self.context
         self._work = work
         self._stage = context.RawValue("b", LoadStage.WORK)
-        self._ends = [
-            Ends(
+        self._states = [
+            SharedState(
                 context.RawArray("q", len(NAMES)),
                 context.RawArray("q", BUCKETS),
                 self._stage,
@@ -76,12 +76,12 @@ class AgentLoad(ProcessGroup):
             )
             for _ in range(work.processes)
         ]
-        for number, ends in enumerate(self._ends):
-            self.add(_process, work, tuple(gateways), tuple(credentials), number, ends)
+        for number, shared_state in enumerate(self._states):
+            self.add(_process, work, tuple(gateways), tuple(credentials), number, shared_state)
 
-    def tally(self) -> LoadTotals:
+    def totals(self) -> LoadTotals:
         """Return what has happened so far."""
-        return LoadTotals.total(list(ends.counts) for ends in self._ends)
+        return LoadTotals.total(list(one.counts) for one in self._states)
 
     def wait(self, done: Callable[[LoadTotals], bool], at_most_s: float) -> float:
         """Wait for something to happen; return after how many seconds it had.
@@ -89,23 +89,23 @@ class AgentLoad(ProcessGroup):
         Raise `Conflict` if it has not within `at_most_s`.
         """
         began = time.perf_counter()
-        while not done(tally := self.tally()):
+        while not done(totals := self.totals()):
             self.check()
             if time.perf_counter() > began + at_most_s:
-                raise Conflict(f"not within {at_most_s:g} s; the agents tell of {tally}")
+                raise Conflict(f"not within {at_most_s:g} s; the agents tell of {totals}")
             time.sleep(POLL_S)
         return time.perf_counter() - began
 
     def warm(self, seconds: float = WARM_S) -> None:
         """Wait until each agent has had a task and all has run for a while."""
-        self.wait(lambda tally: tally.served == self._work.agents, READY_S)
+        self.wait(lambda totals: totals.served == self._work.agents, READY_S)
         time.sleep(seconds)
 
     def watch(self, seconds: float) -> Seen:
         """Return what happens within some seconds."""
-        before, counts, began = self.tally(), self._latencies(), time.perf_counter()
+        before, counts, began = self.totals(), self._latencies(), time.perf_counter()
         time.sleep(seconds)
-        after, ended = self.tally(), time.perf_counter()
+        after, ended = self.totals(), time.perf_counter()
         self.check()
         latencies = tuple(now - then for now, then in zip(self._latencies(), counts, strict=True))
         return Seen(ended - began, after.since(before), latencies)
@@ -116,16 +116,16 @@ class AgentLoad(ProcessGroup):
         Raise `Conflict` if they have not had all verdicts within `at_most_s`.
         """
         self._stage.value = LoadStage.DELIVER
-        self.wait(lambda tally: tally.delivered == self._work.agents, at_most_s)
-        return self.tally()
+        self.wait(lambda totals: totals.delivered == self._work.agents, at_most_s)
+        return self.totals()
 
     def _latencies(self) -> list[int]:
         return [
-            sum(column) for column in zip(*(ends.latencies for ends in self._ends), strict=True)
+            sum(column) for column in zip(*(one.latencies for one in self._states), strict=True)
         ]
 
     def stop(self) -> None:
-        """Tell the agents that all is over."""
+        """Tell the agents to stop."""
         self._stage.value = LoadStage.END
 
 
@@ -134,12 +134,12 @@ def _process(
     gateways: Sequence[LoadTarget],
     credentials: Sequence[Credentials],
     number: int,
-    ends: Ends,
+    shared_state: SharedState,
 ) -> None:
     def begin() -> None:
         # Here, since it needs the extra `gateway`, which other cases do without.
         from benchmarks.load import process  # noqa: PLC0415
 
-        process.run(work, gateways, credentials, number, ends)
+        process.run(work, gateways, credentials, number, shared_state)
 
-    in_company(begin, ends.ready, ends.troubles)
+    run_process(begin, shared_state.ready, shared_state.troubles)

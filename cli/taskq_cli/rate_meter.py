@@ -1,4 +1,4 @@
-"""How fast a campaign goes: counts at instants in, rate and remaining time out."""
+"""Meter of a rate: takes counts at instants, returns the rate and the remaining time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ WINDOW_S: Final = 60.0
 
 
 class RateMeter:
-    """The rate at which a count grew over the last minute, or since the beginning if shorter."""
+    """The rate at which a count grew within the window, or since the first count if later."""
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
         self._seen: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, count: int) -> None:
-        """Note a count; `now` in seconds of a clock that never goes back.
+        """Record a count; `now` in seconds of a monotonic clock.
 
-        A count below the last one, as after a retry, begins anew.
+        A count below the last one, as after a retry, restarts the measurement.
         """
         if self._seen and count < self._seen[-1][1]:
             self._seen.clear()
@@ -27,7 +27,7 @@ class RateMeter:
             self._seen.popleft()
 
     def per_s(self) -> float | None:
-        """Return the rate; None before there are two counts."""
+        """Return the rate; None before two counts are recorded."""
         if not self._seen:
             return None
         (began, first), (now, last) = self._seen[0], self._seen[-1]
@@ -38,6 +38,6 @@ class RateMeter:
         return self._seen[-1][1] - self._seen[0][1] if self._seen else 0
 
     def eta_s(self, remaining: int) -> float | None:
-        """Return the seconds until `remaining` more are through; None while nothing moves."""
+        """Return the seconds until `remaining` more are counted; None while the rate is 0."""
         per_s = self.per_s()
         return remaining / per_s if per_s else None

@@ -1,4 +1,4 @@
-"""Why an order to leave has reached nobody: who is there instead."""
+"""Explanation of a `taskq agents drain` that matched no agent, with the agents that are there."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _OF: Final[Mapping[str, Callable[[AgentView], str]]] = {
 }
 
 
-def why_none(agents: Sequence[AgentView], path: str, wanted: Mapping[str, Sequence[str]]) -> str:
-    """Say why none of these agents was told to leave.
+def explain_none_drained(
+    agents: Sequence[AgentView], path: str, wanted: Mapping[str, Sequence[str]]
+) -> str:
+    """Return a sentence that says why the drain order marked none of these agents.
 
-    agents: those at work that serve the path, below or above it. wanted: `site`, `name` and
-    `host`, each with the ones that were asked for; none: any.
+    agents: open sessions that serve the path, or a campaign below or above it. wanted: the values
+    that were asked for, by `site`, `name` and `host`; an empty sequence means any value.
     """
     below = path.rstrip("/") + "/"
     here = [one for one in agents if one.path == path or one.path.startswith(below)]

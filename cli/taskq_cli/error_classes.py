@@ -1,4 +1,4 @@
-"""Why no task was tried again by its class of error: which classes there are."""
+"""Explanation of a `taskq retry --error-class` that matched no task, with the known classes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from taskq_cli.text import one_line
 
 SHOWN = 6
 MAX_GROUPED = 100_000
-"""Unsuccessful attempts: grouping reads them all, and more would take longer than people wait."""
+"""Most failed and lost attempts that are grouped: grouping reads each of them, which takes time."""
 
 
-def why_none(client: Client, path: str, error_class: str) -> str:
-    """Say that no task there has this class of error, and which there are, the commonest first.
+def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
+    """Return a sentence: no task has this error class; these classes exist, most frequent first.
 
-    Handlers choose them, as `exit-3` or `dock.BadReceptor`, so none is wrong as such.
+    Handlers choose the classes, as `exit-3` or `dock.BadReceptor`, so any name may be valid.
     """
     none = f"No such task of {path} ended with the class {one_line(error_class)!r}"
     status = client.campaign(path).status()

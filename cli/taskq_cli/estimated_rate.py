@@ -1,4 +1,4 @@
-"""How fast a campaign goes by what its latest tasks took, where too few end to be counted."""
+"""Rate of a campaign estimated from run times, for when too few tasks end to measure a rate."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from taskq import Campaign, Client
 from taskq.views import Status
 
 FRESH_S: Final = 30.0
-"""How long durations are believed."""
+"""Age in seconds after which the mean run time is read again."""
 CAMPAIGNS: Final = 20
-"""Of a subtree those with most working tasks stand for all."""
+"""Most campaigns of a subtree that are read: those with most working tasks represent all."""
 
 
-class History:
-    """Tasks that become final per second: those that are worked on, by how long such take.
+class EstimatedRate:
+    """Estimate of the tasks that become final per second: working tasks over mean run time.
 
-    (Little's law, Operations Research 9(3), 1961.) It reads a bounded number of attempts, by key,
-    and not at every look.
+    This is Little's law (Operations Research 9(3), 1961). It reads a bounded number of attempts
+    by key, at most once in `FRESH_S` seconds.
     """
 
     def __init__(
@@ -32,20 +32,20 @@ class History:
         self._stale_at = 0.0
 
     def per_s(self, status: Status) -> float | None:
-        """Return the rate; None where nothing is worked on, or nothing has ended yet."""
+        """Return the rate; None if no task is working, or none has ended yet."""
         final, ended = status.done + status.failed, status.done + status.failures + status.losses
         if not status.working or not final:
             return None
         if self._clock() >= self._stale_at:
-            self._mean_s = self._look(status)
+            self._mean_s = self._read_mean_s(status)
             self._stale_at = self._clock() + FRESH_S
         if not self._mean_s:
             return None
-        # An attempt after which the task is tried again brings none to its end.
+        # An attempt after which the task is retried makes no task final.
         return status.working / self._mean_s * min(1.0, final / max(1, ended))
 
-    def _look(self, status: Status) -> float | None:
-        """Return the mean time of an attempt, of campaigns by how many of their tasks run."""
+    def _read_mean_s(self, status: Status) -> float | None:
+        """Return the mean run time of an attempt, weighted by the campaigns' working tasks."""
         campaign = self._client.campaign(self._path)
         nodes = campaign.tree() if status.children else [status]
         busy = sorted((node for node in nodes if node.working), key=lambda node: -node.working)

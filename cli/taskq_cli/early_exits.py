@@ -1,4 +1,4 @@
-"""Ways for a command to end before it is through that are nobody's error."""
+"""Exceptions that end a command early with an exit code, although nothing failed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from taskq.errors import TaskqError
 
 
 class Interrupted(TaskqError):
-    """Ctrl-C; the text says what was done until then."""
+    """The user pressed Ctrl-C; the text says what was done before that."""
 
     exit_code = 130
 
 
 class Declined(TaskqError):
-    """The answer to a question was no."""
+    """The user answered a confirmation with no."""
 
     exit_code = 1
 
 
 class Violated(TaskqError):
-    """The tables do not keep what is promised; which, was written."""
+    """The audit found violations; they have already been written."""
 
     exit_code = 1
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Let Ctrl-C say that the block's work is done in steps, each of which stays."""
+    """Turn Ctrl-C in the block into `Interrupted`: the work commits in steps, which stay."""
     try:
         yield
     except KeyboardInterrupt:

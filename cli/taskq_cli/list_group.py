@@ -1,4 +1,4 @@
-"""Nouns that list when no verb is given: `taskq agents /demo` means `taskq agents list /demo`."""
+"""Group whose default sub-command is `list`: `taskq agents /demo` is `taskq agents list /demo`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import click
 _LIST = "list"
 
 
-class Listing(click.Group):
-    """A group with a sub-command `list`, which is meant where none is named."""
+class ListGroup(click.Group):
+    """A group that runs its sub-command `list` when none is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in what goes without saying."""
+        """Insert `list` unless the first argument is a sub-command or a help option."""
         first = args[0] if args else ""
         if first not in self.commands and first not in self.get_help_option_names(ctx):
             args = [_LIST, *args]
