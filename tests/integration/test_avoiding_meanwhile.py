@@ -12,14 +12,14 @@ from taskq import Campaign, Client, Handler, RetryPolicy
 from taskq.db.connections import Database
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, promote, silence, statuses, value
-from tests.helpers.scripted_agent import AgentDouble, Claimed
-from tests.helpers.scripted_pool import PoolDouble
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.scripted_pool import ScriptedPool
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
 @pytest.fixture
-def bad(campaign: Campaign, hire: Hire, postgres: Postgres) -> Iterator[AgentDouble]:
+def bad(campaign: Campaign, hire: Hire, postgres: Postgres) -> Iterator[ScriptedAgent]:
     """Give an agent on whose host the only task has failed; it waits again, for another host."""
     retry = RetryPolicy(max_attempts=5, max_losses=1, backoff_s=0, backoff_max_s=0)
     handler = Handler("command", argv=("true",))
@@ -32,13 +32,13 @@ def bad(campaign: Campaign, hire: Hire, postgres: Postgres) -> Iterator[AgentDou
     assert value(postgres, "select count(*) from taskq.task") == 1
 
 
-def got(agent: AgentDouble) -> list[Claimed]:
+def got(agent: ScriptedAgent) -> list[Claimed]:
     """Claim from the head of the queue."""
     agent.forget_position()
     return agent.claim(1)
 
 
-def test_released_and_refused_attempts_change_nothing(bad: AgentDouble, hire: Hire) -> None:
+def test_released_and_refused_attempts_change_nothing(bad: ScriptedAgent, hire: Hire) -> None:
     """Neither those that had begun, nor those that had not."""
     good, other = hire(host="good"), hire(host="other")
     for details in ({"started": False}, {"started": True}, {"refused": True}):
@@ -49,7 +49,7 @@ def test_released_and_refused_attempts_change_nothing(bad: AgentDouble, hire: Hi
 
 
 def test_lost_attempts_change_nothing(
-    bad: AgentDouble, campaign: Campaign, hire: Hire, postgres: Postgres
+    bad: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """The task is for another host still, and a late success of the lost one still counts."""
     campaign.change(replace(campaign.spec(), retry=replace(campaign.spec().retry, max_losses=5)))
@@ -63,7 +63,7 @@ def test_lost_attempts_change_nothing(
 
 
 def test_recovered_task_may_go_anywhere(
-    bad: AgentDouble, queue: Client, hire: Hire, postgres: Postgres
+    bad: ScriptedAgent, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
     """It begins anew, as what an operator retries."""
     began = datetime.now(timezone.utc) - timedelta(hours=1)
@@ -77,10 +77,10 @@ def test_recovered_task_may_go_anywhere(
 
 
 def test_task_that_comes_back_from_the_pool_avoids_as_before(
-    bad: AgentDouble, database: Database, hire: Hire, postgres: Postgres
+    bad: ScriptedAgent, database: Database, hire: Hire, postgres: Postgres
 ) -> None:
     """It was leased ahead when there was no other host."""
-    pool = PoolDouble(database, bad.campaign)
+    pool = ScriptedPool(database, bad.campaign)
     leased = pool.lease(1)
     assert len(leased) == 1
     hire(host="other")

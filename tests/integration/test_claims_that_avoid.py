@@ -160,7 +160,7 @@ def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Databas
     async def scene(waker: LongPoll) -> None:
         parked = [asyncio.ensure_future(waker.wait(SERVING, 60.0, 0)) for _ in range(100)]
         await asyncio.sleep(0)
-        waker.poke()
+        waker.poll_soon()
         assert await parked[0]
         for number in range(1, 4):
             assert not parked[number].done()
@@ -170,7 +170,7 @@ def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Databas
         for _ in range(200):
             waker.pass_on(SERVING)
         assert all(await asyncio.gather(*parked[:65]))
-        assert waker.parked == 35
+        assert waker.waiting == 35
 
     async def played() -> None:
         async with LongPoll(database, 60.0) as waker:

@@ -332,7 +332,10 @@ def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "unwanted"),
     [
-        (["status"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib", "taskq.export"}),
+        (
+            ["status"],
+            {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib", "taskq.export.records"},
+        ),
         (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
     ],
     ids=["status", "tasks"],

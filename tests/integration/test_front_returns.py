@@ -60,7 +60,7 @@ def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
 ) -> None:
     """Their entries are gone from Redis by then, and nobody else knows of them."""
     refill(POOL_S)
-    popper.fill(campaign.campaign_id)
+    popper.stock(campaign.campaign_id)
     with psycopg.connect(dsn) as other:
         other.execute("lock table taskq.delta in share mode")  # whoever moves tasks has to wait
         campaign.pause()

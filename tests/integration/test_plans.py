@@ -274,7 +274,7 @@ class Verb:
     """
 
     act: Callable[[Load], None]
-    ways: set[str]
+    access_paths: set[str]
     rows: int = 16
     pages: int = 120
 

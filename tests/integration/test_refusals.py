@@ -197,6 +197,6 @@ def test_refused_attempts_are_told_among_the_failures_and_found_by_key(
     assert [(row["error_class"], row["attempts"]) for row in classes] == [("prepare-failed", 3)]
     assert [(row["cause"], row["tasks"], row["hosts"]) for row in causes] == [("no receptor", 3, 1)]
     hot = seen.to("attempt")
-    assert hot.ways == {"attempt by attempt_unsuccessful", "attempt by attempt_pkey"}
+    assert hot.access_paths == {"attempt by attempt_unsuccessful", "attempt by attempt_pkey"}
     assert hot.widest is not None
     assert hot.widest.rows <= 4

@@ -129,7 +129,7 @@ class SteppedRefiller(Refiller):
             self._turning.cancel()
             await asyncio.wait({self._turning})
         await self._link.close()
-        await self._line.close()
+        await self._connection.close()
 
     async def _turn(self) -> None:
         try:
