@@ -314,8 +314,8 @@ def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
     """A defect shows as a traceback, not as a message that hides it."""
     program = (
         "from taskq_cli.main import main; import taskq_cli.commands.status as status\n"
-        "def look(*_): raise ZeroDivisionError('a defect')\n"
-        "status.look = look; main(['status'])"
+        "def broken(*_): raise ZeroDivisionError('a defect')\n"
+        "status.read_overview = broken; main(['status'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

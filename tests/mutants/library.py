@@ -52,7 +52,7 @@ LIBRARY: Final = (
     Mutant(
         "avoided-task-strikes-off",
         "taskq/dispatch/exchange.py",
-        "            if one.asked.session in avoided:\n",
+        "            if one.exchange.session in avoided:\n",
         "            if False:\n",
         "A host that may not have what waits makes the campaign look empty to others.",
         ("tests/integration/test_claims_that_avoid.py",),
