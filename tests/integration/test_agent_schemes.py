@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from taskq_agent.errors import TransportFailed
 from taskq_agent.http.dial import Dialer
-from taskq_agent.http.gateways import GatewayList
+from taskq_agent.http.gateways import GatewayList, parsed
+from taskq_agent.http.mismatch import wrong_scheme
 from taskq_agent.http.transport import HttpTransport
 from tests.helpers.certificates import Certificates
 from tests.helpers.memory_gateway import TOKEN, Reply, gateway_of
@@ -49,6 +53,21 @@ def test_http_to_a_gateway_with_tls_is_told(
         code, reason = ended(node, "--gateway", wrong)
         assert gateway.seen == []
     assert (code, f"TLS is spoken there; is it {gateway.url}?" in reason) == (69, True), reason
+
+
+def test_address_behind_which_nobody_answers_yet_is_not_taken_for_tls() -> None:
+    """A proxy whose gateway is not up closes each connection: that says nothing of schemes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = parsed(f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def close_each() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=close_each, daemon=True).start()
+        assert wrong_scheme(address, ConnectionResetError()) is None
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_https_to_a_gateway_without_tls_is_told(node: WorkerNode) -> None:

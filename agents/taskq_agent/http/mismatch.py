@@ -44,7 +44,9 @@ def _speaks_tls(address: GatewayAddress) -> bool:
         with socket.create_connection(host_and_port, timeout=_PROBE_S) as sock:
             context.wrap_socket(sock, server_hostname=address.host).close()
     except ssl.SSLError as error:
-        return error.reason not in _NO_TLS  # it may require a client certificate
+        # An alert is TLS, as from who requires a client's certificate. A connection that was only
+        # closed, as by a proxy whose gateway is not up yet, says nothing.
+        return "ALERT" in (error.reason or "")
     except OSError:
         return False
     return True

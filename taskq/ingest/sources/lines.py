@@ -6,7 +6,7 @@ import codecs
 import io
 import select
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from taskq.errors import Unavailable, UsageError
 from taskq.ingest.sources.gunzip import MAGIC, Gunzip
@@ -207,9 +207,20 @@ class _Counted(io.RawIOBase):
 
     def some(self, size: int) -> bytes:
         """Return at most so many bytes, none only at the end."""
-        data: bytes | None = self._pending
+        data = self._pending or self._stream.read1(size) or self._later(size)
         self._pending = b""
-        while not data and (data := self._stream.read1(size)) is None:
-            select.select([self._stream], [], [])  # another process made it non-blocking
         self.count += len(data)
+        return data
+
+    def _later(self, size: int) -> bytes:
+        """Return what follows a read that gave nothing: nothing at the end, else what comes later.
+
+        A buffered reader gives nothing as well where another process has made a pipe non-blocking
+        and there is no data yet; what is beneath it tells these two apart.
+        """
+        beneath: Any = getattr(self._stream, "raw", None)
+        data: bytes | None = b"" if beneath is None else beneath.read(size)
+        while data is None:
+            select.select([beneath], [], [])
+            data = beneath.read(size)
         return data
