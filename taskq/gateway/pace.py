@@ -5,7 +5,7 @@ away before and are still to come. The rate at which the queue has drained latel
 takes. So each client is asked to come when it is likely to be its turn; half of the queue is left
 then, so that nothing idles if clients come a little late, and there is room if they come early. The
 turns follow one another, so they need no random spread. (A virtual queue, as with numbered
-tickets at a counter.)
+tickets at a counter: a turn is a number, not a time, so that a better known rate corrects it.)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pace:
         # The begin of this measurement and of the next: a time, and the number served by then.
         self._since: tuple[float, int] = (0.0, 0)
         self._next: tuple[float, int] = (0.0, 0)
-        # The time of the turn that was given last.
+        # The turn that was given last: how many will have been served by then.
         self._turn = 0.0
 
     def wait_s(self, waiting: int, served: int, most: int) -> float:
@@ -46,11 +46,14 @@ class Pace:
         now = self._now()
         if now - self._last_at >= APART_S:
             self._since = self._next = (now, served)
+        if now - self._last_at >= LONGEST_S:
+            # Whoever was to come has come, or never will.
+            self._turn = 0.0
         self._last_at = now
         self._measure(now, served)
-        first_s, all_s = waiting / 2 / self._per_s, most / self._per_s
-        self._turn = max(now + first_s, min(self._turn, now + first_s + all_s)) + 1 / self._per_s
-        return max(0.01, round(min(self._turn - now, LONGEST_S), 2))
+        first = served + waiting / 2
+        self._turn = max(first, min(self._turn, first + most)) + 1
+        return max(0.01, round(min((self._turn - served) / self._per_s, LONGEST_S), 2))
 
     def _measure(self, now: float, served: int) -> None:
         least, most = FRESH_S
