@@ -40,8 +40,10 @@ WORTH_A_CONNECTION: Final = 32
 #: them may hang.
 MOST_DELAY_S: Final = 0.01
 #: After a large exchange the next large one waits for this many times its duration, unless nobody
-#: else asks for anything.
+#: else has asked for anything in `BUSY_S` seconds: a gateway at work has moments without anything
+#: to do, which belong to those who come next.
 REST_FACTOR: Final = 5.0
+BUSY_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class Batcher(Closing):
         # Whether a large exchange is under way, and when the next one may be sent at the earliest.
         self._large_under_way = False
         self._next_large_at = 0.0
+        # When a batch of others was sent last.
+        self._batch_at = -BUSY_S
         self._rounds: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         #: The highest of the servers that have answered; see `AsyncConnection`.
@@ -106,6 +110,7 @@ class Batcher(Closing):
     async def close(self) -> None:
         """Finish all exchanges that were submitted, then close the connections."""
         while self._rounds or self._queue:
+            self._next_large_at = 0.0
             self._dispatch(True)
             if self._rounds:
                 await asyncio.wait(self._rounds)  # which does not cancel them if it is cancelled
@@ -186,6 +191,7 @@ class Batcher(Closing):
             taken = self._queue.take(min(self._most, -(-total // max(1, worth))), loop.time())
             if not taken:
                 break
+            self._batch_at = loop.time()
             self._start_round(taken)
             busy += 1
             late = False
@@ -195,8 +201,10 @@ class Batcher(Closing):
 
     def _dispatch_apart(self, now: float) -> None:
         """Send the next large exchange, if one is due and a connection is free."""
-        others = self._queue.common or self._in_statements
-        if self._large_under_way or not self._free or (others and now < self._next_large_at):
+        if self._large_under_way or not self._free:
+            return
+        others = self._queue.common or now - self._batch_at < BUSY_S
+        if others and now < self._next_large_at:
             return
         one = self._queue.take_large(now)
         if one is not None:

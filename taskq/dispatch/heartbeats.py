@@ -104,7 +104,9 @@ MOST_BEATS: Final = 2_000
 #: Characters in a statement at most, unless a single heartbeat has more.
 MOST_CHARS: Final = 4_000_000
 #: A heartbeat that names more than this is large: it is sent by itself, after all others, and the
-#: next large one waits for `REST_FACTOR` times the duration of its statement.
+#: next large one waits for `REST_FACTOR` times the duration of its statement, and as many times
+#: longer as it names more than this. So a node with many slots hardly waits, and one that names all
+#: that it may, whose heartbeat keeps everybody waiting while it is read, seldom does so.
 LARGE_NAMED: Final = 1_000
 REST_FACTOR: Final = 3.0
 #: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
@@ -115,13 +117,17 @@ ANSWER_S: Final = 20.0
 class _Waiting:
     """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
-    large: whether it names more than `LARGE_NAMED` attempts.
+    named: how many attempts it names.
     """
 
     session: int
     text: str
-    large: bool
+    named: int
     answers: list[asyncio.Future[HeartbeatAnswer]]
+
+    @property
+    def large(self) -> bool:
+        return self.named > LARGE_NAMED
 
     def resolve(self, outcome: HeartbeatAnswer | Exception) -> None:
         for answer in self.answers:
@@ -159,8 +165,8 @@ class HeartbeatBatcher(Closing):
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
-        # Seconds that the next large heartbeat waits after one was sent.
-        self._rest_s = 0.0
+        # When the next large heartbeat may be sent at the earliest.
+        self._next_large_at = 0.0
 
     @property
     def timeline(self) -> int:
@@ -175,6 +181,7 @@ class HeartbeatBatcher(Closing):
     async def close(self) -> None:
         """Send what waits without delay, then close the connection."""
         while self._round is not None or self._waiting:
+            self._next_large_at = 0.0
             self._dispatch()
             if self._round is not None:
                 await asyncio.wait([self._round])  # which does not cancel it if it is cancelled
@@ -191,11 +198,11 @@ class HeartbeatBatcher(Closing):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
         waiting = self._waiting.get(heartbeat.session)
-        large = len(heartbeat.held) > LARGE_NAMED
+        named = len(heartbeat.held)
         if waiting is None:
-            self._waiting[heartbeat.session] = _Waiting(heartbeat.session, text, large, [answer])
+            self._waiting[heartbeat.session] = _Waiting(heartbeat.session, text, named, [answer])
         else:
-            waiting.text, waiting.large = text, large
+            waiting.text, waiting.named = text, named
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
@@ -220,18 +227,22 @@ class HeartbeatBatcher(Closing):
         if len(self._waiting) >= self._most:
             self._dispatch()
         elif self._waiting and self._due is None:
+            loop = asyncio.get_running_loop()
             delay_s = self._batch_s
             if all(one.large for one in self._waiting.values()):
-                delay_s = min(delay_s, self._rest_s)
-            self._due = asyncio.get_running_loop().call_later(delay_s, self._dispatch)
+                delay_s = min(delay_s, max(0.0, self._next_large_at - loop.time()))
+            self._due = loop.call_later(delay_s, self._dispatch)
 
     def _next_batch(self) -> list[_Waiting]:
         """Take the next batch, without the heartbeats whose answers nobody waits for."""
         batch: list[_Waiting] = []
         size = 0
         common = (one for one in self._waiting.values() if not one.large)
+        taken = list(itertools.islice(common, self._most))
         # If only large ones wait, take one of them.
-        for one in list(itertools.islice(common, self._most)) or [*self._waiting.values()][:1]:
+        if not taken and asyncio.get_running_loop().time() >= self._next_large_at:
+            taken = [*self._waiting.values()][:1]
+        for one in taken:
             size += len(one.text)
             if batch and size > MOST_CHARS:
                 break
@@ -247,8 +258,10 @@ class HeartbeatBatcher(Closing):
         try:
             if batch:
                 await self._answer(batch)
-            is_large = any(one.large for one in batch)
-            self._rest_s = REST_FACTOR * (loop.time() - began) if is_large else 0.0
+            if batch and batch[0].large:
+                now = loop.time()
+                share = batch[0].named / LARGE_NAMED
+                self._next_large_at = now + REST_FACTOR * share * (now - began)
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:

@@ -268,6 +268,31 @@ def test_beat_that_names_much_goes_after_all_others(
     assert len(answers[0].stop) == 21
 
 
+def test_beat_that_names_much_waits_although_others_beat_meanwhile(
+    agents: list[ScriptedAgent], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one of its kind it has its turn in time, not in the next pause; the end sends it."""
+    monkeypatch.setattr("taskq.dispatch.heartbeats.LARGE_NAMED", 20)
+    monkeypatch.setattr("taskq.dispatch.heartbeats.REST_FACTOR", 1e9)
+    made_up = tuple(Held(10**12 + n, n, new_lease()) for n in range(21))
+    large = [Heartbeat(agent.session, made_up) for agent in agents[:2]]
+    waiting: list[asyncio.Task[HeartbeatAnswer]] = []
+
+    async def scene(beats: HeartbeatBatcher) -> None:
+        await beats.heartbeat(large[0])
+        waiting.append(asyncio.create_task(beats.heartbeat(large[1])))
+        for _ in range(3):
+            await beats.heartbeat(beat_of(agents[2]))
+        assert not waiting[0].done()
+
+    async def run() -> HeartbeatAnswer:
+        async with HeartbeatBatcher(database, GATHER_S) as beats:
+            await scene(beats)
+        return await waiting[0]
+
+    assert len(asyncio.run(asyncio.wait_for(run(), 30)).stop) == 21
+
+
 def test_database_that_does_not_answer_is_told_to_all(
     agents: list[ScriptedAgent], database: Database, dsn: str
 ) -> None:

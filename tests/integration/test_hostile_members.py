@@ -292,6 +292,28 @@ def test_exchange_that_makes_statements_fail_does_so_for_others_once(
     play(database, scene)
 
 
+def test_large_exchange_waits_through_the_pauses_of_a_busy_queue(
+    campaign: Campaign, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A moment in which nobody asks is not one in which nobody will; the end answers it."""
+    monkeypatch.setattr("taskq.dispatch.batching.REST_FACTOR", 1e9)
+    campaign.seed({"n": n} for n in range(1_000))
+    members = BatchedAgents(database, 3)
+
+    async def run() -> Answer:
+        async with Batcher(database) as gatherer:
+            await gatherer.exchange(members.claim(2), SERVING)
+            await gatherer.exchange(members.claim(0, 300), SERVING)
+            large = asyncio.create_task(gatherer.exchange(members.claim(1, 300), SERVING))
+            for _ in range(5):
+                await asyncio.sleep(0.03)  # a pause
+                assert (await gatherer.exchange(members.claim(2), SERVING)).tasks
+            assert not large.done()
+        return await large
+
+    assert len(asyncio.run(asyncio.wait_for(run(), 60)).tasks) == 300
+
+
 def test_large_exchanges_take_turns_and_keep_nobody_waiting(
     campaign: Campaign, database: Database, statements: Counter[str]
 ) -> None:
