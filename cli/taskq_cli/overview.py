@@ -127,7 +127,7 @@ def read_overview(client: Client, path: str) -> Overview:
     campaign = client.campaign(path)
     status = campaign.status()
     # Without failures, refusals and leftovers no campaign has paused itself: skip the tree.
-    refusals = [one for one in client.refusals(path) if one.hosts]
+    refusals = client.refusals(path)
     left_over = client.left_over(path)
     troubled = status.failures or status.losses or refusals or left_over.unservable
     nodes = campaign.tree() if troubled else []

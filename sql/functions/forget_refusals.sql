@@ -1,5 +1,6 @@
--- forget_refusals(campaign): removes the refusals of a campaign that was changed or opened again. A part
--- of change_campaign() and set_status(); not for clients.
+-- forget_refusals(campaign): removes the refusals of a campaign that was changed or opened again; what was
+-- claimed before is not noted any more, see note_refusals(). A part of change_campaign() and set_status();
+-- not for clients.
 --
 -- forgotten: whether there were refusals. Locks: their rows. Index: refusal_pkey, refused_pkey.
 create or replace function taskq.forget_refusals(p_campaign bigint, out forgotten boolean)
@@ -8,6 +9,10 @@ as $$
 begin
     delete from taskq.refusal r where r.campaign_id = p_campaign;
     forgotten := found;
-    update taskq.refused r set done = null where r.campaign_id = p_campaign;
+    insert into taskq.refused as r (campaign_id, since)
+    values (p_campaign, clock_timestamp())
+        on conflict (campaign_id) do update
+       set done = null,
+           since = excluded.since;
 end
 $$;

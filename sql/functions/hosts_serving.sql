@@ -41,7 +41,7 @@ begin
                and s.suspect is null
                and (v_requires = '{}' or taskq.offered(v_requires, s.offers))
                and (select r.last_at
-                           + interval '7.5 s' * least(60, 2.0 ^ (greatest(1, least(r.times, 9)) - 1))
+                           + interval '7.5 s' * least(60, 2.0 ^ (least(r.pauses, 9) - 1))
                            > v_now
                       from taskq.refusal r
                      where r.campaign_id = p_campaign

@@ -1,10 +1,16 @@
 -- note_refusals(campaign, tasks): notes that the last attempts of some tasks were refused: nodes cannot
 -- run them. A part of settle(), which has just recorded these attempts; not for clients.
 --
--- Attempts that an agent made side by side count as one refusal. What follows from them, see
+-- Attempts that an agent made side by side count as one refusal. What was claimed before the campaign was
+-- changed or opened again says nothing about it as it is, and is not noted. What follows from refusals, see
 -- pause_refused().
 --
--- Locks: the rows of refusals, in the order of sessions. Index: task_pkey, attempt_pkey, refusal_pkey.
+-- pauses: an agent's pauses grow whoever else succeeds. What its own tasks have come to is not known here:
+-- one that has not refused for more than twice as long as it can have left the campaign out was well
+-- meanwhile, or idle, and is taken to begin anew, see hosts_serving().
+--
+-- Locks: the rows of refusals, in the order of sessions. Index: task_pkey, attempt_pkey, refusal_pkey,
+-- refused_pkey.
 create or replace function taskq.note_refusals(p_campaign bigint, p_tasks bigint[])
 returns void
 language plpgsql
@@ -32,10 +38,18 @@ begin
              and a.attempt = t.attempt
           offset 0
      ) a
+     where a.claimed_at > coalesce(
+               (select f.since from taskq.refused f where f.campaign_id = p_campaign), '-infinity')
      group by a.session_id
      order by a.session_id
         on conflict (campaign_id, session_id) do update
        set times = r.times + (excluded.claimed_at > r.last_at)::integer,
+           pauses = case
+               when excluded.claimed_at <= r.last_at then r.pauses
+               when excluded.claimed_at > r.last_at + interval '1 min'
+                        + interval '25 s' * least(60, 2.0 ^ (least(r.pauses, 9) - 1)) then 1
+               else r.pauses + 1
+           end,
            claimed_at = excluded.claimed_at,
            last_at = excluded.last_at,
            error_class = excluded.error_class,

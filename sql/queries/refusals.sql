@@ -11,6 +11,7 @@ select c.path, r.hosts, r.some_hosts, r.last_at, r.error_class, r.error
        from taskq.refusal r
        join taskq.session s on s.session_id = r.session_id
       where r.campaign_id = f.campaign_id
+     having count(*) > 0
  ) r
  where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
  order by c.path

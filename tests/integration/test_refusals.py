@@ -158,6 +158,26 @@ def test_repaired_campaign_is_judged_anew_and_tried_at_once(
     assert [one.hosts for one in queue.refusals("/c")] == [1]
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_what_was_claimed_before_a_repair_says_nothing_of_the_campaign_as_it_is(
+    known: bool, queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """However late it is refused; what is claimed afterwards and refused does."""
+    agents = [hire(host=host) for host in ("n1", "n2", "n3")]
+    if known:
+        refuse(agents[0])
+    held = [(agent, task) for agent in agents for task in agent.claim(2)]
+    campaign.change(CampaignSpec("/c"))
+    assert queue.refusals("/c") == []
+    for agent, task in held:
+        assert agent.exchange([refusal(task)])["acks"] == ["accepted"]
+    assert keep(postgres, rounds=3) == []
+    assert queue.refusals("/c") == []
+    for agent in agents:
+        refuse(agent)
+    assert keep(postgres) == ["/c"]
+
+
 def test_resumed_campaign_that_was_not_refused_keeps_its_revision(
     campaign: Campaign, postgres: Postgres
 ) -> None:

@@ -14,6 +14,13 @@ from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 
+#: Let the last refusal have been some time ago.
+_WAIT = """
+    update taskq.refusal
+       set claimed_at = claimed_at - interval '1 min',
+           last_at = last_at - interval '1 min'
+"""
+_KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 AT_ONCE = RetryPolicy(max_attempts=3, max_losses=5, backoff_s=0, backoff_max_s=0)
 
 
@@ -266,3 +273,45 @@ def test_host_that_has_refused_the_campaign_is_not_waited_for(
         assert only.claim(1)[0].task > task.task
         lacking.forget_position()
         assert lacking.done(lacking.claim(1)[0]) == "accepted"
+
+
+@pytest.mark.usefixtures("campaign")
+def test_host_that_has_refused_often_is_not_waited_for_though_others_succeed(
+    hire: Hire, postgres: Postgres
+) -> None:
+    """Their success tells its agent nothing: it leaves the campaign out ever longer."""
+    only, lacking = hire(host="only"), hire(host="lacking")
+    for _ in range(4):
+        postgres.execute(_WAIT)
+        lacking.forget_position()
+        (task,) = lacking.claim(1)
+        refused = lacking.report(task, "released", refused=True, error_class="not-found")
+        assert refused == "accepted"
+        assert only.done(only.claim(1)[0]) == "accepted"
+        for _ in range(2):
+            postgres.execute(_KEEP)
+    (task,) = work(only, good=False)
+    promote(postgres)
+    postgres.execute("update taskq.refusal set last_at = last_at - interval '50 s'")
+    only.forget_position()
+    assert only.claim(1)[0].task == task.task, "after four times, it is left out for a minute"
+
+
+@pytest.mark.usefixtures("campaign")
+def test_host_that_was_well_for_long_is_waited_for_soon_after_a_refusal(
+    hire: Hire, postgres: Postgres
+) -> None:
+    """Its agent begins anew with a short pause."""
+    only, shaky = hire(host="only"), hire(host="shaky")
+    for wait in ("0 s", "1 min", "1 min", "5 h"):
+        if wait == "5 h":
+            work(shaky, good=True)
+        postgres.execute(_WAIT.replace("1 min", wait))
+        shaky.forget_position()
+        (refused,) = shaky.claim(1)
+        assert shaky.report(refused, "released", refused=True, error_class="x") == "accepted"
+    (task,) = work(only, good=False)
+    promote(postgres)
+    postgres.execute("update taskq.refusal set last_at = last_at - interval '10 s'")
+    only.forget_position()
+    assert only.claim(1)[0].task > task.task

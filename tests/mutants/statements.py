@@ -248,6 +248,14 @@ STATEMENTS: Final = (
         _ELSEWHERE,
     ),
     Mutant(
+        "host-that-refuses-is-waited-for-since-others-succeed",
+        "sql/functions/hosts_serving.sql",
+        "least(r.pauses, 9)",
+        "greatest(1, least(r.times, 9))",
+        "What has failed on the only host that can run it waits while others of its kind succeed.",
+        _ELSEWHERE,
+    ),
+    Mutant(
         "what-nobody-got-is-passed-over",
         "sql/functions/pick_again.sql",
         "    if v_fresh < cardinality(p_tasks) then\n",

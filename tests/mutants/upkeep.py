@@ -48,6 +48,14 @@ UPKEEP: Final = (
         _REFUSALS,
     ),
     Mutant(
+        "change-is-judged-by-what-was-claimed-before",
+        "sql/functions/note_refusals.sql",
+        "where a.claimed_at > coalesce(\n",
+        "where a.claimed_at > '-infinity' or a.claimed_at > coalesce(\n",
+        "A campaign that was mended is paused by attempts that had begun before.",
+        _REFUSALS,
+    ),
+    Mutant(
         "silence-while-the-server-was-down",
         "sql/functions/expire.sql",
         "greatest(s.heartbeat_at, v_counts_from)",
