@@ -88,6 +88,14 @@ AGENT: Final = (
         _CORE,
     ),
     Mutant(
+        "refusal-of-before-a-change-ends-a-pause",
+        "agents/taskq_agent/core/campaign_backoff.py",
+        "revision < known.revision and begun < known.since",
+        "False",
+        "An agent forgets that it cannot run a campaign as it is now.",
+        ("tests/unit/test_agent_abstaining.py",),
+    ),
+    Mutant(
         "spool-of-the-living-is-taken-over",
         "agents/taskq_agent/spool.py",
         "            locks.callback(file.close)\n"

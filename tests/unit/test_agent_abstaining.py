@@ -102,6 +102,17 @@ def test_changed_campaign_is_tried_at_once() -> None:
     assert wait_for_attempt(harness) < 6
 
 
+def test_attempt_at_what_was_before_a_change_says_nothing_of_what_is() -> None:
+    """One that takes long to refuse does not end the pause of the changed campaign."""
+    backoff = CampaignBackoff(10, lambda: 0.5)
+    assert backoff.refused(1, revision=2, begun=5, now=6) == 10
+    assert backoff.refused(1, revision=1, begun=0, now=8) is None
+    assert backoff.without((), now=9) == ((1, 2),)
+    # A failover may have undone the change.
+    assert backoff.refused(1, revision=1, begun=9, now=10) == 10
+    assert backoff.without((), now=11) == ((1, 1),)
+
+
 def test_stopped_attempt_refuses_nothing() -> None:
     """That it could not prepare was this agent's own doing."""
     harness = started_harness(10, slots=1)

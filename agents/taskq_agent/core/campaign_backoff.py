@@ -23,9 +23,10 @@ _MOST_KEPT = 1_000
 
 @dataclass
 class _Refused:
-    """A refused campaign: its revision, the end of the pause, and the length of the pause."""
+    """A refused campaign: its revision, the begin and the end of the pause, and its length."""
 
     revision: int
+    since: float
     until: float
     pause_s: float
 
@@ -45,9 +46,12 @@ class CampaignBackoff:
         """Record that a campaign cannot run here; return for how many seconds it is left out.
 
         begun: when the attempt began. Returns None if the campaign is left out already: attempts
-        that ran when the pause began do not make it longer.
+        that ran when the pause began do not make it longer, and those of an earlier revision do not
+        end it.
         """
         known = self._refused.get(campaign)
+        if known is not None and revision < known.revision and begun < known.since:
+            return None
         if known is None or known.revision != revision:
             pause_s = self._first_s
         elif begun < known.until:
@@ -57,7 +61,7 @@ class CampaignBackoff:
         if known is None and len(self._refused) >= _MOST_KEPT:
             del self._refused[min(self._refused, key=lambda one: self._refused[one].until)]
         drawn_s = pause_s * (1 - _JITTER + 2 * _JITTER * self._uniform())
-        self._refused[campaign] = _Refused(revision, now + drawn_s, pause_s)
+        self._refused[campaign] = _Refused(revision, now, now + drawn_s, pause_s)
         return drawn_s
 
     def ran(self, campaign: int) -> None:
