@@ -2,7 +2,8 @@
 -- run them. A part of settle(), which has just recorded these attempts; not for clients.
 --
 -- Attempts that an agent made side by side count as one refusal. What was claimed before the campaign was
--- changed or opened again says nothing about it as it is, and is not noted. What follows from refusals, see
+-- changed or opened again says nothing about it as it is, and is not noted; nor is what was leased ahead
+-- before and handed out since, for the minutes that the front may hold it. What follows from refusals, see
 -- pause_refused().
 --
 -- pauses: an agent's pauses grow whoever else succeeds. What its own tasks have come to is not known here:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocol.state import DONE, FAILED, RELEASED, Bounds
+from tests.protocol.state import DONE, FAILED, REFUSED, RELEASED, Bounds
 
 ONE_EACH = Bounds(leases=1)
 
@@ -19,6 +19,7 @@ BRIEF = {
     "front, again": Bounds(agents=1, ahead=2, outcomes=(DONE,)),
     "front, late results": ONE_EACH._replace(ahead=1, salvage=True, max_losses=1, outcomes=(DONE,)),
     "failover": ONE_EACH._replace(failover=True, outcomes=(DONE,)),
+    "hosts": ONE_EACH._replace(hosts=(0, 1), outcomes=(FAILED, REFUSED)),
 }
 
 #: The same, with more of everything.
@@ -37,4 +38,12 @@ LARGE = {
     "front, operators": ONE_EACH._replace(ahead=1, words=2, outcomes=(DONE,)),
     "front, crashes": Bounds(agents=1, ahead=2, crashes=1, returns=1, outcomes=(DONE,)),
     "failover": ONE_EACH._replace(failover=True),
+    "hosts": Bounds(hosts=(0, 1), max_attempts=3, outcomes=(FAILED, REFUSED)),
+    "hosts, front": ONE_EACH._replace(hosts=(0, 1), ahead=1, outcomes=(DONE, FAILED, REFUSED)),
+    "hosts, crashes": ONE_EACH._replace(
+        hosts=(0, 1), crashes=1, returns=1, outcomes=(FAILED, REFUSED)
+    ),
+    "hosts, late results": ONE_EACH._replace(
+        hosts=(0, 1), salvage=True, words=1, outcomes=(DONE, FAILED, REFUSED)
+    ),
 }

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import gc
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from tests.protocol.queue import Queue
-from tests.protocol.rules import ENDS, broken_state, broken_step
-from tests.protocol.state import FINAL, State, Step, initial
-from tests.protocol.world import World
+from tests.protocol.state import Step
+
+#: Whatever a world is made of; immutable, and a key of a set.
+State = Any
+Next = Iterator[tuple[Step, State]]
+
+
+class Explorable(Protocol):
+    """What is explored; ends: the rule that from every state all can still come to its end."""
+
+    ends: str
+
+    def initial(self) -> State:
+        """Return where it begins."""
+
+    def after(self, state: State) -> Next:
+        """Return all that can happen next."""
+
+    def broken_state(self, state: State) -> Iterator[str]:
+        """Yield the rules that a state breaks."""
+
+    def broken_step(self, before: State, step: Step, after: State) -> Iterator[str]:
+        """Yield the rules that a step breaks."""
+
+    def has_ended(self, state: State) -> bool:
+        """Tell whether all has come to its end."""
 
 
 @dataclass
@@ -30,24 +54,23 @@ class Found:
         )
 
 
-def explore(queue: Queue) -> Found:
-    """Explore all states within the queue's bounds, or until a rule breaks.
+def explore(world: Explorable) -> Found:
+    """Explore all states within a world's bounds, or until a rule breaks.
 
     Millions of objects live until the end: there is no garbage to be looked for.
     """
     collected = gc.isenabled()
     gc.disable()
     try:
-        return _Exploration(queue).run()
+        return _Exploration(world).run()
     finally:
         if collected:
             gc.enable()
 
 
 class _Exploration:
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-        self._world = World(queue)
+    def __init__(self, world: Explorable) -> None:
+        self._world = world
         self._numbers: dict[State, int] = {}
         self._parents: list[tuple[int, Step | None]] = []
         # Without faults: from where, to where.
@@ -58,7 +81,7 @@ class _Exploration:
     def run(self) -> Found:
         """Look for broken rules, and then whether every task can still end."""
         found = self._found
-        level = [initial(self._queue.bounds)]
+        level = [self._world.initial()]
         self._number(level[0], -1, None)
         while level and found.rule is None:
             level = self._next_level(level)
@@ -69,18 +92,18 @@ class _Exploration:
         return found
 
     def _next_level(self, level: list[State]) -> list[State]:
-        found, bounds = self._found, self._queue.bounds
+        found, world = self._found, self._world
         reached = []
         for state in level:
             number = self._numbers[state]
-            for step, after in self._world.after(state):
+            for step, after in world.after(state):
                 found.transitions += 1
                 known = self._numbers.get(after)
-                rule = next(broken_step(bounds, state, step, after), None)
+                rule = next(world.broken_step(state, step, after), None)
                 if known is None:
                     known = self._number(after, number, step)
                     reached.append(after)
-                    rule = rule or next(broken_state(self._queue, after), None)
+                    rule = rule or next(world.broken_state(after), None)
                 if rule is not None:
                     self._tell(rule, number, step, after)
                     return []
@@ -103,16 +126,12 @@ class _Exploration:
         self._found.rule, self._found.trace, self._found.end = rule, trace[::-1], end
 
     def _check_that_all_ends(self) -> None:
-        """Walk back from all states in which every task is final."""
+        """Walk back from all states in which all has come to its end."""
         came_from: dict[int, list[int]] = {}
         for one, other in zip(self._from, self._to, strict=True):
             came_from.setdefault(other, []).append(one)
         good = bytearray(len(self._parents))
-        todo = [
-            number
-            for state, number in self._numbers.items()
-            if all(task.status in FINAL for task in state.tasks)
-        ]
+        todo = [number for state, number in self._numbers.items() if self._world.has_ended(state)]
         for number in todo:
             good[number] = 1
         while todo:
@@ -123,4 +142,4 @@ class _Exploration:
         stuck = good.find(0)  # the first found is one of the nearest
         if stuck >= 0:
             end = next(state for state, number in self._numbers.items() if number == stuck)
-            self._tell(ENDS, stuck, None, end)
+            self._tell(self._world.ends, stuck, None, end)

@@ -22,6 +22,7 @@ from tests.protocol.state import (
     LOST,
     NONE,
     POOL,
+    REFUSED,
     RELEASED,
     SALVAGED,
     SUPERSEDED,
@@ -63,6 +64,7 @@ class Queue:
             number
             for number, task in enumerate(state.tasks)
             if self.claimable(state, number, task, claim.lease)
+            and self.may_take(state, task, claim.session)
         ]
         for number in found:
             yield put(state, number, self.taken(state.tasks[number], claim)), number
@@ -90,6 +92,14 @@ class Queue:
             return False
         return all(row.lease != lease for row in task.rows)
 
+    def may_take(self, state: State, task: Task, session: int) -> bool:
+        """Tell whether a task has not failed on a session's host; what has is not leased ahead."""
+        return not task.avoids or (session != POOL and self.host(state, session) not in task.avoids)
+
+    def host(self, state: State, session: int) -> int:
+        """Return the host of a session's agent."""
+        return self.bounds.hosts[state.sessions[session].agent]
+
     def taken(self, task: Task, claim: Claim) -> Task:
         """Return a task as it is once it was claimed."""
         return task._replace(
@@ -106,7 +116,11 @@ class Queue:
         """Take a report in; return its verdict."""
         task = state.tasks[report.task]
         if self.fenced(task, report) and self.may_report(state, report.session, task.session):
-            return put(state, report.task, self.settled(task, report)), ACCEPTED
+            settled = self.settled(task, report)
+            if report.outcome == FAILED and self.bounds.hosts:
+                by = report.session if task.session == POOL else task.session
+                settled = settled._replace(avoids=self.avoiding(task, self.host(state, by)))
+            return put(state, report.task, settled), ACCEPTED
         mine = [row for row in task.rows if row.lease == report.lease]
         owner = mine[0].session if mine else task.session
         if not self.may_report(state, report.session, owner):
@@ -138,11 +152,17 @@ class Queue:
             return self.unclaimed(task)
         owner = NONE if task.session == POOL else task.session
         task = ended(task, report.outcome, by)
+        if report.outcome == REFUSED:
+            return task._replace(status=WAITING, session=owner, refused=task.refused + 1)
         if report.outcome == DONE:
             return task._replace(status=DONE)
         failures = task.failures + 1
         status = FAILED if failures >= self.bounds.max_attempts else DELAYED
         return task._replace(status=status, failures=failures, session=owner)
+
+    def avoiding(self, task: Task, host: int) -> tuple[int, ...]:
+        """Return the hosts on which a task has failed, with one more."""
+        return tuple(sorted({*task.avoids, host}))
 
     def unclaimed(self, task: Task) -> Task:
         """Return a task whose attempt has not begun: it uses the number again."""
@@ -269,7 +289,7 @@ class Queue:
 
     def retry(self, task: Task) -> Task:
         """Return a task that gets another chance."""
-        return task._replace(status=WAITING, failures=0, losses=0, since=len(task.rows))
+        return task._replace(status=WAITING, failures=0, losses=0, since=len(task.rows), avoids=())
 
     # Agents obey
 

@@ -16,6 +16,7 @@ from tests.protocol.state import (
     LOST,
     NONE,
     POOL,
+    REFUSED,
     SALVAGED,
     SUPERSEDED,
     UNKNOWN,
@@ -23,6 +24,7 @@ from tests.protocol.state import (
     WORKING,
     Bounds,
     Report,
+    Row,
     State,
     Step,
     Task,
@@ -40,6 +42,8 @@ SAME_ANSWER = "a claim that is repeated gets the same task"
 KEPT = "a beat takes nothing from its agent that this has or asks for"
 STOPPED = "only void leases are stopped"
 ONE_OWNER = "a lease is named once"
+NOTED = "what is written of hosts and refusals agrees with the attempts"
+ELSEWHERE = "what has failed on a host is not tried there again while another serves it"
 ENDS = "every task can still become final without further faults"
 
 
@@ -50,6 +54,8 @@ def broken_state(queue: Queue, state: State) -> Iterator[str]:
         yield ONE_TASK
     for number, task in enumerate(state.tasks):
         yield from _broken_task(task)
+        if queue.bounds.hosts:
+            yield from _broken_hosts(queue.bounds, state, task)
         if len(_live(queue, state, number)) > 1:
             yield ONE_LEASE
 
@@ -72,6 +78,24 @@ def _broken_task(task: Task) -> Iterator[str]:
         yield COUNTED
     if any(row.session == POOL for row in task.rows):
         yield NOBODY
+
+
+def _broken_hosts(bounds: Bounds, state: State, task: Task) -> Iterator[str]:
+    tried = [*task.rows[task.since :]]
+    if task.status == WORKING and task.session != POOL:
+        tried.append(Row(task.attempt, task.lease, task.session, WORKING))
+    hosts = [
+        bounds.hosts[state.sessions[row.session].agent] for row in tried if row.session != NONE
+    ]
+    failed = set()
+    for row, host in zip(tried, hosts, strict=False):  # the last may be the spare agent's
+        if host in failed:
+            yield ELSEWHERE
+        if row.outcome == FAILED:
+            failed.add(host)
+    refused = sum(row.outcome == REFUSED for row in task.rows)
+    if failed != set(task.avoids) or refused != task.refused:
+        yield NOTED
 
 
 def _live(queue: Queue, state: State, number: int) -> set[int]:

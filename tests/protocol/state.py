@@ -10,6 +10,7 @@ from typing import NamedTuple
 WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 RELEASED, LOST, SALVAGED = "released", "lost", "salvaged"
+REFUSED = "refused"
 ACCEPTED, DUPLICATE, SUPERSEDED, UNKNOWN = "accepted", "duplicate", "superseded", "unknown"
 LIVE, EXPIRED, LEFT = "live", "expired", "left"
 
@@ -31,7 +32,10 @@ class Row(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A row of the queue's; since: how many attempts had ended at the last retry by an operator."""
+    """A row of the queue's; since: how many attempts had ended at the last retry by an operator.
+
+    avoids: hosts on which it has failed. refused: how many refusals of it were noted.
+    """
 
     status: str = WAITING
     attempt: int = 0
@@ -40,6 +44,8 @@ class Task(NamedTuple):
     failures: int = 0
     losses: int = 0
     since: int = 0
+    avoids: tuple[int, ...] = ()
+    refused: int = 0
     rows: tuple[Row, ...] = ()
 
 
@@ -162,6 +168,7 @@ class Bounds(NamedTuple):
     written, and again. slow: claims that commit later than they have looked. look: keepers that act
     later than they have looked. failover: a standby that lags takes over, once, and what it has not
     heard of has never been. leaving: agents that end their session. outcomes: what agents report.
+    hosts: of each agent; what has failed on a host is for another, on which the spare one is.
     """
 
     tasks: int = 1
@@ -180,6 +187,7 @@ class Bounds(NamedTuple):
     leaving: bool = False
     failover: bool = False
     outcomes: tuple[str, ...] = (DONE, FAILED)
+    hosts: tuple[int, ...] = ()
 
 
 class Step(NamedTuple):

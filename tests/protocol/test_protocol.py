@@ -8,6 +8,7 @@ from tests.protocol.configurations import BRIEF
 from tests.protocol.explore import explore
 from tests.protocol.queue import Queue
 from tests.protocol.variants import VARIANTS, Variant
+from tests.protocol.world import World
 
 pytestmark = pytest.mark.thorough
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.thorough
 @pytest.mark.parametrize("name", BRIEF)
 def test_protocol_keeps_its_promises_in_every_state(name: str) -> None:
     """Whatever is lost, late, repeated or dead: no rule is broken, and every task can still end."""
-    found = explore(Queue(BRIEF[name]))
+    found = explore(World(Queue(BRIEF[name])))
     assert found.rule is None, found.story()
     assert found.states > 1_000
 
@@ -23,5 +24,5 @@ def test_protocol_keeps_its_promises_in_every_state(name: str) -> None:
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.queue.__name__)
 def test_protocol_with_a_mistake_is_found_out(variant: Variant) -> None:
     """The rules can tell: each mistake that is known of other queues breaks the one it should."""
-    found = explore(variant.queue(variant.bounds))
+    found = explore(World(variant.queue(variant.bounds)))
     assert found.rule == variant.rule, found.story()

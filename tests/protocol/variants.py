@@ -9,10 +9,14 @@ from tests.protocol.queue import Fence, Queue, end, is_ahead, locked, put
 from tests.protocol.state import (
     CANCELLED,
     DONE,
+    DUPLICATE,
     EXPIRED,
+    FAILED,
     LIVE,
     LOST,
     POOL,
+    REFUSED,
+    SUPERSEDED,
     WAITING,
     WORKING,
     Beat,
@@ -207,6 +211,44 @@ class CancelForgets(Queue):
         return task.status in {WORKING, CANCELLED} and task.lease == report.lease
 
 
+class RefusalFails(Queue):
+    """A refusal is a failure of the task."""
+
+    def settled(self, task: Task, report: Report) -> Task:
+        after = super().settled(task, report)
+        return after._replace(failures=task.failures + (report.outcome != DONE))
+
+
+class RefusedAgain(Queue):
+    """A refusal is noted whenever its report comes."""
+
+    def report(self, state: State, report: Report) -> tuple[State, str]:
+        after, verdict = super().report(state, report)
+        task = after.tasks[report.task]
+        if (verdict, report.outcome) == (DUPLICATE, REFUSED):
+            after = put(after, report.task, task._replace(refused=task.refused + 1))
+        return after, verdict
+
+
+class AvoidedLate(Queue):
+    """A failure that comes too late still tells the task which host to avoid."""
+
+    def report(self, state: State, report: Report) -> tuple[State, str]:
+        after, verdict = super().report(state, report)
+        task = after.tasks[report.task]
+        if (verdict, report.outcome) == (SUPERSEDED, FAILED):
+            avoids = self.avoiding(task, self.host(state, report.session))
+            after = put(after, report.task, task._replace(avoids=avoids))
+        return after, verdict
+
+
+class LeasedAheadForAll(Queue):
+    """What is leased ahead may have failed on the host that gets it."""
+
+    def may_take(self, state: State, task: Task, session: int) -> bool:
+        return session == POOL or super().may_take(state, task, session)
+
+
 class Variant(NamedTuple):
     """A protocol, where to look at it, and the rule that it breaks there."""
 
@@ -219,6 +261,7 @@ BOUNDS = Bounds(leases=1)
 ALONE = BOUNDS._replace(agents=1)
 FRONT = BOUNDS._replace(ahead=1, outcomes=(DONE,))
 SALVAGE = BOUNDS._replace(salvage=True)
+HOSTS = BOUNDS._replace(hosts=(0, 1), outcomes=(DONE, FAILED, REFUSED))
 
 #: Where each is looked at, and what it breaks there.
 VARIANTS = [
@@ -246,4 +289,8 @@ VARIANTS = [
     Variant(LostByPool, FRONT, rules.NOBODY),
     Variant(RetryForgets, BOUNDS._replace(words=2), rules.COUNTED),
     Variant(CancelForgets, BOUNDS._replace(words=2), rules.COUNTED),
+    Variant(RefusalFails, HOSTS, rules.COUNTED),
+    Variant(RefusedAgain, HOSTS, rules.NOTED),
+    Variant(AvoidedLate, HOSTS, rules.NOTED),
+    Variant(LeasedAheadForAll, ALONE._replace(ahead=1, leases=2, hosts=(0,)), rules.ELSEWHERE),
 ]

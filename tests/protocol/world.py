@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tests.protocol import rules
 from tests.protocol.queue import FIRST_AHEAD, Queue, ended, locked, put
 from tests.protocol.state import (
     CANCELLED,
@@ -31,6 +32,7 @@ from tests.protocol.state import (
     State,
     Step,
     Stop,
+    initial,
 )
 
 Next = Iterator[tuple[Step, State]]
@@ -41,6 +43,8 @@ SPARE = 80
 
 class World:
     """A queue, and all who deal with it."""
+
+    ends = rules.ENDS
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -54,10 +58,26 @@ class World:
         if self.bounds.failover:
             self._parts += [self._standby]
 
+    def initial(self) -> State:
+        """Return where it begins."""
+        return initial(self.bounds)
+
     def after(self, state: State) -> Next:
         """Return all that can happen next."""
         for part in self._parts:
             yield from part(state)
+
+    def broken_state(self, state: State) -> Iterator[str]:
+        """Yield the rules that a state breaks."""
+        return rules.broken_state(self.queue, state)
+
+    def broken_step(self, before: State, step: Step, after: State) -> Iterator[str]:
+        """Yield the rules that a step breaks."""
+        return rules.broken_step(self.bounds, before, step, after)
+
+    def has_ended(self, state: State) -> bool:
+        """Tell whether every task is final."""
+        return all(task.status in FINAL for task in state.tasks)
 
     # Agents
 
@@ -273,6 +293,7 @@ class World:
                 state.ahead < self.bounds.ahead
                 and queue.claimable(state, number, task, FIRST_AHEAD)
                 and task.session != POOL
+                and queue.may_take(state, task, POOL)
             ):
                 lease = FIRST_AHEAD + state.ahead
                 after = queue.lease_ahead(state, number, lease)._replace(ahead=state.ahead + 1)
