@@ -38,7 +38,7 @@ LARGE = {
     "front, operators": ONE_EACH._replace(ahead=1, words=2, outcomes=(DONE,)),
     "front, crashes": Bounds(agents=1, ahead=2, crashes=1, returns=1, outcomes=(DONE,)),
     "failover": ONE_EACH._replace(failover=True),
-    "hosts": Bounds(hosts=(0, 1), max_attempts=3, outcomes=(FAILED, REFUSED)),
+    "refusals": Bounds(hosts=(0, 1), outcomes=(REFUSED,)),
     "hosts, front": ONE_EACH._replace(hosts=(0, 1), ahead=1, outcomes=(DONE, FAILED, REFUSED)),
     "hosts, crashes": ONE_EACH._replace(
         hosts=(0, 1), crashes=1, returns=1, outcomes=(FAILED, REFUSED)
