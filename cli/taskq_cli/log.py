@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from taskq_agent import log
 from taskq_cli.text import one_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -24,20 +23,8 @@ def verbosity_options(command: Command) -> Command:
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
-    """Log to standard error: at level INFO, with `verbose` DEBUG, with `quiet` WARNING."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    """Log to standard error as agents do, in lines that a terminal cannot obey."""
+    log.log_to_stderr(verbose=verbose, quiet=quiet, shown=one_line)
     if not verbose:
         # Each connection that it tries in vain is worth a line to psycopg; what fails is said once.
         logging.getLogger("psycopg").setLevel(logging.ERROR)
-
-
-class _Formatter(logging.Formatter):
-    """Instants in UTC; nothing in a message that a terminal could obey. Tracebacks keep lines."""
-
-    converter = staticmethod(time.gmtime)
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        return one_line(super().formatMessage(record))
