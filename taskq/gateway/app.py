@@ -97,13 +97,11 @@ class App:
     async def exchange(self, request: Request) -> Response:
         """Report ended attempts, claim tasks."""
         # Most exchanges take the fast path instead.
-        agent = await self._service.agent(_token(request))
-        body = await _body(request, messages.MAX_EXCHANGE_BYTES)
-        message = messages.read_exchange(body)
-        answer = await self._service.exchange_or_wait(agent, message)
-        if self._service.is_unchecked(message, answer):
-            await self._identity(request, anew=True)
-        return _json(self._service.with_orders(message, answer))
+        token = _token(request)
+        agent = await self._service.agent(token)
+        message = messages.read_exchange(await _body(request, messages.MAX_EXCHANGE_BYTES))
+        answer = await self._service.exchange(agent, message)
+        return _json(await self._service.finish(agent, token, message, answer))
 
     @_endpoint(
         "POST",

@@ -30,7 +30,7 @@ from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
 from taskq.tokens import hashed, session_token
 from taskq_agent.errors import Refused, SessionLost
-from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Held, Hello, Orders, Welcome
+from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orders, Welcome
 from taskq_agent.text import clean
 
 if TYPE_CHECKING:
@@ -221,19 +221,23 @@ class Service:
             and self._front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
         )
 
-    async def exchange_or_wait(self, agent: AgentSession, message: messages.Exchange) -> Answer:
-        """Report and claim; without tasks, wait for some as long as the agent would."""
-        answer = await self.exchange(agent, message)
+    def is_final(self, message: messages.Exchange, answer: Answer) -> bool:
+        """Tell whether an answer needs only its orders: nothing of `finish` is to be waited for."""
+        return not (self.may_wait(message, answer) or _is_unchecked(message, answer))
+
+    async def finish(
+        self, agent: AgentSession, token: str, message: messages.Exchange, answer: Answer
+    ) -> Answer:
+        """Return an answer as it goes out.
+
+        Without tasks, wait for some as long as the agent would; raise `SessionLost` if nothing else
+        has checked that its session still lives, and it does not.
+        """
         if self.may_wait(message, answer):
             answer = await self.wait_for_tasks(agent, message, answer)
-        return answer
-
-    def is_unchecked(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer was made without a check that the session still lives.
-
-        Statements that report or claim check it, and so does the heartbeat of a wait.
-        """
-        return not (answer.tasks or answer.acks or message.wait_s > 0)
+        elif _is_unchecked(message, answer):
+            await self.identities.identify(token, anew=True)
+        return self.with_orders(message, answer)
 
     def would_wait(self, agent: AgentSession, message: messages.Exchange) -> bool:
         """Tell whether a new claim need not be tried, since others wait in the same scope."""
@@ -358,25 +362,22 @@ class Service:
         if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.beats += 1
-        held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
-        trouble = None if message.trouble is None else message.trouble.to_protocol()
-        self.metrics.note_trouble(agent.session, time.monotonic() if trouble else None)
-        heartbeat = Heartbeat(
-            agent.session,
-            held,
-            message.pending,
-            message.drawn,
-            message.timeline,
-            trouble,
-            message.outcomes(),
-        )
-        answer = await self._heartbeats.heartbeat(heartbeat)
+        self.metrics.note_trouble(agent.session, time.monotonic() if message.trouble else None)
+        answer = await self._heartbeats.heartbeat(message.to_protocol(agent.session))
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
             )
             answer = replace(answer, orders=orders)
         return answer
+
+
+def _is_unchecked(message: messages.Exchange, answer: Answer) -> bool:
+    """Tell whether an answer was made without a check that the session still lives.
+
+    Statements that report or claim check it, and so does the heartbeat of a wait.
+    """
+    return not (answer.tasks or answer.acks or message.wait_s > 0)
 
 
 def _timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:
