@@ -6,8 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from typing_extensions import Self
 
 from taskq.errors import InvalidPath, InvalidTask
 
@@ -51,6 +53,9 @@ def check_path(path: str) -> str:
     return path
 
 
+Encoded: TypeAlias = tuple[str, str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Seed:
     """A task to add, as `Campaign.seed` takes it.
@@ -62,9 +67,21 @@ class Seed:
     payload: Mapping[str, Any]
     key: str | None = None
     priority: int = 0
+    _kept: Encoded | None = field(default=None, init=False, repr=False, compare=False)
 
-    def encoded(self) -> tuple[str, str, int]:
+    def checked(self) -> Self:
+        """Return this seed if it keeps the limits, else raise `InvalidTask`.
+
+        What was encoded for that is kept, so the payload must not be changed afterwards.
+        """
+        object.__setattr__(self, "_kept", self.encoded())
+        return self
+
+    def encoded(self) -> Encoded:
         """Return (key, payload as JSON text, priority), checked against the limits."""
+        return self._kept or self._encoded()
+
+    def _encoded(self) -> Encoded:
         # dict is tested first: a check against the abstract class takes a tenth of this method.
         if type(self.payload) is not dict and not isinstance(self.payload, Mapping):
             raise InvalidTask(

@@ -158,10 +158,9 @@ class Source(AbstractContextManager["Source"]):
 def checked(seed: Seed, number: int, text: str | bytes) -> Record:
     """Return the seed, or a bad line if the seed breaks a limit of tasks."""
     try:
-        seed.encoded()
+        return seed.checked()
     except InvalidTask as error:
         return BadLine(number, str(error), excerpt(text))
-    return seed
 
 
 def excerpt(text: str | bytes) -> str:
