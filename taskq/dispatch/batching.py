@@ -84,16 +84,10 @@ class Batcher(Closing):
     is idempotent in the same way. An error that one exchange causes is raised for that one only.
     """
 
-    def __init__(
-        self, database: Database, *, connections: int = CONNECTIONS, most: int = MOST_IN_BATCH
-    ) -> None:
-        """Open nothing yet.
-
-        connections: upper limit; each is opened when first needed. most: exchanges in a statement.
-        """
+    def __init__(self, database: Database, *, connections: int = CONNECTIONS) -> None:
+        """Open nothing yet. connections: upper limit; each is opened when first needed."""
         self._free = [database.dedicated_async_connection() for _ in range(connections)]
         self._connections = connections
-        self._most = most
         self._exchanges = Exchanges()
         self._queue: FairQueue[Submitted] = FairQueue()
         self._in_statements = 0
@@ -188,7 +182,7 @@ class Batcher(Closing):
             worth = min(connections, max(1, total // WORTH_A_CONNECTION))
             if busy >= worth and not late:
                 break
-            taken = self._queue.take(min(self._most, -(-total // max(1, worth))), loop.time())
+            taken = self._queue.take(min(MOST_IN_BATCH, -(-total // max(1, worth))), loop.time())
             if not taken:
                 break
             self._batch_at = loop.time()

@@ -15,7 +15,6 @@ from taskq.errors import InvalidPath, InvalidTask
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
-MAX_RESULT_BYTES: Final = 262_144
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
 
