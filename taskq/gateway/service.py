@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Batcher, Submitted, resolve
+from taskq.dispatch.batching import Batcher, Callback, Submitted, answered
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import is_large
 from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
@@ -163,18 +163,10 @@ class Service:
 
     async def exchange(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim, once."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submitted = self.submit(agent, message, partial(resolve, answer))
-        try:
-            return await answer
-        finally:
-            submitted.abandon()
+        return await answered(partial(self.submit, agent, message))
 
     def submit(
-        self,
-        agent: AgentSession,
-        message: messages.Exchange,
-        callback: Callable[[Answer | Exception], None],
+        self, agent: AgentSession, message: messages.Exchange, callback: Callback
     ) -> Submitted:
         """Report and claim, once; see `Batcher.submit`.
 
