@@ -6,7 +6,7 @@ import argparse
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -16,12 +16,11 @@ from taskq.spec.tags import check_offers
 from taskq.version import VERSION
 from taskq_agent import arguments
 from taskq_agent.run_options import OPTIONS, Option, settings
+from taskq_cli.decorators import together
 from taskq_cli.shared import campaign_path, complete_path, seconds
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-def agent_options(command: Command) -> Command:
+def agent_options(command: Callable[..., Any]) -> Any:
     """Add the options; the command gets `agent` and `runner`, the settings, and what is left."""
 
     @functools.wraps(command)
@@ -35,10 +34,7 @@ def agent_options(command: Command) -> Command:
             raise UsageError(str(error)) from None
         return command(*args, agent=agent, runner=runner, **kwargs)
 
-    decorated: Any = collected
-    for option in reversed((_CAMPAIGN, *map(_as_click, OPTIONS), _LEASE)):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
+    return together(_CAMPAIGN, *map(_as_click, OPTIONS), _LEASE)(collected)
 
 
 def _as_click(option: Option) -> Callable[..., Any]:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Final
 
 import click
 
 from taskq_agent import log
+from taskq_cli.decorators import together
 from taskq_cli.text import one_line
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def verbosity_options(command: Command) -> Command:
-    """Add `--verbose` and `--quiet`."""
-    command = click.option("--quiet", "-q", is_flag=True, help="Log warnings and errors only.")(
-        command
-    )
-    return click.option("--verbose", "-v", is_flag=True, help="Log every detail.")(command)
+verbosity_options: Final = together(
+    click.option("--verbose", "-v", is_flag=True, help="Log every detail."),
+    click.option("--quiet", "-q", is_flag=True, help="Log warnings and errors only."),
+)
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:

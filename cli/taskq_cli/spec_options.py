@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -13,8 +13,7 @@ from taskq import CampaignSpec, Handler
 from taskq.errors import UsageError
 from taskq.ingest.sources.values import number_or_text
 from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from taskq_cli.decorators import together
 
 _RETRY: Final = ("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes")
 _AS_GIVEN: Final = ("description", "weight", "on_disconnect", "late_results", "front")
@@ -72,7 +71,7 @@ class SpecOptions:
         return None
 
 
-def spec_options(command: Command) -> Command:
+def spec_options(command: Callable[..., Any]) -> Any:
     """Add the options; the command gets them as `options`, a `SpecOptions`."""
 
     @functools.wraps(command)
@@ -80,10 +79,7 @@ def spec_options(command: Command) -> Command:
         parsed = {name: kwargs.pop(name) for name in _NAMES}
         return command(*args, options=SpecOptions(parsed), **kwargs)
 
-    decorated: Any = collected
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
+    return together(*_OPTIONS)(collected)
 
 
 def _limit(name: str, value: str) -> float | None:

@@ -12,14 +12,12 @@ from typing import Any, Final, TypeAlias
 from typing_extensions import Self
 
 from taskq.errors import InvalidPath, InvalidTask
+from taskq_agent.text import has_nul_escape
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
-
-# An escaped NUL in JSON text, unless its backslash is itself escaped.
-_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 # Made once: `json.dumps` with these options would make an encoder per call. A circular value raises
 # RecursionError, so that the circular check is not needed.
@@ -96,7 +94,7 @@ class Seed:
         key = self.key if self.key is not None else derived_key(self.payload)
         if not isinstance(key, str):
             raise InvalidTask(f"a key must be text, not {type(key).__name__}")
-        if "\\u0000" in text and _NUL_ESCAPE.search(text):
+        if has_nul_escape(text):
             raise InvalidTask("payload contains a NUL character, which the database cannot store")
         size = check_text("payload", text)
         check_text("key", key)
