@@ -22,8 +22,7 @@ from taskq.blobs.store import check_digest
 from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
-from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge, failure
-from taskq.gateway.log import log
+from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge
 from taskq.gateway.management import Management
 from taskq.gateway.openapi import Endpoint
 from taskq.gateway.service import Service
@@ -258,18 +257,11 @@ class App:
                 self._service.metrics.abandoned += 1
                 return Response(status_code=499)
             except Exception as error:  # noqa: BLE001  # each is answered, and defects are logged
-                return self._answer(failure(error), error)
+                known = self._service.failed(error)
+                headers = {"retry-after": str(known.after_s)} if known.retry else {}
+                return Response(known.body(), known.status, headers, media_type=JSON)
 
         return guarded
-
-    def _answer(self, known: ErrorAnswer, error: Exception) -> Response:
-        self._service.metrics.failures[known.code] += 1
-        if known.code == "defect":
-            log.exception("a request failed", exc_info=error)
-        headers = {}
-        if known.retry:
-            headers["retry-after"] = str(known.after_s or self._service.retry_after_s())
-        return Response(known.body(), known.status, headers, media_type=JSON)
 
     async def _http_error(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500

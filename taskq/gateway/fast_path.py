@@ -18,8 +18,7 @@ from taskq.dispatch.batching import Submitted
 from taskq.gateway.app import bearer
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.connection import IDLE_S, ClientConnection
-from taskq.gateway.errors import TooLarge, failure
-from taskq.gateway.log import log
+from taskq.gateway.errors import TooLarge
 from taskq.gateway.messages import MAX_EXCHANGE_BYTES, Exchange, encode, read_exchange
 from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
@@ -210,15 +209,8 @@ class AgentConnection(ClientConnection):
         self._write(call, 200, encode(answer))
 
     def _fail(self, call: _Call, error: Exception) -> None:
-        known = failure(error)
-        service = self.service
-        service.metrics.failures[known.code] += 1
-        if known.code == "defect":
-            log.error("an exchange failed", exc_info=error)
-        extra = b""
-        if known.retry:
-            after_s = known.after_s or service.retry_after_s()
-            extra = b"retry-after: %s\r\n" % str(after_s).encode()
+        known = self.service.failed(error)
+        extra = b"retry-after: %s\r\n" % str(known.after_s).encode() if known.retry else b""
         self._write(call, known.status, known.body(), extra)
 
     def _write(self, call: _Call, status: int, body: bytes, extra: bytes = b"") -> None:

@@ -25,7 +25,8 @@ from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
-from taskq.gateway.errors import Busy, Draining, retry_after_s
+from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
+from taskq.gateway.log import log
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
 from taskq.tokens import hashed, session_token
@@ -116,9 +117,18 @@ class Service:
             self.statements.timeline,
         )
 
-    def retry_after_s(self) -> float:
-        """Return seconds to stay away, where no queue says when there is room."""
-        return retry_after_s(self._connections())
+    def failed(self, error: Exception) -> ErrorAnswer:
+        """Return the answer for an error, which is counted, and logged if it is a defect.
+
+        Where no queue says when there is room, it says for how long to stay away.
+        """
+        known = failure(error)
+        self.metrics.failures[known.code] += 1
+        if known.code == "defect":
+            log.error("a request failed", exc_info=error)
+        if known.retry and not known.after_s:
+            known = replace(known, after_s=retry_after_s(self._connections()))
+        return known
 
     async def open(self, token: str, hello: Hello, address: str) -> Welcome:
         """Open a session with a site's token, or find the one that this hello has opened."""
