@@ -37,14 +37,16 @@ Sections = Mapping[str, Mapping[str, str]]
 class Program(click.Group):
     """The top-level command; each sub-command is imported when it is needed.
 
-    sections: heading -> name of the sub-command -> `module:object` in the
-    package `taskq_cli.commands`.
+    sections: heading -> name of the sub-command -> `module:object` in the package.
     """
 
-    def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Sections, package: str = "taskq_cli.commands", **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         _prepared(self)
         self._sections = sections
+        self._package = package
         self._places = {name: place for part in sections.values() for name, place in part.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
@@ -56,7 +58,7 @@ class Program(click.Group):
         if cmd_name not in self._places:
             return None
         module, _, name = self._places[cmd_name].partition(":")
-        found = getattr(importlib.import_module(f"taskq_cli.commands.{module}"), name)
+        found = getattr(importlib.import_module(f"{self._package}.{module}"), name)
         return _prepared(cast("click.Command", found))
 
     def resolve_command(
