@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,28 +51,11 @@ class Campaign:
         row = self._database.row("campaign", path=self.path)
         if row is None:
             raise NotFound(f"no campaign {self.path}")
-        return CampaignSpec(
-            path=self.path,
-            description=row["description"],
-            handler=None if row["handler"] is None else Handler.from_json(row["handler"]),
-            retry=RetryPolicy(
-                row["max_attempts"],
-                row["max_losses"],
-                row["backoff_s"],
-                row["backoff_max_s"],
-                tuple(row["never_retry"]),
-                row["max_lost_nodes"],
-            ),
-            time_limit_s=row["time_limit_s"],
-            max_running=row["max_running"],
-            weight=row["weight"],
-            requires=tuple(row["requires"]),
-            max_failure_share=row["max_failure_share"],
-            on_disconnect=row["on_disconnect"],
-            late_results=row["late_results"],
-            front=row["front"],
-            params=row["params"],
-        )
+        retry = RetryPolicy(**{one.name: row[one.name] for one in fields(RetryPolicy)})
+        handler = None if row["handler"] is None else Handler.from_json(row["handler"])
+        own: dict[str, Any] = {"path": self.path, "handler": handler, "retry": retry}
+        others = {one.name: row[one.name] for one in fields(CampaignSpec) if one.name not in own}
+        return CampaignSpec(**own, **others)
 
     def change(self, spec: CampaignSpec) -> None:
         """Replace the campaign's settings by a spec; it applies to tasks claimed afterwards."""
@@ -362,18 +346,7 @@ def spec_body(spec: CampaignSpec) -> str:
             check_handler(spec.handler.to_json(), spec.params)
         except ValueError as error:
             raise InvalidCampaign(str(error)) from None
-    body: dict[str, Any] = {
-        "description": spec.description,
-        "handler": None if spec.handler is None else spec.handler.to_json(),
-        "params": dict(spec.params),
-        "time_limit_s": spec.time_limit_s,
-        "max_running": spec.max_running,
-        "weight": spec.weight,
-        "requires": list(spec.requires),
-        "max_failure_share": spec.max_failure_share,
-        "on_disconnect": spec.on_disconnect,
-        "late_results": spec.late_results,
-        "front": spec.front,
-        **spec.retry.to_json(),
-    }
-    return json.dumps(body)
+    body = spec.to_json()
+    del body["path"]
+    flat = body.pop("retry") | body.pop("limits")
+    return json.dumps(body | flat)

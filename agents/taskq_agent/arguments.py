@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from taskq_agent.http.gateways import parsed
 from taskq_agent.text import is_unicode
@@ -70,31 +70,46 @@ def named_file(word: str) -> Tuple[str, Path]:
 
 
 def seconds(word: str) -> float:
+    """Return a time of at least 0."""
+    return _number(word, "of seconds, 0 or more", lambda value: value >= 0)
+
+
+def seconds_above_0(word: str) -> float:
     """Return a time above 0."""
-    value = float(word)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{word}: must be above 0")
-    return value
+    return _number(word, "of seconds, above 0", lambda value: value > 0)
 
 
 def amount(word: str) -> float:
-    """Return a time or size of at least 0."""
-    value = float(word)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{word}: must be 0 or more")
+    """Return a size of at least 0."""
+    return _number(word, "of 0 or more", lambda value: value >= 0)
+
+
+def _number(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not is_allowed(value) or value == math.inf:
+        raise argparse.ArgumentTypeError(f"{word!r} must be a number {which}")
     return value
 
 
 def folder(word: str) -> Path:
-    """Return an absolute path: children are started in other folders."""
-    return Path(word).absolute()
+    """Return the absolute path of a folder, which need not exist.
+
+    Absolute, since children are started in other folders.
+    """
+    path = Path(word).absolute()
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{word}: not a folder")
+    return path
 
 
-def existing_folder(word: str) -> str:
+def existing_folder(word: str) -> Path:
     """Return the absolute path of an existing folder."""
     if not Path(word).is_dir():
         raise argparse.ArgumentTypeError(f"{word}: no such folder")
-    return str(Path(word).absolute())
+    return Path(word).absolute()
 
 
 def gateway(word: str) -> str:

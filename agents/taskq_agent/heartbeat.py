@@ -44,14 +44,12 @@ class HeartbeatThread:
         check_loop: Callable[[], None],
         *,
         watchdog: Watchdog,
-        uniform: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
         self._snapshot = snapshot
         self._post = post
         self._check_loop = check_loop
         self._watchdog = watchdog
-        self._uniform = uniform
         self._changed = threading.Condition()
         self._heartbeat_s = 0.0
         self._due = math.inf
@@ -114,7 +112,7 @@ class HeartbeatThread:
                 logging.DEBUG if self._failing else logging.WARNING, "a heartbeat failed: %s", error
             )
             self._failing = True
-            retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * (0.5 + 0.5 * self._uniform())
+            retry_s = min(heartbeat_s / 4, _LONGEST_RETRY_S) * _spread(0.5)
             if isinstance(error, TransportFailed) and error.retry_after_s is not None:
                 retry_s += min(error.retry_after_s, heartbeat_s)  # the session must not expire
             self._schedule(time.monotonic() + retry_s)
@@ -125,8 +123,13 @@ class HeartbeatThread:
         )
         for held in answer.stop:
             self._post(StopOrdered(held))
-        self._schedule(begun + heartbeat_s * (0.9 + 0.1 * self._uniform()))
+        self._schedule(begun + heartbeat_s * _spread(0.9))
 
     def _schedule(self, due: float) -> None:
         with self._changed:
             self._due = min(self._due, due)  # `keep` may have come in between
+
+
+def _spread(least: float) -> float:
+    """Return a random part, so that agents do not beat in step."""
+    return random.uniform(least, 1.0)  # noqa: S311 - no secret

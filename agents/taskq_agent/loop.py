@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, Dict, List, Optional, Union
 
@@ -130,12 +130,8 @@ class Agent:
             end = self._loop(
                 core, _action_handlers(caller, heartbeats, slots, spool), [caller, heartbeats]
             )
-        totals = core.totals()
         summary = AgentSummary(
-            done=totals.done,
-            failed=totals.failed,
-            released=totals.released,
-            superseded=totals.superseded,
+            **asdict(core.totals()),
             undelivered=core.undelivered(),
             reason=end.reason,
             exit_code=end.code,

@@ -11,18 +11,18 @@ import random
 import stat
 import sys
 import time
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
 
-from taskq_agent.handlers import RunnerSettings, make_runner
+from taskq_agent.handlers import make_runner
 from taskq_agent.http.dial import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
 from taskq_agent.log import log_to_stderr
 from taskq_agent.loop import run_agent
 from taskq_agent.release import release
-from taskq_agent.run_options import add_options
+from taskq_agent.run_options import add_options, settings
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
 
@@ -60,13 +60,13 @@ def _run(options: argparse.Namespace) -> int:
         token = _token(options.token_file)
         gateways = GatewayList(options.gateways, insecure=options.insecure_http)
         dialer = Dialer(tls_context(options.ca, options.cert, options.key))
-        agent, runner = _settings(options)
+        agent, runner = settings(vars(options), release=release(), longest_wait_s=LONGEST_WAIT_S)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     if options.spread_s > 0:
         time.sleep(random.uniform(0, options.spread_s))  # noqa: S311 - no secret
     try:
-        check_node(Node(runner.scratch_root, gateways, dialer, options.self_test))
+        check_node(Node(runner.scratch_root, gateways, dialer, options.self_test or ()))
         agent = _with_time_left(agent, time.monotonic() - begun)
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
             summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
@@ -76,31 +76,6 @@ def _run(options: argparse.Namespace) -> int:
         summary = unfit(f"{error}{hint}")
     sys.stdout.write(json.dumps(asdict(summary)) + "\n")
     return summary.exit_code
-
-
-def _settings(options: argparse.Namespace) -> Tuple[AgentSettings, RunnerSettings]:
-    """Return the settings from the options; ValueError if they contradict each other."""
-    names = [field.name for field in fields(AgentSettings)]
-    given = {name: getattr(options, name, None) for name in names}
-    agent = AgentSettings(
-        **{
-            **{name: value for name, value in given.items() if value is not None},
-            "offers": tuple(options.offers),
-            "release": release(),
-            "longest_wait_s": LONGEST_WAIT_S,
-        }
-    )
-    runner = RunnerSettings(
-        scratch_root=options.scratch,
-        python_path=tuple(options.path),
-        grace_s=options.payload_grace_s,
-        keep_scratch=options.keep_scratch,
-        cache_dir=options.cache,
-        cache_bytes=round(options.cache_gb * 1e9),
-    )
-    if runner.grace_s >= agent.stop_s:
-        raise ValueError("--stop must be longer than --payload-grace, which is a part of it")
-    return agent, runner
 
 
 def _with_time_left(agent: AgentSettings, gone_s: float) -> AgentSettings:

@@ -1,21 +1,232 @@
-"""Options of `taskq-agent run`; `taskq agent run` has those that make sense there."""
+"""Options of `taskq-agent run`, and which of them `taskq agent run` has too.
+
+`OPTIONS` are those of both commands; argparse and Click make theirs of it, and `settings` makes
+the agent's settings of what either has parsed.
+"""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Callable, Mapping, Optional, Tuple
 
 from taskq_agent import arguments
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.settings import AgentSettings
 
+_WORK = "the work"
+_NODE = "the node"
+_TIMES = "times"
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of both commands.
+
+    check: one of `arguments`, or int; None: a switch. usual: the default for people, where the
+    value does not say it. dest: the name of the parsed value, if that is not the flag's.
+    """
+
+    group: str
+    flag: str
+    check: Optional[Callable[[str], Any]]
+    text: str
+    default: Any = None
+    usual: str = ""
+    repeated: bool = False
+    dest: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the parsed value."""
+        return self.dest or self.flag[2:].replace("-", "_")
+
+    @property
+    def metavar(self) -> Optional[str]:
+        """What stands for the value in the help."""
+        return _METAVARS.get(self.check)
+
+    @property
+    def help(self) -> str:
+        """What people read, as a part of a sentence."""
+        usual = self.usual or ("" if self.default is None else f"{self.default}")
+        more = "; may be repeated" if self.repeated else ""
+        return f"{self.text}{more}; default: {usual}" if usual else f"{self.text}{more}"
+
+
+_METAVARS = {
+    int: "N",
+    arguments.amount: "N",
+    arguments.command: "COMMAND",
+    arguments.existing_folder: "FOLDER",
+    arguments.folder: "FOLDER",
+    arguments.seconds: "SECONDS",
+    arguments.seconds_above_0: "SECONDS",
+    arguments.text: "TEXT",
+}
+
+
+def _work(flag: str, check: Optional[Callable[[str], Any]], text: str, **more: Any) -> Option:
+    return Option(_WORK, flag, check, text, **more)
+
+
+def _node(flag: str, check: Optional[Callable[[str], Any]], text: str, **more: Any) -> Option:
+    return Option(_NODE, flag, check, text, **more)
+
+
+def _time(flag: str, default: float, text: str) -> Option:
+    name = flag[2:].replace("-", "_") + "_s"
+    return Option(_TIMES, flag, arguments.seconds, text, default, f"{default:g}", dest=name)
+
+
+_CACHE_GB = RunnerSettings.cache_bytes / 1e9
+
+OPTIONS = (
+    _work("--slots", int, "tasks that run at the same time", default=AgentSettings.slots),
+    _work(
+        "--path",
+        arguments.existing_folder,
+        "search Python callables here first",
+        repeated=True,
+        dest="python_path",
+    ),
+    _work(
+        "--offer",
+        arguments.text,
+        "what this machine has, for campaigns that require it: NAME or NAME=VALUE, as gpu or "
+        "mem=64",
+        repeated=True,
+        dest="offers",
+    ),
+    _work("--until-empty", None, "leave when nothing is left to be done"),
+    _work("--max-tasks", int, "leave after so many attempts"),
+    _node("--name", arguments.text, "what people call this agent", default=AgentSettings.name),
+    _node("--host", arguments.text, "where it runs", usual="the name of this machine"),
+    _node("--site", arguments.text, "the place it runs at, as a cluster"),
+    _node(
+        "--spool",
+        arguments.folder,
+        "keep reports here until they are delivered; agents of one queue may share it",
+        dest="spool_dir",
+    ),
+    _node(
+        "--scratch",
+        arguments.folder,
+        "make the tasks' folders here",
+        usual="the system's for temporary files",
+        dest="scratch_root",
+    ),
+    _node("--keep-scratch", None, "leave the tasks' folders, to look at them"),
+    _node(
+        "--cache",
+        arguments.folder,
+        "keep inputs of campaigns here, for all agents of this machine",
+        usual="taskq-inputs-UID in $XDG_CACHE_HOME or among temporary files",
+        dest="cache_dir",
+    ),
+    _node(
+        "--cache-gb",
+        arguments.amount,
+        "above this size, remove inputs there that no task uses, oldest first",
+        default=_CACHE_GB,
+        usual=f"{_CACHE_GB:g}",
+    ),
+    _node(
+        "--self-test",
+        arguments.command,
+        "run this first, without a shell; unless it exits with 0, nothing is claimed",
+    ),
+    Option(
+        _TIMES,
+        "--max-seconds",
+        arguments.seconds_above_0,
+        "time limit of the batch job: no task is taken that cannot end in time",
+    ),
+    _time(
+        "--grace",
+        AgentSettings.grace_s,
+        "after SIGTERM: how long running tasks may go on before they are stopped",
+    ),
+    _time("--stop", AgentSettings.stop_s, "how long a task that was told to stop may take"),
+    _time(
+        "--payload-grace",
+        RunnerSettings.grace_s,
+        "part of --stop: between SIGTERM and SIGKILL for the task's processes",
+    ),
+    _time("--farewell", AgentSettings.farewell_s, "how long to try to deliver the last reports"),
+    _time(
+        "--campaign-backoff",
+        AgentSettings.campaign_backoff_s,
+        "how long to leave out a campaign that cannot be run here, at first",
+    ),
+    _time(
+        "--ahead",
+        AgentSettings.ahead_s,
+        "how much work to claim ahead of free slots while tasks are short; 0: none",
+    ),
+    _time(
+        "--watchdog",
+        AgentSettings.watchdog_s,
+        "leave with an error when a part of the agent hangs so long",
+    ),
+)
+
+
+def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, RunnerSettings]:
+    """Return the settings of parsed options; ValueError if they contradict each other.
+
+    further: fields of `AgentSettings` that no option gives, or that were checked further.
+    """
+    values = {**parsed, **further}
+    names = [field.name for field in fields(AgentSettings)]
+    agent = AgentSettings(**{name: values[name] for name in names if values.get(name) is not None})
+    runner = RunnerSettings(
+        scratch_root=parsed["scratch_root"],
+        python_path=tuple(map(str, parsed["python_path"])),
+        grace_s=parsed["payload_grace_s"],
+        keep_scratch=parsed["keep_scratch"],
+        cache_dir=parsed["cache_dir"],
+        cache_bytes=round(parsed["cache_gb"] * 1e9),
+    )
+    if runner.grace_s >= agent.stop_s:
+        raise ValueError("--stop must be longer than --payload-grace, which is a part of it")
+    return agent, runner
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options."""
+    """Add all options of `taskq-agent run`."""
     _add_queue(parser.add_argument_group("the queue"))
-    _add_work(parser.add_argument_group("the work"))
-    _add_node(parser.add_argument_group("the node"))
-    _add_times(parser.add_argument_group("times, in seconds"))
+    groups = {title: parser.add_argument_group(title) for title in (_WORK, _NODE, _TIMES)}
+    groups[_WORK].add_argument(
+        "--campaign",
+        default="/",
+        type=arguments.campaign,
+        metavar="PATH",
+        help="serve this one with all below it; default: all that the token is for",
+    )
+    groups[_TIMES].add_argument(
+        "--spread",
+        dest="spread_s",
+        type=arguments.seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="begin at random within this time, so that many do not begin at once; default: 0",
+    )
+    for option in OPTIONS:
+        add = groups[option.group].add_argument
+        if option.check is None:
+            add(option.flag, dest=option.name, action="store_true", help=option.help)
+        else:
+            add(
+                option.flag,
+                dest=option.name,
+                type=option.check,
+                metavar=option.metavar,
+                help=option.help,
+                action="append" if option.repeated else "store",
+                default=[] if option.repeated else option.default,
+            )
     logs = parser.add_mutually_exclusive_group()
     logs.add_argument("-v", "--verbose", action="store_true", help="log every detail")
     logs.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors only")
@@ -41,107 +252,3 @@ def _add_queue(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="allow http:// beyond this machine: everybody on the way can read the token",
     )
-
-
-def _add_work(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--campaign",
-        default="/",
-        type=arguments.campaign,
-        metavar="PATH",
-        help="serve this one with all below it; default: all that the token is for",
-    )
-    add("--slots", type=int, metavar="N", help="tasks that run at the same time; default: 1")
-    add(
-        "--path",
-        action="append",
-        default=[],
-        type=arguments.existing_folder,
-        metavar="FOLDER",
-        help="search Python callables here first; may be repeated",
-    )
-    add(
-        "--offer",
-        dest="offers",
-        action="append",
-        default=[],
-        type=arguments.text,
-        metavar="TAG",
-        help="what this machine has: NAME or NAME=VALUE, as gpu or mem=64; may be repeated",
-    )
-    add("--until-empty", action="store_true", help="leave when nothing is left to be done")
-    add("--max-tasks", type=int, metavar="N", help="leave after so many attempts")
-
-
-def _add_node(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--name",
-        type=arguments.text,
-        help=f"what people call this agent; default: {AgentSettings.name}",
-    )
-    add("--host", type=arguments.text, help="default: the name of this machine")
-    add("--site", type=arguments.text, help="the place it runs at, as a cluster")
-    add(
-        "--spool",
-        dest="spool_dir",
-        type=arguments.folder,
-        metavar="FOLDER",
-        help="keep reports here until they are delivered; agents of one queue may share it",
-    )
-    add("--scratch", type=arguments.folder, metavar="FOLDER", help="make the tasks' folders here")
-    add("--keep-scratch", action="store_true", help="leave the tasks' folders, to look at them")
-    add(
-        "--cache",
-        type=arguments.folder,
-        metavar="FOLDER",
-        help="keep inputs of campaigns here; agents of a node share it; default: "
-        "taskq-inputs-UID in the user's cache or the folder for temporary files",
-    )
-    cache_gb = RunnerSettings.cache_bytes / 1e9
-    add(
-        "--cache-gb",
-        type=arguments.amount,
-        default=cache_gb,
-        metavar="N",
-        help=f"remove the inputs used longest ago when they take up more; default: {cache_gb:g}",
-    )
-    add(
-        "--self-test",
-        default=[],
-        type=arguments.command,
-        metavar="COMMAND",
-        help="run this first, without a shell; unless it exits with 0, nothing is claimed",
-    )
-
-
-def _add_times(group: argparse._ArgumentGroup) -> None:
-    def add(flag: str, default: float, text: str) -> None:
-        group.add_argument(
-            flag,
-            dest=flag[2:].replace("-", "_") + "_s",
-            type=arguments.amount,
-            default=default,
-            metavar="S",
-            help=f"{text}; default: {default:g}",
-        )
-
-    group.add_argument(
-        "--max-seconds",
-        type=arguments.seconds,
-        metavar="S",
-        help="time limit of the batch job: no task is taken that cannot end in time",
-    )
-    add("--spread", 0.0, "begin at random within this time, so that many do not begin at once")
-    add("--grace", AgentSettings.grace_s, "after SIGTERM: how long running tasks may go on")
-    add("--stop", AgentSettings.stop_s, "how long a task that was told to stop may take")
-    add("--payload-grace", RunnerSettings.grace_s, "of this: between SIGTERM and SIGKILL")
-    add("--farewell", AgentSettings.farewell_s, "how long to try to deliver the last reports")
-    add(
-        "--campaign-backoff",
-        AgentSettings.campaign_backoff_s,
-        "how long to leave out a campaign that cannot be run here, at first",
-    )
-    add("--ahead", AgentSettings.ahead_s, "how much work to claim ahead while tasks are short")
-    add("--watchdog", AgentSettings.watchdog_s, "leave when a part of the agent hangs so long")

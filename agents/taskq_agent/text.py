@@ -22,6 +22,15 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", _ESCAPES.sub("", _LINE_ENDS.sub("\n", text)))
 
 
+# An escaped NUL in JSON text, unless its backslash is itself escaped.
+_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def has_nul_escape(json_text: str) -> bool:
+    """Tell whether JSON text escapes NUL, which PostgreSQL cannot store."""
+    return "\\u0000" in json_text and _NUL_ESCAPE.search(json_text) is not None  # mostly the first
+
+
 def is_unicode(text: str) -> bool:
     """Tell whether text is valid Unicode: lone surrogates stand for bytes that were not UTF-8."""
     try:

@@ -64,11 +64,11 @@ def add_to(actions: Any) -> None:
         help="search Python callables here first; may be repeated",
     )
     attempt.add_argument(
-        "--time-limit", type=arguments.seconds, metavar="SECONDS", help="default: none"
+        "--time-limit", type=arguments.seconds_above_0, metavar="SECONDS", help="default: none"
     )
     attempt.add_argument(
         "--grace",
-        type=arguments.seconds,
+        type=arguments.seconds_above_0,
         default=5.0,
         metavar="SECONDS",
         help="between SIGTERM and SIGKILL at the time limit; default: 5",
@@ -119,7 +119,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
         tables[name] = table
     limit_s = options.time_limit or tables["limits"].get("time_limit_s")
     if limit_s is not None:
-        limit_s = arguments.seconds(str(limit_s))
+        limit_s = arguments.seconds_above_0(str(limit_s))
     return CampaignTerms(
         1,
         1,

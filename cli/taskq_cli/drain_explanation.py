@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from taskq.views import AgentView
-from taskq_cli.text import counted, one_line
+from taskq_cli.text import counted, most_common
 
 SHOWN: Final = 5
 
@@ -36,7 +36,8 @@ def explain_none_drained(
     for what, names in wanted.items():
         there = Counter(_OF[what](one) for one in here)
         if names and not set(names) & set(there):
-            return f"Of the agents of {path} there is none of this {what}; {_there(there)}."
+            none = f"Of the agents of {path} there is none of this {what}"
+            return f"{none}; there are: {most_common(there, SHOWN)}."
     matching = [one for one in here if _matches(one, wanted)]
     if not matching:
         return f"No agent of {path} fits all that was asked for; see `taskq agents list {path}`."
@@ -45,9 +46,3 @@ def explain_none_drained(
 
 def _matches(agent: AgentView, wanted: Mapping[str, Sequence[str]]) -> bool:
     return all(not names or _OF[what](agent) in names for what, names in wanted.items())
-
-
-def _there(there: Counter[str]) -> str:
-    shown = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in there.most_common(SHOWN)]
-    more = len(there) - len(shown)
-    return f"there are: {', '.join(shown)}{f' and {more:,} more' if more else ''}"

@@ -6,7 +6,7 @@ from collections import Counter
 
 from taskq import Client
 from taskq_cli.shared import campaigns_with
-from taskq_cli.text import one_line
+from taskq_cli.text import most_common, one_line
 
 SHOWN = 6
 MAX_GROUPED = 100_000
@@ -27,6 +27,4 @@ def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
         there.update(campaign.failure_classes())
     if not there:
         return f"{none}; no attempt there has failed or was lost."
-    shown = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in there.most_common(SHOWN)]
-    more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
-    return f"{none}; attempts there have: {', '.join(shown)}{more}."
+    return f"{none}; attempts there have: {most_common(there, SHOWN)}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from taskq import Campaign, Client
@@ -22,12 +21,9 @@ class EstimatedRate:
     by key, at most once in `FRESH_S` seconds.
     """
 
-    def __init__(
-        self, client: Client, path: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: Client, path: str) -> None:
         self._client = client
         self._path = path
-        self._clock = clock
         self._mean_s: float | None = None
         self._stale_at = 0.0
 
@@ -36,9 +32,9 @@ class EstimatedRate:
         final, ended = status.done + status.failed, status.done + status.failures + status.losses
         if not status.working or not final:
             return None
-        if self._clock() >= self._stale_at:
+        if time.monotonic() >= self._stale_at:
             self._mean_s = self._read_mean_s(status)
-            self._stale_at = self._clock() + FRESH_S
+            self._stale_at = time.monotonic() + FRESH_S
         if not self._mean_s:
             return None
         # An attempt after which the task is retried makes no task final.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -12,16 +11,8 @@ from click.core import ParameterSource
 from taskq.errors import UsageError
 from taskq.front.address import FrontAddress
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 ENVIRONMENT: Final = "TASKQ_REDIS"
 _NEEDED: Final = ("redis", "msgspec")
-
-
-def front_option(command: Command) -> Command:
-    """Add `--redis`; the command gets `front`, a `FrontAddress` or None."""
-    decorated: Any = _REDIS(command)
-    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
 
 
 def _address(
@@ -44,7 +35,8 @@ def _address(
     return address
 
 
-_REDIS: Final = click.option(
+#: Adds `--redis`; the command gets `front`, a `FrontAddress` or None.
+front_option: Final = click.option(
     "--redis",
     "front",
     metavar="URL",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,11 +22,10 @@ from taskq.embedded import Server, ServerInfo
 from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
 from taskq.spec.model import check_path
 from taskq.views import Status
+from taskq_cli.decorators import together
 from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
 from taskq_cli.output import Column
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass
@@ -81,13 +80,6 @@ def start_server(port: int | None = None) -> ServerInfo:
     return info
 
 
-def shared_options(command: Command) -> Command:
-    """Add `--dsn` and `--output`; the command gets the `Invocation` as its first argument."""
-    passed = click.make_pass_decorator(Invocation, ensure=True)
-    decorated: Any = _OUTPUT(_DSN(passed(command)))
-    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
-
-
 def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value == "":
         raise UsageError(f"--{parameter.name} is empty; leave it out or give a value")
@@ -112,6 +104,8 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
+#: Adds `--output` and `--dsn`; the command gets the `Invocation` as its first argument.
+shared_options: Final = together(_OUTPUT, _DSN, click.make_pass_decorator(Invocation, ensure=True))
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 blobs_option: Final = click.option(
     "--blobs",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 import click
 
@@ -13,114 +13,77 @@ from taskq import CampaignSpec, Handler
 from taskq.errors import UsageError
 from taskq.ingest.sources.values import number_or_text
 from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-Number = TypeVar("Number", int, float)
+from taskq_cli.decorators import together
 
 _RETRY: Final = ("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes")
+_AS_GIVEN: Final = ("description", "weight", "on_disconnect", "late_results", "front")
+_LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
+    "time_limit_s": ("--time-limit", float, "a number of seconds"),
+    "max_running": ("--max-running", int, "a whole number"),
+    "max_failure_share": ("--max-failure-share", float, "a number"),
+}
 
 
-@dataclass(frozen=True, slots=True)
 class SpecOptions:
-    """Values of the options; None for each that was not given."""
+    """The options that were given, by the names of their parameters."""
 
-    description: str | None
-    python: str | None
-    prepare: str | None
-    process: bool
-    program: tuple[str, ...]
-    max_attempts: int | None
-    max_losses: int | None
-    backoff_s: float | None
-    backoff_max_s: float | None
-    never_retry: tuple[str, ...]
-    max_lost_nodes: int | None
-    time_limit: str | None
-    max_running: str | None
-    max_failure_share: str | None
-    weight: float | None
-    require: tuple[str, ...]
-    on_disconnect: str | None
-    late_results: str | None
-    front: bool | None
-    param: tuple[str, ...]
+    def __init__(self, parsed: Mapping[str, Any]) -> None:
+        # 0 and --no-front count as given.
+        self._given = {
+            name: value for name, value in parsed.items() if value is not None and value != ()
+        }
 
     def any_given(self) -> bool:
         """Return whether any option was given."""
-        others = [getattr(self, one.name) for one in fields(self) if one.name != "process"]
-        # 0 and --no-front count as given.
-        return self.process or any(value is not None and value != () for value in others)
+        return bool(self._given)
 
     def applied(self, spec: CampaignSpec) -> CampaignSpec:
         """Return the spec changed by the options; raise `InvalidCampaign` if it is not valid."""
-        retry = {name: value for name in _RETRY if (value := getattr(self, name)) is not None}
-        if self.never_retry:
-            retry["never_retry"] = tuple(filter(None, self.never_retry))
+        given = self._given
+        changes: dict[str, Any] = {name: given[name] for name in _AS_GIVEN if name in given}
+        changes |= {name: _limit(name, given[name]) for name in _LIMITS if name in given}
+        retry: dict[str, Any] = {name: given[name] for name in _RETRY if name in given}
+        if "never_retry" in given:
+            retry["never_retry"] = tuple(filter(None, given["never_retry"]))
+        if "require" in given:
+            changes["requires"] = tuple(filter(None, given["require"]))
         return replace(
             spec,
-            description=spec.description if self.description is None else self.description,
             handler=self._handler() or spec.handler,
             retry=replace(spec.retry, **retry),
-            time_limit_s=_limit(
-                "--time-limit", self.time_limit, spec.time_limit_s, float, "a number of seconds"
-            ),
-            max_running=_limit(
-                "--max-running", self.max_running, spec.max_running, int, "a whole number"
-            ),
-            max_failure_share=_limit(
-                "--max-failure-share",
-                self.max_failure_share,
-                spec.max_failure_share,
-                float,
-                "a number",
-            ),
-            weight=spec.weight if self.weight is None else self.weight,
-            requires=tuple(filter(None, self.require)) if self.require else spec.requires,
-            on_disconnect=self.on_disconnect or spec.on_disconnect,
-            late_results=self.late_results or spec.late_results,
-            front=spec.front if self.front is None else self.front,
-            params={**spec.params, **dict(map(_param, self.param))},
+            params={**spec.params, **dict(map(_param, given.get("param", ())))},
+            **changes,
         )
 
     def _handler(self) -> Handler | None:
-        if self.prepare is not None and self.python is None:
+        python, program = self._given.get("python"), self._given.get("program", ())
+        process, prepare = self._given.get("process"), self._given.get("prepare")
+        if prepare is not None and python is None:
             raise UsageError("--prepare goes with --python, which is missing")
-        if self.python is not None:
-            if self.program or self.process:
+        if python is not None:
+            if program or process:
                 raise UsageError("--python and a program exclude each other: choose one")
-            return Handler("python", target=self.python, prepare=self.prepare)
-        if self.program:
-            return Handler("process" if self.process else "command", argv=self.program)
-        if self.process:
+            return Handler("python", target=python, prepare=prepare)
+        if program:
+            return Handler("process" if process else "command", argv=program)
+        if process:
             raise UsageError("--process needs a program with its arguments after --")
         return None
 
 
-def spec_options(command: Command) -> Command:
+def spec_options(command: Callable[..., Any]) -> Any:
     """Add the options; the command gets them as `options`, a `SpecOptions`."""
-    names = [option.name for option in fields(SpecOptions)]
 
     @functools.wraps(command)
     def collected(*args: Any, **kwargs: Any) -> Any:
-        return command(
-            *args, options=SpecOptions(**{name: kwargs.pop(name) for name in names}), **kwargs
-        )
+        parsed = {name: kwargs.pop(name) for name in _NAMES}
+        return command(*args, options=SpecOptions(parsed), **kwargs)
 
-    decorated: Any = collected
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # the same callable, with other arguments
+    return together(*_OPTIONS)(collected)
 
 
-def _limit(
-    option: str,
-    value: str | None,
-    present: Number | None,
-    number: Callable[[str], Number],
-    kind: str,
-) -> Number | None:
-    if value is None:
-        return present
+def _limit(name: str, value: str) -> float | None:
+    option, number, kind = _LIMITS[name]
     if value == "none":
         return None
     try:
@@ -152,6 +115,7 @@ _OPTIONS: Final = (
     click.option(
         "--process",
         is_flag=True,
+        default=None,
         help="The program is long-lived and speaks JSON lines; otherwise each task starts one.",
     ),
     click.option(
@@ -195,7 +159,10 @@ _OPTIONS: Final = (
         "[default: 3]",
     ),
     click.option(
-        "--time-limit", metavar="SECONDS|none", help="Limit of an attempt. [default: none]"
+        "--time-limit",
+        "time_limit_s",
+        metavar="SECONDS|none",
+        help="Limit of an attempt. [default: none]",
     ),
     click.option(
         "--max-running",
@@ -244,4 +211,8 @@ _OPTIONS: Final = (
         metavar="NAME=VALUE",
         help="A parameter that all tasks share: a number or text. May be repeated.",
     ),
+)
+_NAMES: Final = (
+    *("program", "description", "python", "prepare", "process", *_RETRY, "never_retry", *_LIMITS),
+    *("weight", "require", "on_disconnect", "late_results", "front", "param"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from datetime import datetime, timezone
 from typing import Final
 
@@ -80,3 +81,10 @@ def counted(number: int, thing: str) -> str:
     if number == 1:
         return f"1 {thing}"
     return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
+
+
+def most_common(counts: Counter[str], shown: int) -> str:
+    """Return the most frequent names with their counts, and how many there are besides."""
+    named = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in counts.most_common(shown)]
+    more = len(counts) - len(named)
+    return f"{', '.join(named)}{f' and {more:,} more' if more else ''}"

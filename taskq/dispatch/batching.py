@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from taskq.db.connections import AsyncConnection, Database
 from taskq.dispatch.campaign_cache import CampaignCache
@@ -27,6 +27,7 @@ from taskq.dispatch.exchange import Exchanges, Verdicts
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_queue import FairQueue
 from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
+from taskq.dispatch.futures import resolve
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
@@ -46,6 +47,9 @@ REST_FACTOR: Final = 5.0
 BUSY_S: Final = 1.0
 
 
+Callback: TypeAlias = Callable[[Answer | Exception], None]
+
+
 @dataclass(slots=True)
 class Submitted:
     """An exchange that was submitted and not answered yet.
@@ -55,7 +59,7 @@ class Submitted:
     """
 
     exchange: ExchangeRequest
-    callback: Callable[[Answer | Exception], None] | None
+    callback: Callback | None
     part: Submitted | None = None
 
     def abandon(self) -> None:
@@ -84,16 +88,10 @@ class Batcher(Closing):
     is idempotent in the same way. An error that one exchange causes is raised for that one only.
     """
 
-    def __init__(
-        self, database: Database, *, connections: int = CONNECTIONS, most: int = MOST_IN_BATCH
-    ) -> None:
-        """Open nothing yet.
-
-        connections: upper limit; each is opened when first needed. most: exchanges in a statement.
-        """
+    def __init__(self, database: Database, *, connections: int = CONNECTIONS) -> None:
+        """Open nothing yet. connections: upper limit; each is opened when first needed."""
         self._free = [database.dedicated_async_connection() for _ in range(connections)]
         self._connections = connections
-        self._most = most
         self._exchanges = Exchanges()
         self._queue: FairQueue[Submitted] = FairQueue()
         self._in_statements = 0
@@ -125,12 +123,7 @@ class Batcher(Closing):
         Raise `SessionLost` if the session has ended, `TransportFailed` if the database does not
         answer (repeat it), `Refused` if there is no point in repeating.
         """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submitted = self.submit(exchange_request(request, scope), partial(resolve, answer))
-        try:
-            return await answer
-        finally:
-            submitted.abandon()
+        return await answered(partial(self.submit, exchange_request(request, scope)))
 
     def forget(self, scope: Scope) -> None:
         """Draw the order of campaigns anew at the next claim in this scope."""
@@ -156,9 +149,7 @@ class Batcher(Closing):
         """How many exchanges wait for a statement or are in one."""
         return len(self._queue) + self._in_statements
 
-    def submit(
-        self, exchange: ExchangeRequest, callback: Callable[[Answer | Exception], None]
-    ) -> Submitted:
+    def submit(self, exchange: ExchangeRequest, callback: Callback) -> Submitted:
         """Report and claim; `callback` gets what `exchange` returns or raises.
 
         It is called while a whole batch is answered. Futures instead of callbacks would cost a
@@ -188,7 +179,7 @@ class Batcher(Closing):
             worth = min(connections, max(1, total // WORTH_A_CONNECTION))
             if busy >= worth and not late:
                 break
-            taken = self._queue.take(min(self._most, -(-total // max(1, worth))), loop.time())
+            taken = self._queue.take(min(MOST_IN_BATCH, -(-total // max(1, worth))), loop.time())
             if not taken:
                 break
             self._batch_at = loop.time()
@@ -301,14 +292,14 @@ class Batcher(Closing):
                 return answers
 
 
-def resolve(answer: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
-    """Set the result or the exception of a future that is not done yet."""
-    if answer.done():
-        return
-    if isinstance(outcome, Exception):
-        answer.set_exception(outcome)
-    else:
-        answer.set_result(outcome)
+async def answered(submit: Callable[[Callback], Submitted]) -> Answer:
+    """Submit an exchange with a callback; wait for the answer, or abandon it if nobody waits."""
+    answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    submitted = submit(partial(resolve, answer))
+    try:
+        return await answer
+    finally:
+        submitted.abandon()
 
 
 def _fail(batch: list[Submitted], error: Exception) -> None:

@@ -6,14 +6,13 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from taskq.db.queries import array
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.reports import encoded
 from taskq_agent import protocol
 from taskq_agent.errors import Refused
-from taskq_agent.protocol import Request
+from taskq_agent.protocol import FAILED, RELEASED, Report, Request, Task
 
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -21,14 +20,19 @@ _encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 
 
 class Fence(NamedTuple):
-    """The identity of an attempt: a report or heartbeat counts only if all three agree."""
+    """The identity of an attempt: a report or heartbeat counts only if all three agree.
+
+    `Held` of the agents' protocol says the same, and `HeldMessage` checks it: as a part of messages
+    it must be a JSON object with named members, and a tuple would become an array. Here it is a key
+    and an argument, thousands of times a second.
+    """
 
     campaign: int
     task: int
     lease: str
 
 
-def fence_arrays(fences: Sequence[Fence | protocol.Task]) -> dict[str, str]:
+def fence_arrays(fences: Sequence[Fence | Task]) -> dict[str, str]:
     """Return fences as three array parameters of the server-side functions."""
     return {
         "campaigns": array(one.campaign for one in fences),
@@ -52,12 +56,8 @@ class ExchangeRequest(NamedTuple):
     reports: Sequence[str]
 
 
-def exchange_request(request: Request, scope: Scope, *, fenced: bool = False) -> ExchangeRequest:
-    """Check and encode a request; raise `Refused` if no queue could answer it.
-
-    fenced: whether the session may report only on its own attempts and on those of sessions that
-    were opened with the same token; the verdict on any other is then `unknown`.
-    """
+def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
+    """Check and encode a request; raise `Refused` if no queue could answer it."""
     if not 0 <= request.want <= protocol.MAX_CLAIM:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):
@@ -67,10 +67,28 @@ def exchange_request(request: Request, scope: Scope, *, fenced: bool = False) ->
     if scope.lifetime_s is not None and not math.isfinite(scope.lifetime_s):
         raise Refused(f"an agent cannot live for {scope.lifetime_s} s; leave the lifetime out")
     try:
-        reports = tuple(
-            _encode(encoded(report, request.session, fenced=fenced)) for report in request.reports
-        )
+        reports = tuple(_encode(_members(report, request.session)) for report in request.reports)
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
-    fences = [Fence(report.campaign, report.task, report.lease) for report in request.reports]
+    fences = [Fence(one.campaign, one.task, one.lease) for one in request.reports]
     return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)
+
+
+def _members(report: Report, session: int) -> dict[str, Any]:
+    """Return a report as the server-side functions take it, without members that have defaults."""
+    body = {
+        "task": report.task,
+        "lease": report.lease,
+        "outcome": report.outcome,
+        "result": report.result,
+        "error_class": report.error_class,
+        "error": report.error,
+        "exit_code": report.exit_code,
+        "tail": report.tail,
+        "phases": report.phases or None,
+        "retry": report.retry if report.outcome == FAILED else None,
+        "started": report.started if report.outcome == RELEASED else None,
+        "refused": True if report.refused else None,
+        "by": session,
+    }
+    return {name: value for name, value in body.items() if value is not None}

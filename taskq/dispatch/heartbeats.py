@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from taskq.db.connections import Database, Row
 from taskq.dispatch.closing import Closing
+from taskq.dispatch.futures import resolve
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
@@ -131,12 +132,7 @@ class _Waiting:
 
     def resolve(self, outcome: HeartbeatAnswer | Exception) -> None:
         for answer in self.answers:
-            if answer.done():
-                continue
-            if isinstance(outcome, Exception):
-                answer.set_exception(outcome)
-            else:
-                answer.set_result(outcome)
+            resolve(answer, outcome)
 
 
 class HeartbeatBatcher(Closing):

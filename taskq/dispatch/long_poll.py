@@ -22,6 +22,7 @@ from typing import Final
 from taskq.db.connections import Database
 from taskq.dispatch.closing import Closing, cancel
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.futures import resolve
 from taskq.dispatch.wait_queues import WaitQueues
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class LongPoll(Closing):
         )
         if self._polling is None:
             self._polling = loop.create_task(self._poll_while_waiting())
-        timer = loop.call_later(seconds, _resolve, woken, False)
+        timer = loop.call_later(seconds, resolve, woken, False)
         try:
             return await woken
         finally:
@@ -121,7 +122,7 @@ class LongPoll(Closing):
         if self._passed < _MOST_PASSED:
             for one in self._queues.first(self._queues.queue_scope(scope)):
                 self._passed += 1
-                _resolve(one, True)
+                resolve(one, True)
 
     def poll_soon(self) -> None:
         """Take a turn soon: tasks have become claimable through this gateway."""
@@ -133,9 +134,9 @@ class LongPoll(Closing):
         """End all waits, now and from now on."""
         self._draining = True
         for one in self._queues:
-            _resolve(one, False)
+            resolve(one, False)
         for one in self._woken:
-            _resolve(one, False)
+            resolve(one, False)
         self._due.set()
 
     async def close(self) -> None:
@@ -192,7 +193,7 @@ class LongPoll(Closing):
             self._failures = 0
         while self._woken:
             for _ in range(min(_WAKE_AT_ONCE, len(self._woken))):
-                _resolve(self._woken.popleft(), True)
+                resolve(self._woken.popleft(), True)
             if self._woken:
                 await asyncio.sleep(_WAKE_PAUSE_S)
 
@@ -209,11 +210,6 @@ class LongPoll(Closing):
             self._found(scopes[number])
         self._passed = 0
         self._woken += self._queues.take(scopes, groups, unfinished)
-
-
-def _resolve(woken: asyncio.Future[bool], outcome: bool) -> None:
-    if not woken.done():
-        woken.set_result(outcome)
 
 
 def _encoded(scopes: Sequence[Scope]) -> str:

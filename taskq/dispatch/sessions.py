@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from taskq_agent.protocol import Hello
@@ -12,15 +13,5 @@ def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:
 
     lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
     """
-    return {
-        "path": hello.campaign,
-        "key": hello.key,
-        "lease_s": lease_s,
-        "agent": hello.name,
-        "host": hello.host,
-        "site": hello.site,
-        "pid": hello.pid,
-        "slots": hello.slots,
-        "release": hello.release,
-        "offers": list(hello.offers),
-    }
+    values = asdict(hello) | {"offers": list(hello.offers), "lease_s": lease_s}
+    return values | {"path": values.pop("campaign"), "agent": values.pop("name")}

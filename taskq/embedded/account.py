@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from taskq.errors import ServerUnsuitable, Unavailable, UsageError
 
@@ -48,12 +48,7 @@ class Account:
                 errors="replace",
                 timeout=timeout_s,
                 check=False,
-                cwd="/",
-                env=clean_environment(),
-                umask=0o077,
-                user=self.uid if self.is_other else None,
-                group=self.gid if self.is_other else None,
-                extra_groups=self.groups if self.is_other else None,
+                **self._surroundings(),
             )
         except subprocess.TimeoutExpired:
             raise Unavailable(
@@ -68,15 +63,16 @@ class Account:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd="/",
-            env=clean_environment(),
-            umask=0o077,
             # Out of the terminal's reach: neither Ctrl-C nor hanging up may stop it.
             start_new_session=True,
-            user=self.uid if self.is_other else None,
-            group=self.gid if self.is_other else None,
-            extra_groups=self.groups if self.is_other else None,
+            **self._surroundings(),
         )
+
+    def _surroundings(self) -> dict[str, Any]:
+        """Return how a process of this user is started."""
+        user = {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
+        own = {"cwd": "/", "env": clean_environment(), "umask": 0o077}
+        return own | user if self.is_other else own
 
     def check_reaches(self, directory: Path) -> None:
         """Refuse a directory that the user cannot enter; name the closed one on the way."""

@@ -20,14 +20,14 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from taskq.embedded.account import ROOT_UID, Account, user_name
 from taskq.errors import ServerUnsuitable, Unavailable, UsageError
@@ -64,56 +64,20 @@ def default_home() -> Path:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
 class Home:
     """The paths of a home, and what guards them."""
 
-    path: Path
-
-    @property
-    def data(self) -> Path:
-        """PostgreSQL's data directory."""
-        return self.path / "data"
-
-    @property
-    def conf(self) -> Path:
-        """The folder of the settings."""
-        return self.path / "conf"
-
-    @property
-    def runtime(self) -> Path:
-        """The folder of a copy of the binaries."""
-        return self.path / "runtime"
-
-    @property
-    def log(self) -> Path:
-        """The server's log file."""
-        return self.path / "server.log"
-
-    @property
-    def state(self) -> Path:
-        """The file about the last start."""
-        return self.path / "server.json"
-
-    @property
-    def redis_state(self) -> Path:
-        """The file with the address of the Redis that was started last."""
-        return self.path / "redis.json"
-
-    @property
-    def redis_log(self) -> Path:
-        """The log file of Redis."""
-        return self.path / "redis.log"
-
-    @property
-    def redis_runtime(self) -> Path:
-        """The folder of a copy of its program."""
-        return self.path / "redis-runtime"
-
-    @property
-    def password(self) -> Path:
-        """The file with the password of the role `taskq`."""
-        return self.path / "password"
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self.data: Final = path / "data"
+        self.conf: Final = path / "conf"
+        self.runtime: Final = path / "runtime"
+        self.log: Final = path / "server.log"
+        self.state: Final = path / "server.json"
+        self.password: Final = path / "password"
+        self.redis_runtime: Final = path / "redis-runtime"
+        self.redis_log: Final = path / "redis.log"
+        self.redis_state: Final = path / "redis.json"
 
     def check_owner(self) -> None:
         """Refuse a home that belongs to another user."""
@@ -192,6 +156,15 @@ class Home:
             f"{inside} is too long for a socket ({MAX_SOCKET_PATH_BYTES} bytes at most), and "
             "there is no folder for temporary files: set TASKQ_HOME to a shorter path"
         )
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Return what the file about the last start of a server says; nothing if there is none."""
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
 
 
 def write_file(path: Path, text: str, mode: int) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from taskq.embedded.account import Account, server_account
-from taskq.embedded.home import Home, default_home, write_file
+from taskq.embedded.home import Home, default_home, read_state, write_file
 from taskq.embedded.launching import last_lines, launch, rotated, said_since
 from taskq.embedded.redis_program import locate_redis, runnable
 from taskq.errors import Conflict, Unavailable
@@ -83,7 +83,7 @@ class RedisServer:
         with self.home.usable():
             if self._running() is None:
                 return False
-            with self.home.locked(), _connected(self._state()) as server:
+            with self.home.locked(), _connected(read_state(self.home.redis_state)) as server:
                 if server is None:
                     return False
                 _stop(server, self.home)
@@ -95,7 +95,7 @@ class RedisServer:
             return self._running()
 
     def _running(self) -> RedisInfo | None:
-        state = self._state()
+        state = read_state(self.home.redis_state)
         with _connected(state) as server:
             if server is None:
                 return None
@@ -135,13 +135,6 @@ class RedisServer:
                     f"{said}"
                 )
             time.sleep(POLL_S)
-
-    def _state(self) -> dict[str, Any]:
-        try:
-            state = json.loads(self.home.redis_state.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return {}
-        return state if isinstance(state, dict) else {}
 
 
 @contextlib.contextmanager

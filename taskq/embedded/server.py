@@ -7,13 +7,13 @@ import os
 import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from taskq.embedded import postmaster
 from taskq.embedded.account import server_account, user_name
 from taskq.embedded.cluster import DATABASE, ensure_cluster
-from taskq.embedded.home import Home, default_home, write_file
+from taskq.embedded.home import Home, default_home, read_state, write_file
 from taskq.embedded.installation import Installation, locate
 from taskq.embedded.postmaster import Postmaster
 from taskq.embedded.runtime import reachable
@@ -155,7 +155,7 @@ class Server:
         A home directory is often shared by many hosts, and two servers on one data directory
         destroy it. Neither a pid nor a lock in shared memory tells of another host.
         """
-        here, there = _this_host(), self._state()
+        here, there = _this_host(), read_state(self.home.state)
         if there.get("host") is None or any(there.get(key) == here[key] for key in here):
             return
         raise Conflict(
@@ -164,13 +164,6 @@ class Server:
             "directory of this host alone. If that host is gone for good, remove "
             f"{found.data_dir}/postmaster.pid"
         )
-
-    def _state(self) -> dict[str, Any]:
-        try:
-            state = json.loads(self.home.state.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return {}
-        return state if isinstance(state, dict) else {}
 
     def _info(self, running: Postmaster, wanted_port: int | None) -> ServerInfo:
         if wanted_port is not None and running.tcp_port != wanted_port:
@@ -194,7 +187,7 @@ class Server:
             data_dir=self.home.data,
             log_file=self.home.log,
             pid=running.pid,
-            version_text=str(self._state().get("version", "unknown")),
+            version_text=str(read_state(self.home.state).get("version", "unknown")),
             run_as=run_as,
             started_now=False,
             notes=tuple(notes),

@@ -32,8 +32,26 @@ _LEARN_S: Final = 0.1
 Open: TypeAlias = Callable[[bytes, int, float], "Entry | None"]
 
 
+Callback: TypeAlias = Callable[[list[Task]], None]
+
+
+class Claim:
+    """A claim that waits. callbacks: those of the claim and of its repetitions."""
+
+    __slots__ = ("callbacks", "lease", "session", "want")
+
+    def __init__(self, session: int, lease: str, want: int, callback: Callback) -> None:
+        self.session = session
+        self.lease = lease
+        self.want = want
+        self.callbacks = [callback]
+
+
 class Buffer:
-    """The entries of one campaign, in the order in which they are to be handed out."""
+    """The entries of one campaign, in the order in which they are to be handed out.
+
+    claims: those that wait for it, in order of arrival.
+    """
 
     __slots__ = (
         "_campaign",
@@ -43,6 +61,7 @@ class Buffer:
         "_rate",
         "_since",
         "claimed_at",
+        "claims",
         "popping",
         "target",
     )
@@ -50,6 +69,7 @@ class Buffer:
     def __init__(self, campaign: int, now: float) -> None:
         self._campaign = campaign
         self._entries: deque[bytes] = deque()
+        self.claims: deque[Claim] = deque()
         self._rate = 0.0
         self._claimed = self._low = 0
         self._since = self.claimed_at = now
@@ -96,38 +116,13 @@ class Buffer:
         self._entries.clear()
         return entries
 
-
-Callback: TypeAlias = Callable[[list[Task]], None]
-
-
-class Claim:
-    """A claim that waits. callbacks: those of the claim and of its repetitions."""
-
-    __slots__ = ("callbacks", "lease", "session", "want")
-
-    def __init__(self, session: int, lease: str, want: int, callback: Callback) -> None:
-        self.session = session
-        self.lease = lease
-        self.want = want
-        self.callbacks = [callback]
-
-
-class CampaignBuffer:
-    """The buffer of one campaign, and the claims that wait for it, in order of arrival."""
-
-    __slots__ = ("buffer", "claims")
-
-    def __init__(self, campaign: int, now: float) -> None:
-        self.buffer = Buffer(campaign, now)
-        self.claims: deque[Claim] = deque()
-
     def missing(self) -> int:
         """Return how many entries should be popped now."""
-        if self.buffer.popping or not (self.claims or self.buffer.is_low()):
+        if self.popping or not (self.claims or self.is_low()):
             return 0
         wanted = sum(claim.want for claim in self.claims)
-        return min(MAX_CLAIM, wanted + max(0, self.buffer.target - len(self.buffer)))
+        return min(MAX_CLAIM, wanted + max(0, self.target - len(self)))
 
     def is_idle(self, since: float) -> bool:
         """Tell whether no claim has come since then, and none waits."""
-        return self.buffer.claimed_at < since and not (self.buffer.popping or self.claims)
+        return self.claimed_at < since and not (self.popping or self.claims)

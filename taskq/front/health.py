@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from taskq.counters import counter
 from taskq.front.breaker import Breaker
 from taskq.front.depths import Depths
 from taskq.front.entries import FrontState
@@ -24,21 +25,15 @@ from taskq.front.state import StateCache
 
 @dataclass(slots=True)
 class FrontCounters:
-    """Counters of one gateway; they only grow.
+    """Counters of one gateway; they only grow."""
 
-    hits, misses: claims that got tasks, and claims that got none. popped: entries taken from the
-    lists. stale: popped entries that were too old to be handed out. forged: popped entries that
-    PostgreSQL did not make, or that were in the list of another campaign. refused: pops in another
-    epoch than that of Redis. errors: pops and probes that failed.
-    """
-
-    hits: int = 0
-    misses: int = 0
-    popped: int = 0
-    stale: int = 0
-    forged: int = 0
-    refused: int = 0
-    errors: int = 0
+    hits: int = counter("Claims served from the front")
+    misses: int = counter("Claims that found nothing there and were made in PostgreSQL")
+    popped: int = counter("Entries taken from the lists")
+    stale: int = counter("Entries that were too old to be handed out")
+    forged: int = counter("Entries that PostgreSQL has not made, or not for the list's campaign")
+    refused: int = counter("Pops in an epoch that had ended")
+    errors: int = counter("Pops and probes that failed")
 
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from taskq.dispatch.closing import cancel
 from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
-from taskq.front.buffer import KEEP_S, Callback, CampaignBuffer, Claim
+from taskq.front.buffer import KEEP_S, Buffer, Callback, Claim
 from taskq.front.entries import POOL_S, Entry
 from taskq.front.health import FrontCounters, Health
 from taskq.front.popper import EntryCheck, Popper
@@ -107,8 +107,7 @@ class Pool:
         known = self._health.depths if self.breaker.closed else ()
         campaigns, _ = order.excluding(scope.without)
         for campaign in campaigns:
-            served = self._served.get(campaign)
-            if campaign in known or (served is not None and served.buffer):
+            if campaign in known or self._served.get(campaign):
                 return True
         return bool(campaigns) and self._health.offers(campaigns[0], now)
 
@@ -134,11 +133,10 @@ class Pool:
         if campaign is None:
             self.counters.misses += 1
             return False
-        served = self._served.get(campaign)
-        if served is None:
-            served = self._served[campaign] = CampaignBuffer(campaign, now)
-        buffer = served.buffer
-        share = buffer.claim(want, now, self._opened) if buffer and not served.claims else None
+        buffer = self._served.get(campaign)
+        if buffer is None:
+            buffer = self._served[campaign] = Buffer(campaign, now)
+        share = buffer.claim(want, now, self._opened) if buffer and not buffer.claims else None
         if share:
             self._hand_out(session, lease, share, [callback])
             if buffer.is_low():
@@ -148,7 +146,7 @@ class Pool:
             return False
         else:
             claim = self._pending[session] = Claim(session, lease, want, callback)
-            served.claims.append(claim)
+            buffer.claims.append(claim)
             self._popper.soon()
         return True
 
@@ -182,9 +180,7 @@ class Pool:
 
     def _give_back(self, campaigns: Iterable[int]) -> None:
         for campaign in campaigns:
-            self._state_cache.give_back(
-                self._entry_check.tasks(self._served[campaign].buffer.emptied())
-            )
+            self._state_cache.give_back(self._entry_check.tasks(self._served[campaign].emptied()))
 
     def _renewed(self) -> None:
         """Give back all entries of the old epoch: a new one has begun."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from taskq.front.buffer import CampaignBuffer, Claim, Open
+from taskq.front.buffer import Buffer, Claim, Open
 from taskq.front.entries import Entry, FrontState, open_entry
 from taskq.front.health import FrontCounters, Health
 from taskq.front.redis import FrontDown, RedisLink
@@ -38,7 +38,7 @@ class Popper:
         resolve: Resolve,
     ) -> None:
         """free: the connections without a pop under way; taken out of it and put back here."""
-        self.served: dict[int, CampaignBuffer] = {}
+        self.served: dict[int, Buffer] = {}
         self.closing = False
         self._state_cache = state_cache
         self._health = health
@@ -84,8 +84,8 @@ class Popper:
         self._free.remove(link)
         now = time.monotonic()
         for campaign, _ in counts:
-            self.served[campaign].buffer.popping = True
-            self.served[campaign].buffer.learn(now)
+            self.served[campaign].popping = True
+            self.served[campaign].learn(now)
         round_ = asyncio.create_task(self._round(link, state, counts))
         self._under_way.add(round_)
         round_.add_done_callback(self._under_way.discard)
@@ -93,7 +93,7 @@ class Popper:
     def _dismiss(self) -> None:
         """Answer waiting claims without tasks, except those with a pop under way for them."""
         for served in self.served.values():
-            while served.claims and not served.buffer.popping:
+            while served.claims and not served.popping:
                 self._resolve(served.claims.popleft(), ())
 
     async def _round(
@@ -105,7 +105,7 @@ class Popper:
         try:
             popped = await self._health.pop(link, state, counts)
             for (campaign, _), one in zip(counts, popped, strict=False):
-                self.served[campaign].buffer.put(one.entries)
+                self.served[campaign].put(one.entries)
                 self._counters.popped += len(one.entries)
         except FrontDown as error:
             self._health.fail(error, began)
@@ -118,13 +118,13 @@ class Popper:
             self._free.append(link)
             self.soon()  # after those just answered have claimed again
 
-    def _answer(self, served: CampaignBuffer, waiting: int) -> None:
+    def _answer(self, served: Buffer, waiting: int) -> None:
         """Answer the claims that this pop was made for, from the buffer that it filled."""
         now = time.monotonic()
-        served.buffer.popping = False
+        served.popping = False
         for _ in range(min(waiting, len(served.claims))):
             claim = served.claims.popleft()
-            self._resolve(claim, served.buffer.claim(claim.want, now, self._opened))
+            self._resolve(claim, served.claim(claim.want, now, self._opened))
 
 
 #: Forged entries in a row after which the front is not used for a while.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import cache
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
@@ -20,13 +20,13 @@ from starlette.routing import Route
 from taskq import agent_file
 from taskq.blobs.store import check_digest
 from taskq.errors import Forbidden, Unauthorized
-from taskq.gateway import messages, metrics
+from taskq.gateway import messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
-from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge, failure
-from taskq.gateway.log import log
+from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge
 from taskq.gateway.management import Management
-from taskq.gateway.openapi import document
+from taskq.gateway.openapi import Endpoint
 from taskq.gateway.service import Service
+from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
 from taskq_agent.transport import MAX_BLOB_BYTES
 
@@ -35,7 +35,22 @@ _RANGE: Final = re.compile(r"bytes=(\d{1,12})-")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BEARER: Final = "bearer "
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
+
+
+#: All endpoints, in the order of the routes; `App` has a method for each.
+ENDPOINTS: Final[list[Endpoint]] = []
+
+
+def _endpoint(method: str, path: str, **of_document: Any) -> Callable[[Handler], Handler]:
+    """Declare that a method of `App` serves an endpoint; its docstring is the summary."""
+
+    def declared(handler: Handler) -> Handler:
+        summary = handler.__doc__ or ""
+        ENDPOINTS.append(Endpoint(method, path, handler.__name__, summary, **of_document))
+        return handler
+
+    return declared
 
 
 class App:
@@ -45,53 +60,57 @@ class App:
         self._service = service
         self._management = management
         routes = [
-            Route("/v1/sessions", self._guarded(self.open), methods=["POST"]),
-            Route("/v1/session", self._guarded(self.close), methods=["DELETE"]),
-            Route("/v1/exchange", self._guarded(self.exchange), methods=["POST"]),
-            Route("/v1/beat", self._guarded(self.heartbeat), methods=["POST"]),
-            Route("/v1/blobs/{digest}", self._guarded(self.read_blob), methods=["GET"]),
-            Route("/v1/blobs/{digest}", self._guarded(self.write_blob), methods=["PUT"]),
-            Route("/v1/campaigns", self._guarded(self.campaigns), methods=["GET"]),
-            Route("/v1/campaigns/state", self._guarded(self.set_state), methods=["POST"]),
-            Route("/v1/tasks", self._guarded(self.add_tasks), methods=["POST"]),
-            Route("/v1/openapi.json", self._guarded(self.openapi), methods=["GET"]),
-            Route("/metrics", self._guarded(self.metrics), methods=["GET"]),
-            Route("/healthz", self._guarded(self.health), methods=["GET"]),
-            Route("/readyz", self._guarded(self.ready), methods=["GET"]),
-            Route("/taskq-agent.pyz", self._guarded(self.agent_file), methods=["GET"]),
+            Route(one.path, self._guarded(getattr(self, one.name)), methods=[one.method])
+            for one in ENDPOINTS
         ]
+        routes.append(Route("/v1/openapi.json", self._guarded(self.describe), methods=["GET"]))
         self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
         # A redirect would go to whatever host the Host header of the request names.
         self.asgi.router.redirect_slashes = False
 
     # Agents
 
+    @_endpoint(
+        "POST", "/v1/sessions", needs="site", takes=messages.HelloMessage, gives=protocol.Welcome
+    )
     async def open(self, request: Request) -> Response:
-        """POST /v1/sessions."""
+        """Open an agent's session."""
         token = _token(request)
         hello = messages.read_hello(await _body(request, messages.MAX_HELLO_BYTES))
         return _json(await self._service.open(token, hello.to_protocol(), _address(request)))
 
+    @_endpoint(
+        "DELETE", "/v1/session", needs="session", takes=messages.SessionEndMessage, optional=True
+    )
     async def close(self, request: Request) -> Response:
-        """DELETE /v1/session."""
+        """End the session, and perhaps say why."""
         token = _token(request)
         body = await _body(request, messages.MAX_HELLO_BYTES)
         farewell = messages.read_farewell(body) if body else messages.SessionEndMessage()
         await self._service.close_session(token, farewell)
         return Response(status_code=204)
 
+    @_endpoint(
+        "POST", "/v1/exchange", needs="session", takes=messages.Exchange, gives=protocol.Answer
+    )
     async def exchange(self, request: Request) -> Response:
-        """POST /v1/exchange; most exchanges take the fast path instead."""
-        agent = await self._service.agent(_token(request))
-        body = await _body(request, messages.MAX_EXCHANGE_BYTES)
-        message = messages.read_exchange(body)
-        answer = await self._service.exchange_or_wait(agent, message)
-        if self._service.is_unchecked(message, answer):
-            await self._identity(request, anew=True)
-        return _json(self._service.with_orders(message, answer))
+        """Report ended attempts, claim tasks."""
+        # Most exchanges take the fast path instead.
+        token = _token(request)
+        agent = await self._service.agent(token)
+        message = messages.read_exchange(await _body(request, messages.MAX_EXCHANGE_BYTES))
+        answer = await self._service.exchange(agent, message)
+        return _json(await self._service.finish(agent, token, message, answer))
 
+    @_endpoint(
+        "POST",
+        "/v1/beat",
+        needs="session",
+        takes=messages.HeartbeatMessage,
+        gives=protocol.HeartbeatAnswer,
+    )
     async def heartbeat(self, request: Request) -> Response:
-        """POST /v1/beat."""
+        """Keep the session alive, and say what it holds."""
         agent = await self._service.agent(_token(request))
         return _json(
             await self._service.heartbeat(agent, messages.read_heartbeat(await _body(request)))
@@ -99,8 +118,16 @@ class App:
 
     # Blobs
 
+    @_endpoint(
+        "GET",
+        "/v1/blobs/{digest}",
+        needs="session",
+        gives=openapi.BYTES,
+        parameters=(openapi.DIGEST, openapi.RANGE),
+        in_parts=True,
+    )
     async def read_blob(self, request: Request) -> Response:
-        """GET /v1/blobs/{digest}."""
+        """Fetch an input, from a place on."""
         identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
         if isinstance(identity, AgentSession):
@@ -118,8 +145,15 @@ class App:
             chunks, 206 if wanted else 200, headers, media_type="application/octet-stream"
         )
 
+    @_endpoint(
+        "PUT",
+        "/v1/blobs/{digest}",
+        needs="session",
+        takes=openapi.BYTES,
+        parameters=(openapi.DIGEST,),
+    )
     async def write_blob(self, request: Request) -> Response:
-        """PUT /v1/blobs/{digest}."""
+        """Store a large result."""
         await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
         uploads = self._service.uploads
@@ -132,50 +166,69 @@ class App:
 
     # Managers
 
+    @_endpoint(
+        "GET",
+        "/v1/campaigns",
+        needs="manager",
+        gives=openapi.CampaignList,
+        parameters=(openapi.PATH,),
+    )
     async def campaigns(self, request: Request) -> Response:
-        """GET /v1/campaigns."""
+        """Count the tasks of a campaign and of those below it."""
         manager = await self._manager(request)
         path = request.query_params.get("path", manager.paths[0])
         return _json({"campaigns": await self._management.campaigns(manager, path)})
 
+    @_endpoint(
+        "POST",
+        "/v1/campaigns/state",
+        needs="manager",
+        takes=messages.StateChange,
+        gives=openapi.Changed,
+    )
     async def set_state(self, request: Request) -> Response:
-        """POST /v1/campaigns/state."""
+        """Open, pause or cancel a campaign."""
         manager = await self._manager(request)
         wanted = messages.read_state(await _body(request))
         changed = await self._management.set_state(manager, wanted.path, wanted.state)
         self._service.poll_soon()
         return _json({"changed": changed})
 
+    @_endpoint("POST", "/v1/tasks", needs="manager", takes=messages.NewTasks, gives=openapi.Added)
     async def add_tasks(self, request: Request) -> Response:
-        """POST /v1/tasks."""
+        """Add tasks."""
         manager = await self._manager(request)
         wanted = messages.read_new_tasks(await _body(request, messages.MAX_EXCHANGE_BYTES))
         count = await self._management.add_tasks(manager, wanted)
         self._service.poll_soon()
         return _json({"added": count.added, "conflicts": count.conflicts})
 
+    @_endpoint("GET", "/metrics", needs="manager", gives=openapi.TEXT)
     async def metrics(self, request: Request) -> Response:
-        """GET /metrics."""
+        """Metrics for Prometheus."""
         await self._manager(request)
         return Response(await self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
 
     # Without a token
 
-    async def openapi(self, _: Request) -> Response:
-        """GET /v1/openapi.json."""
+    async def describe(self, _: Request) -> Response:
+        """Fetch the OpenAPI document, which does not describe itself."""
         return _json(document())
 
+    @_endpoint("GET", "/healthz", gives=openapi.HealthMessage)
     async def health(self, _: Request) -> Response:
-        """GET /healthz: the process lives."""
+        """Say that the process lives."""
         return _json({"status": "ok"})
 
+    @_endpoint("GET", "/readyz", gives=openapi.HealthMessage)
     async def ready(self, _: Request) -> Response:
-        """GET /readyz: the gateway serves, and its database answers."""
+        """Say whether it can serve."""
         await self._service.check_ready()
         return _json({"status": "ok"})
 
+    @_endpoint("GET", "/taskq-agent.pyz", gives=openapi.ZIP)
     async def agent_file(self, _: Request) -> Response:
-        """GET /taskq-agent.pyz."""
+        """Fetch the agent."""
         return Response(await asyncio.to_thread(_agent_file), media_type="application/zip")
 
     # Shared by several endpoints
@@ -193,29 +246,22 @@ class App:
             raise Forbidden("this needs a manager's token")
         return identity
 
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+    def _guarded(self, serve: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Wrap an endpoint so that its errors become answers."""
 
         async def guarded(request: Request) -> Response:
             try:
                 _check_target(request)
-                return await endpoint(request)
+                return await serve(request)
             except ClientDisconnect:
                 self._service.metrics.abandoned += 1
                 return Response(status_code=499)
             except Exception as error:  # noqa: BLE001  # each is answered, and defects are logged
-                return self._answer(failure(error), error)
+                known = self._service.failed(error)
+                headers = {"retry-after": str(known.after_s)} if known.retry else {}
+                return Response(known.body(), known.status, headers, media_type=JSON)
 
         return guarded
-
-    def _answer(self, known: ErrorAnswer, error: Exception) -> Response:
-        self._service.metrics.failures[known.code] += 1
-        if known.code == "defect":
-            log.exception("a request failed", exc_info=error)
-        headers = {}
-        if known.retry:
-            headers["retry-after"] = str(known.after_s or self._service.retry_after_s())
-        return Response(known.body(), known.status, headers, media_type=JSON)
 
     async def _http_error(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -283,3 +329,9 @@ def _json(answer: object) -> Response:
 @cache
 def _agent_file() -> bytes:
     return agent_file.build()
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document of all endpoints."""
+    return openapi.document(ENDPOINTS)

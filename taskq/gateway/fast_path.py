@@ -18,8 +18,7 @@ from taskq.dispatch.batching import Submitted
 from taskq.gateway.app import bearer
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.connection import IDLE_S, ClientConnection
-from taskq.gateway.errors import TooLarge, failure
-from taskq.gateway.log import log
+from taskq.gateway.errors import TooLarge
 from taskq.gateway.messages import MAX_EXCHANGE_BYTES, Exchange, encode, read_exchange
 from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
@@ -160,7 +159,7 @@ class AgentConnection(ClientConnection):
             # An exchange repeated under the same lease id may have tasks already.
             is_new, self._lease = message.lease != self._lease, message.lease
             if is_new and service.would_wait(agent, message):
-                self._spawn(call, self._wait(call, agent, message, NOTHING))
+                self._spawn(call, self._finish(call, agent, message, NOTHING))
                 return
             callback = partial(self._answered, call, agent, message)
             call.submitted = service.submit(agent, message, callback)
@@ -172,35 +171,27 @@ class AgentConnection(ClientConnection):
     ) -> None:
         if isinstance(outcome, Exception):
             self._fail(call, outcome)
-        elif self.service.may_wait(message, outcome):
-            self._spawn(call, self._wait(call, agent, message, outcome))
-        elif self.service.is_unchecked(message, outcome):
-            self._spawn(call, self._confirm(call, message, outcome))
+        elif self.service.is_final(message, outcome):
+            self.service.metrics.took(time.perf_counter() - call.began)
+            self._succeed(call, self.service.with_orders(message, outcome))
         else:
-            self._succeed(call, message, outcome)
+            self._spawn(call, self._finish(call, agent, message, outcome))
 
-    async def _confirm(self, call: _Call, message: Exchange, answer: Answer) -> None:
-        if self.service.is_unchecked(message, answer):
-            token = bearer(self._known_authorization.decode("latin-1"))
-            await self.service.identities.identify(token, anew=True)
-        self._succeed(call, message, answer, waited=True)
+    async def _finish(
+        self, call: _Call, agent: AgentSession, message: Exchange, answer: Answer
+    ) -> None:
+        token = _token(self._known_authorization)
+        self._succeed(call, await self.service.finish(agent, token, message, answer))
 
     async def _identify_and_exchange(self, call: _Call, header: bytes) -> None:
         timeline = self.service.timeline()
-        agent = await self.service.agent(bearer(header.decode("latin-1")))
+        agent = await self.service.agent(_token(header))
         message = call.read()
         # The next request on this connection will most likely send the same header, byte for byte.
         self._known_authorization, self._agent, self._lease = header, agent, message.lease
         self._timeline = timeline
-        answer = await self.service.exchange_or_wait(agent, message)
-        await self._confirm(call, message, answer)
-
-    async def _wait(
-        self, call: _Call, agent: AgentSession, message: Exchange, found: Answer
-    ) -> None:
-        self._succeed(
-            call, message, await self.service.wait_for_tasks(agent, message, found), waited=True
-        )
+        answer = await self.service.exchange(agent, message)
+        await self._finish(call, agent, message, answer)
 
     def _spawn(self, call: _Call, steps: Coroutine[Any, Any, None]) -> None:
         call.task = self.loop.create_task(steps)
@@ -214,24 +205,12 @@ class AgentConnection(ClientConnection):
 
     # Answers
 
-    def _succeed(
-        self, call: _Call, message: Exchange, answer: Answer, *, waited: bool = False
-    ) -> None:
-        service = self.service
-        if not waited:
-            service.metrics.took(time.perf_counter() - call.began)
-        self._write(call, 200, encode(service.with_orders(message, answer)))
+    def _succeed(self, call: _Call, answer: Answer) -> None:
+        self._write(call, 200, encode(answer))
 
     def _fail(self, call: _Call, error: Exception) -> None:
-        known = failure(error)
-        service = self.service
-        service.metrics.failures[known.code] += 1
-        if known.code == "defect":
-            log.error("an exchange failed", exc_info=error)
-        extra = b""
-        if known.retry:
-            after_s = known.after_s or service.retry_after_s()
-            extra = b"retry-after: %s\r\n" % str(after_s).encode()
+        known = self.service.failed(error)
+        extra = b"retry-after: %s\r\n" % str(known.after_s).encode() if known.retry else b""
         self._write(call, known.status, known.body(), extra)
 
     def _write(self, call: _Call, status: int, body: bytes, extra: bytes = b"") -> None:
@@ -254,3 +233,7 @@ class AgentConnection(ClientConnection):
         self.flow.resume_reading()
         if self.pipeline or self._final_error is not None:
             self.on_response_complete()
+
+
+def _token(authorization: bytes) -> str:
+    return bearer(authorization.decode("latin-1"))

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from taskq.dispatch.batching import Batcher, Submitted
+from taskq.dispatch.batching import Batcher, Callback, Submitted
 from taskq.dispatch.closing import cancel
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.errors import TaskqError
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 #: Exchanges under way from which on claims go to the database with their reports: in a large batch
 #: they cost less than apart from it.
 CROWDED: Final = 16
-Callback: TypeAlias = Callable[[Answer | Exception], None]
 #: The result of the reports: an answer with their verdicts, or the error because of which there are
 #: none.
 Reported: TypeAlias = Answer | TransportFailed

@@ -102,7 +102,7 @@ class Exchange(Struct):
 
 
 class HeldMessage(Struct):
-    """The fence of an attempt."""
+    """The fence of an attempt; see `taskq_agent.protocol.Held`, whose type has no limits."""
 
     campaign: Id
     task: Id
@@ -115,10 +115,6 @@ class TroubleMessage(Struct):
     failures: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     error_class: Name = ""
     try_in_s: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
-
-    def to_protocol(self) -> protocol.Trouble:
-        """Return the trouble as `Heartbeat` takes it."""
-        return protocol.Trouble(self.failures, self.error_class, self.try_in_s)
 
 
 class OutcomesMessage(Struct):
@@ -139,10 +135,17 @@ class HeartbeatMessage(Struct):
     trouble: TroubleMessage | None = None
     tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
 
-    def outcomes(self) -> tuple[protocol.CampaignOutcomes, ...]:
-        """Return the member `tally` as `Heartbeat` takes it."""
-        return tuple(
-            protocol.CampaignOutcomes(one.campaign, one.done, one.failed) for one in self.tally
+    def to_protocol(self, session: int) -> protocol.Heartbeat:
+        """Return the heartbeat as agents with a direct transport make it."""
+        trouble = self.trouble
+        return protocol.Heartbeat(
+            session,
+            tuple(protocol.Held(one.campaign, one.task, one.lease) for one in self.held),
+            self.pending,
+            self.drawn,
+            self.timeline,
+            None if trouble is None else protocol.Trouble(*msgspec.structs.astuple(trouble)),
+            tuple(protocol.CampaignOutcomes(it.campaign, it.done, it.failed) for it in self.tally),
         )
 
 

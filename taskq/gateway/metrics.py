@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from taskq.front.breaker import State as BreakerState
+from taskq.counters import counted, counter
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool
@@ -29,27 +29,9 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 #: Upper bounds of the latency histogram, in seconds.
 BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_TITLES: Final = {
-    "exchanges": "Exchanges taken in",
-    "reports": "Reports taken in",
-    "tasks": "Tasks handed out",
-    "beats": "Heartbeats taken in",
-    "opened": "Sessions opened",
-    "abandoned": "Requests whose client was gone before the answer",
-    "slow": "Connections cut: the client was too slow, or silent, or there were too many",
-}
 _TROUBLES: Final = {
     "taskq_agents_held": "Silent agents whose tasks are held, as in an outage",
     "taskq_campaigns_paused": "Campaigns that paused themselves, since nearly everything failed",
-}
-_FRONT_TITLES: Final = {
-    "hits": "Claims served from the front",
-    "misses": "Claims that found nothing there and were made in PostgreSQL",
-    "popped": "Entries taken from the lists",
-    "stale": "Entries that were too old to be handed out",
-    "forged": "Entries that PostgreSQL has not made",
-    "refused": "Pops in an epoch that had ended",
-    "errors": "Pops and probes that failed",
 }
 
 
@@ -60,13 +42,15 @@ class Metrics:
     throttled: by session, the time of the last heartbeat that said that everything fails there.
     """
 
-    exchanges: int = 0
-    reports: int = 0
-    tasks: int = 0
-    beats: int = 0
-    opened: int = 0
-    abandoned: int = 0
-    slow: int = 0
+    exchanges: int = counter("Exchanges taken in")
+    reports: int = counter("Reports taken in")
+    tasks: int = counter("Tasks handed out")
+    beats: int = counter("Heartbeats taken in")
+    opened: int = counter("Sessions opened")
+    abandoned: int = counter("Requests whose client was gone before the answer")
+    slow: int = counter(
+        "Connections cut: the client was too slow, or silent, or there were too many"
+    )
     waiting: int = 0
     throttled: dict[int, float] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
@@ -93,16 +77,13 @@ class Metrics:
         """Yield all metrics of this gateway."""
         if pool is not None:
             yield from _front_families(pool)
-        for name, title in _TITLES.items():
-            yield CounterMetricFamily(f"taskq_gateway_{name}", title, getattr(self, name))
+        for name, title, number in counted(self):
+            yield CounterMetricFamily(f"taskq_gateway_{name}", title, number)
         gauges = {
             "connections": ("Clients connected", connections),
             "queued": ("Exchanges that wait for a statement", queued),
             "waiting": ("Claims kept back until there is something to claim", self.waiting),
-            "agents_slowed": (
-                "Agents throttled, since all they do fails",
-                len(self.throttled),
-            ),
+            "agents_slowed": ("Agents throttled, since all they do fails", len(self.throttled)),
         }
         for name, (title, value) in gauges.items():
             yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)
@@ -125,11 +106,11 @@ class Metrics:
 
 
 def _front_families(pool: Pool) -> Iterator[Metric]:
-    for name, title in _FRONT_TITLES.items():
-        yield CounterMetricFamily(f"taskq_front_{name}", title, getattr(pool.counters, name))
+    for name, title, number in counted(pool.counters):
+        yield CounterMetricFamily(f"taskq_front_{name}", title, number)
     yield GaugeMetricFamily("taskq_front_depth", "Entries in the lists used here", pool.depth)
-    in_use = pool.breaker.state is BreakerState.CLOSED
-    yield GaugeMetricFamily("taskq_front_in_use", "1: the front works; 0: it is avoided", in_use)
+    in_use = "1: the front works; 0: it is avoided"
+    yield GaugeMetricFamily("taskq_front_in_use", in_use, pool.breaker.closed)
 
 
 class _Once(Collector):
@@ -147,19 +128,17 @@ def text(
     *,
     connections: int,
     queued: int,
-    pool: Pool | None = None,
-    troubles: Sequence[int] = (),
+    pool: Pool | None,
+    troubles: Sequence[int],
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
     pool: that of the front; None: there is none. troubles: the numbers of silent agents whose tasks
     are held, and of campaigns that paused themselves; empty if the database did not answer.
     """
-    registry = CollectorRegistry()
     families = list(metrics.families(connections, queued, pool))
     families += [
         GaugeMetricFamily(name, title, number)
         for (name, title), number in zip(_TROUBLES.items(), troubles, strict=False)
     ]
-    registry.register(_Once(families))
-    return generate_latest(registry)
+    return generate_latest(_Once(families))

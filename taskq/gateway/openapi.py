@@ -1,17 +1,16 @@
-"""The OpenAPI document, made of the types that requests are decoded into."""
+"""The OpenAPI document, made of the endpoints and the types that requests are decoded into."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from taskq.gateway import messages
 from taskq.version import VERSION
 from taskq.views import Status
-from taskq_agent import protocol
 
 _REF: Final = "#/components/schemas/{name}"
 
@@ -54,81 +53,89 @@ class Failed(Struct):
     error: Error
 
 
-_TYPES: Final = (
-    messages.HelloMessage,
-    messages.Exchange,
-    messages.HeartbeatMessage,
-    messages.SessionEndMessage,
-    messages.StateChange,
-    messages.NewTasks,
-    protocol.Welcome,
-    protocol.Answer,
-    protocol.HeartbeatAnswer,
-    CampaignList,
-    Changed,
-    Added,
-    HealthMessage,
-    Failed,
-)
-
-_DIGEST: Final = {
+DIGEST: Final = {
     "name": "digest",
     "in": "path",
     "required": True,
     "description": "SHA-256 in lower-case hex.",
     "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
 }
-_RANGE: Final = {
+RANGE: Final = {
     "name": "Range",
     "in": "header",
     "description": "`bytes=N-`: from that place on.",
     "schema": {"type": "string", "pattern": "^bytes=[0-9]{1,12}-$"},
 }
-_PATH: Final = {
+PATH: Final = {
     "name": "path",
     "in": "query",
     "description": "The campaign; default: the first that the token is for.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 1000},
 }
-_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+ZIP: Final = {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
+_TOKENS: Final = {
+    "site": "A site's token, from `taskq token create --site`.",
+    "session": "The token in the answer to POST /v1/sessions.",
+    "manager": "A manager's token, from `taskq token create --manager`.",
+}
 
 
-@cache
-def document() -> dict[str, Any]:
+@dataclass(frozen=True)
+class Endpoint:
+    """A request that the gateway serves.
+
+    summary: for the document. needs: whose token; empty: none. takes, gives: the types of the
+    bodies, or for other than JSON their content as the document has it; None: without a body.
+    optional: the body may be missing. in_parts: the answer may begin in the midst.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    needs: str = ""
+    takes: Any = None
+    gives: Any = None
+    parameters: Sequence[dict[str, Any]] = ()
+    optional: bool = False
+    in_parts: bool = False
+
+
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the document."""
-    refs, schemas = msgspec.json.schema_components(_TYPES, ref_template=_REF)
-    schema = dict(zip(_TYPES, refs, strict=True))
+    bodies = [body for one in endpoints for body in (one.takes, one.gives)]
+    types = [*dict.fromkeys(body for body in bodies if isinstance(body, type)), Failed]
+    refs, schemas = msgspec.json.schema_components(types, ref_template=_REF)
+    schema = dict(zip(types, refs, strict=True))
 
-    def operation(
-        summary: str,
-        *,
-        needs: str = "",
-        takes: object = None,
-        gives: object = None,
-        parameters: tuple[dict[str, Any], ...] = (),
-    ) -> dict[str, Any]:
-        operation_object: dict[str, Any] = {"summary": summary, "responses": {}}
-        responses = operation_object["responses"]
-        if gives is None:
-            responses["204"] = {"description": "Done."}
-        elif isinstance(gives, type):
-            responses["200"] = {"description": "Done.", "content": _json(schema[gives])}
-        else:
-            responses["200"] = {"description": "Done.", "content": gives}
-        if takes is not None:
-            content = _json(schema[takes]) if isinstance(takes, type) else takes
-            operation_object["requestBody"] = {"required": True, "content": content}
-        if parameters:
-            operation_object["parameters"] = list(parameters)
-        if needs:
-            operation_object["security"] = [{needs: []}]
-        responses["4XX"] = {"description": "Refused.", "content": _json(schema[Failed])}
-        responses["503"] = {
-            "description": "Not now; `Retry-After` says when.",
-            "content": _json(schema[Failed]),
+    def content(body: Any) -> Any:
+        return _json(schema[body]) if isinstance(body, type) else body
+
+    paths: dict[str, dict[str, Any]] = {}
+    for one in endpoints:
+        refused = _json(schema[Failed])
+        responses: dict[str, Any] = {
+            "4XX": {"description": "Refused.", "content": refused},
+            "503": {"description": "Not now; `Retry-After` says when.", "content": refused},
         }
-        return operation_object
-
+        if one.gives is None:
+            responses["204"] = {"description": "Done."}
+        else:
+            responses["200"] = {"description": "Done.", "content": content(one.gives)}
+        if one.in_parts:
+            part = {"description": "From that place on.", "content": content(one.gives)}
+            responses["206"] = part
+        operation: dict[str, Any] = {"summary": one.summary, "responses": responses}
+        if one.takes is not None:
+            body = {"required": not one.optional, "content": content(one.takes)}
+            operation["requestBody"] = body
+        if one.parameters:
+            operation["parameters"] = list(one.parameters)
+        if one.needs:
+            operation["security"] = [{one.needs: []}]
+        paths.setdefault(one.path, {})[one.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -136,99 +143,12 @@ def document() -> dict[str, Any]:
             "version": VERSION,
             "description": "Agents pull tasks and report; every request may be repeated as it is.",
         },
-        "paths": {
-            "/v1/sessions": {
-                "post": operation(
-                    "Open an agent's session.",
-                    needs="site",
-                    takes=messages.HelloMessage,
-                    gives=protocol.Welcome,
-                )
-            },
-            "/v1/session": {
-                "delete": _optional(
-                    operation(
-                        "End the session, and perhaps say why.",
-                        needs="session",
-                        takes=messages.SessionEndMessage,
-                    )
-                )
-            },
-            "/v1/exchange": {
-                "post": operation(
-                    "Report ended attempts, claim tasks.",
-                    needs="session",
-                    takes=messages.Exchange,
-                    gives=protocol.Answer,
-                )
-            },
-            "/v1/beat": {
-                "post": operation(
-                    "Keep the session alive, and say what it holds.",
-                    needs="session",
-                    takes=messages.HeartbeatMessage,
-                    gives=protocol.HeartbeatAnswer,
-                )
-            },
-            "/v1/blobs/{digest}": {
-                "get": _partial(
-                    operation(
-                        "Fetch an input, from a place on.",
-                        needs="session",
-                        gives=_BYTES,
-                        parameters=(_DIGEST, _RANGE),
-                    )
-                ),
-                "put": operation(
-                    "Store a large result.", needs="session", takes=_BYTES, parameters=(_DIGEST,)
-                ),
-            },
-            "/v1/campaigns": {
-                "get": operation(
-                    "Count the tasks of a campaign and of those below it.",
-                    needs="manager",
-                    gives=CampaignList,
-                    parameters=(_PATH,),
-                )
-            },
-            "/v1/campaigns/state": {
-                "post": operation(
-                    "Open, pause or cancel a campaign.",
-                    needs="manager",
-                    takes=messages.StateChange,
-                    gives=Changed,
-                )
-            },
-            "/v1/tasks": {
-                "post": operation(
-                    "Add tasks.", needs="manager", takes=messages.NewTasks, gives=Added
-                )
-            },
-            "/metrics": {
-                "get": operation(
-                    "Metrics for Prometheus.",
-                    needs="manager",
-                    gives={"text/plain": {"schema": {"type": "string"}}},
-                )
-            },
-            "/healthz": {"get": operation("Say that the process lives.", gives=HealthMessage)},
-            "/readyz": {"get": operation("Say whether it can serve.", gives=HealthMessage)},
-            "/taskq-agent.pyz": {
-                "get": operation(
-                    "Fetch the agent.",
-                    gives={"application/zip": {"schema": {"type": "string", "format": "binary"}}},
-                )
-            },
-        },
+        "paths": paths,
         "components": {
             "schemas": schemas,
             "securitySchemes": {
                 name: {"type": "http", "scheme": "bearer", "description": text}
-                for name, text in (
-                    ("site", "A site's token, from `taskq token create --site`."),
-                    ("session", "The token in the answer to POST /v1/sessions."),
-                    ("manager", "A manager's token, from `taskq token create --manager`."),
-                )
+                for name, text in _TOKENS.items()
             },
         },
     }
@@ -236,13 +156,3 @@ def document() -> dict[str, Any]:
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
-
-
-def _optional(operation: dict[str, Any]) -> dict[str, Any]:
-    operation["requestBody"]["required"] = False
-    return operation
-
-
-def _partial(operation: dict[str, Any]) -> dict[str, Any]:
-    operation["responses"]["206"] = {"description": "From that place on.", "content": _BYTES}
-    return operation

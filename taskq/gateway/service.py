@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Batcher, Submitted, resolve
+from taskq.dispatch.batching import Batcher, Callback, Submitted, answered
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import is_large
 from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
@@ -25,12 +25,13 @@ from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
-from taskq.gateway.errors import Busy, Draining, retry_after_s
+from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
+from taskq.gateway.log import log
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
 from taskq.tokens import hashed, session_token
 from taskq_agent.errors import Refused, SessionLost
-from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Held, Hello, Orders, Welcome
+from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orders, Welcome
 from taskq_agent.text import clean
 
 if TYPE_CHECKING:
@@ -116,9 +117,18 @@ class Service:
             self.statements.timeline,
         )
 
-    def retry_after_s(self) -> float:
-        """Return seconds to stay away, where no queue says when there is room."""
-        return retry_after_s(self._connections())
+    def failed(self, error: Exception) -> ErrorAnswer:
+        """Return the answer for an error, which is counted, and logged if it is a defect.
+
+        Where no queue says when there is room, it says for how long to stay away.
+        """
+        known = failure(error)
+        self.metrics.failures[known.code] += 1
+        if known.code == "defect":
+            log.error("a request failed", exc_info=error)
+        if known.retry and not known.after_s:
+            known = replace(known, after_s=retry_after_s(self._connections()))
+        return known
 
     async def open(self, token: str, hello: Hello, address: str) -> Welcome:
         """Open a session with a site's token, or find the one that this hello has opened."""
@@ -163,18 +173,10 @@ class Service:
 
     async def exchange(self, agent: AgentSession, message: messages.Exchange) -> Answer:
         """Report and claim, once."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        submitted = self.submit(agent, message, partial(resolve, answer))
-        try:
-            return await answer
-        finally:
-            submitted.abandon()
+        return await answered(partial(self.submit, agent, message))
 
     def submit(
-        self,
-        agent: AgentSession,
-        message: messages.Exchange,
-        callback: Callable[[Answer | Exception], None],
+        self, agent: AgentSession, message: messages.Exchange, callback: Callback
     ) -> Submitted:
         """Report and claim, once; see `Batcher.submit`.
 
@@ -221,19 +223,23 @@ class Service:
             and self._front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
         )
 
-    async def exchange_or_wait(self, agent: AgentSession, message: messages.Exchange) -> Answer:
-        """Report and claim; without tasks, wait for some as long as the agent would."""
-        answer = await self.exchange(agent, message)
+    def is_final(self, message: messages.Exchange, answer: Answer) -> bool:
+        """Tell whether an answer needs only its orders: nothing of `finish` is to be waited for."""
+        return not (self.may_wait(message, answer) or _is_unchecked(message, answer))
+
+    async def finish(
+        self, agent: AgentSession, token: str, message: messages.Exchange, answer: Answer
+    ) -> Answer:
+        """Return an answer as it goes out.
+
+        Without tasks, wait for some as long as the agent would; raise `SessionLost` if nothing else
+        has checked that its session still lives, and it does not.
+        """
         if self.may_wait(message, answer):
             answer = await self.wait_for_tasks(agent, message, answer)
-        return answer
-
-    def is_unchecked(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer was made without a check that the session still lives.
-
-        Statements that report or claim check it, and so does the heartbeat of a wait.
-        """
-        return not (answer.tasks or answer.acks or message.wait_s > 0)
+        elif _is_unchecked(message, answer):
+            await self.identities.identify(token, anew=True)
+        return self.with_orders(message, answer)
 
     def would_wait(self, agent: AgentSession, message: messages.Exchange) -> bool:
         """Tell whether a new claim need not be tried, since others wait in the same scope."""
@@ -358,25 +364,22 @@ class Service:
         if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.beats += 1
-        held = tuple(Held(one.campaign, one.task, one.lease) for one in message.held)
-        trouble = None if message.trouble is None else message.trouble.to_protocol()
-        self.metrics.note_trouble(agent.session, time.monotonic() if trouble else None)
-        heartbeat = Heartbeat(
-            agent.session,
-            held,
-            message.pending,
-            message.drawn,
-            message.timeline,
-            trouble,
-            message.outcomes(),
-        )
-        answer = await self._heartbeats.heartbeat(heartbeat)
+        self.metrics.note_trouble(agent.session, time.monotonic() if message.trouble else None)
+        answer = await self._heartbeats.heartbeat(message.to_protocol(agent.session))
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
             )
             answer = replace(answer, orders=orders)
         return answer
+
+
+def _is_unchecked(message: messages.Exchange, answer: Answer) -> bool:
+    """Tell whether an answer was made without a check that the session still lives.
+
+    Statements that report or claim check it, and so does the heartbeat of a wait.
+    """
+    return not (answer.tasks or answer.acks or message.wait_s > 0)
 
 
 def _timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:

@@ -31,7 +31,7 @@ from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
 from taskq.ingest import key_conflicts
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.spec.model import Seed
+from taskq.spec.model import Encoded, Seed
 
 CHUNK: Final = 10_000
 CHUNK_CHARS: Final = 4_000_000
@@ -43,7 +43,6 @@ POLITE_S: Final = 1e-6
 GRACE_S: Final = 5.0
 
 Seedable: TypeAlias = Seed | Mapping[str, Any] | BadLine
-Encoded: TypeAlias = tuple[str, str, int]
 Numbered: TypeAlias = tuple[int, Encoded]
 
 

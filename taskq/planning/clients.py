@@ -179,9 +179,8 @@ class _Client:
     async def begin(self) -> None:
         """Claim, report and claim once, so that the connection has prepared its statements."""
         outcomes = itertools.cycle(self.load.outcomes)
-        await self._turn(outcomes)
-        await self._turn(outcomes)
-        await self._turn(outcomes)
+        for _ in range(3):
+            await self._turn(outcomes)
 
     async def work(self, board: _Board) -> None:
         """Report and claim until the board says stop."""

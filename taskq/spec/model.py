@@ -6,19 +6,18 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from typing_extensions import Self
 
 from taskq.errors import InvalidPath, InvalidTask
+from taskq_agent.text import has_nul_escape
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
-MAX_RESULT_BYTES: Final = 262_144
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
-
-# An escaped NUL in JSON text, unless its backslash is itself escaped.
-_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 # Made once: `json.dumps` with these options would make an encoder per call. A circular value raises
 # RecursionError, so that the circular check is not needed.
@@ -51,6 +50,9 @@ def check_path(path: str) -> str:
     return path
 
 
+Encoded: TypeAlias = tuple[str, str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Seed:
     """A task to add, as `Campaign.seed` takes it.
@@ -62,9 +64,21 @@ class Seed:
     payload: Mapping[str, Any]
     key: str | None = None
     priority: int = 0
+    _kept: Encoded | None = field(default=None, init=False, repr=False, compare=False)
 
-    def encoded(self) -> tuple[str, str, int]:
+    def checked(self) -> Self:
+        """Return this seed if it keeps the limits, else raise `InvalidTask`.
+
+        What was encoded for that is kept, so the payload must not be changed afterwards.
+        """
+        object.__setattr__(self, "_kept", self.encoded())
+        return self
+
+    def encoded(self) -> Encoded:
         """Return (key, payload as JSON text, priority), checked against the limits."""
+        return self._kept or self._encoded()
+
+    def _encoded(self) -> Encoded:
         # dict is tested first: a check against the abstract class takes a tenth of this method.
         if type(self.payload) is not dict and not isinstance(self.payload, Mapping):
             raise InvalidTask(
@@ -80,7 +94,7 @@ class Seed:
         key = self.key if self.key is not None else derived_key(self.payload)
         if not isinstance(key, str):
             raise InvalidTask(f"a key must be text, not {type(key).__name__}")
-        if "\\u0000" in text and _NUL_ESCAPE.search(text):
+        if has_nul_escape(text):
             raise InvalidTask("payload contains a NUL character, which the database cannot store")
         size = check_text("payload", text)
         check_text("key", key)

@@ -223,19 +223,13 @@ class CampaignSpec:
         if "path" not in table:
             raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
         handler = table.get("handler")
-        limits = known_only("limits", table.get("limits", {}), _LIMITS)
         return cls(
-            path=table["path"],
-            description=table.get("description", ""),
-            handler=None if handler is None else Handler.from_json(handler),
-            retry=RetryPolicy.from_json(table.get("retry", {})),
-            weight=table.get("weight", 1.0),
-            requires=table.get("requires", ()),
-            on_disconnect=table.get("on_disconnect", "continue"),
-            late_results=table.get("late_results", "reject"),
-            front=table.get("front", True),
-            params=table.get("params", {}),
-            **limits,
+            **known_only("limits", table.pop("limits", {}), _LIMITS),
+            **{
+                **table,
+                "handler": None if handler is None else Handler.from_json(handler),
+                "retry": RetryPolicy.from_json(table.get("retry", {})),
+            },
         )
 
 

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from taskq.gateway.openapi import document
+from taskq.gateway.app import document
 from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import hello, report_of

@@ -12,8 +12,9 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.exchange import Exchanges, run
-from taskq.dispatch.exchange_request import exchange_request
+from taskq.dispatch.exchange_request import ExchangeRequest, Fence, exchange_request
 from taskq.dispatch.fair_share import Scope
+from taskq.gateway.messages import ReportMessage, report_text
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
 from tests.fixtures.queues import Hire
@@ -149,9 +150,16 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     """Though two of one round are about the same attempt."""
     stranger, agent = hired("here"), hired("there")
     (task,) = agent.claim()
-    report = Report(task.campaign, task.task, task.lease, DONE, {"x": 1})
+    message = ReportMessage(task.campaign, task.task, task.lease, DONE)
     words = [
-        exchange_request(Request(one.session, (report,)), Scope("/c"), fenced=True)
+        ExchangeRequest(
+            one.session,
+            want=0,
+            lease="",
+            scope=Scope("/c"),
+            fences=[Fence(task.campaign, task.task, task.lease)],
+            reports=[report_text(message, one.session)],
+        )
         for one in (stranger, agent)
     ]
     with database.connection() as statements:
@@ -162,14 +170,13 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
     assert verdicts == ["unknown", "accepted"]
 
 
-def test_only_a_fenced_exchange_is_limited_to_what_is_its_own() -> None:
+def test_only_an_exchange_through_a_gateway_is_limited_to_what_is_its_own() -> None:
     """Beside the database there is nobody to keep apart; it only says who it was."""
-    request = Request(7, (Report(1, 2, "lease", DONE),))
-    (fenced,) = exchange_request(request, Scope("/c"), fenced=True).reports
-    (free,) = exchange_request(request, Scope("/c")).reports
-    said, said_freely = json.loads(fenced), json.loads(free)
-    assert said.pop("session") == said_freely.pop("by") == 7
-    assert said == said_freely
+    fenced = json.loads(report_text(ReportMessage(1, 2, "lease", DONE), 7))
+    (free,) = exchange_request(Request(7, (Report(1, 2, "lease", DONE),)), Scope("/c")).reports
+    said_freely = json.loads(free)
+    assert (fenced.pop("session"), "by" in fenced) == (7, False)
+    assert (said_freely.pop("by"), "session" in said_freely) == (7, False)
 
 
 def test_ended_session_can_do_nothing(hired: Hired, queue: Client, campaign: Campaign) -> None:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Mapping
 from typing import Any, Dict, Union
 
 from taskq_agent.handlers.base import Ended, done, failed
 from taskq_agent.protocol import DONE, MAX_RESULT_BYTES
+from taskq_agent.text import has_nul_escape
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 REFERENCE = "taskq_blob"
 
 _MAX_FILE_BYTES = 2 * MAX_BLOB_BYTES  # it may be indented
-
-# an escaped NUL, unlike an escaped backslash before the characters u0000
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class BadResult(ValueError):
@@ -47,7 +44,7 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
             f"result of {size} bytes; {most} at most: "
             "keep large outputs in files and return their names"
         )
-    if "\\u0000" in text and _NUL.search(text):  # the first is fast, the second exact
+    if has_nul_escape(text):
         raise BadResult("the result contains a NUL character, which the database cannot store")
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
@@ -270,12 +271,8 @@ def _welcome(body: bytes) -> Welcome:
     return welcome
 
 
-def _answer(body: bytes) -> Answer:
-    return wire.decoded(Answer, body)
-
-
-def _heartbeat_answer(body: bytes) -> HeartbeatAnswer:
-    return wire.decoded(HeartbeatAnswer, body)
+_answer = functools.partial(wire.decoded, Answer)
+_heartbeat_answer = functools.partial(wire.decoded, HeartbeatAnswer)
 
 
 def _no_content(_: bytes) -> None:

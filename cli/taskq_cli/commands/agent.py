@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 import click
 
 from taskq.blobs.catalogue import open_blobs
@@ -11,7 +9,6 @@ from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress
 from taskq.keeper import keeping
-from taskq_agent import arguments
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
@@ -32,23 +29,8 @@ def agent() -> None:
     """
 
 
-def _parsed_command(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> list[str]:
-    try:
-        return arguments.command(value) if value is not None else []
-    except argparse.ArgumentTypeError as error:
-        raise click.BadParameter(f"{error}.", context, parameter) from None
-
-
 @agent.command()
 @agent_options
-@click.option(
-    "--self-test",
-    callback=_parsed_command,
-    metavar="COMMAND",
-    help="Run this first, without a shell; unless it exits with 0, nothing is claimed.",
-)
 @blobs_option
 @front_option
 @verbosity_options
@@ -61,7 +43,7 @@ def run(
     agent: AgentSettings,
     runner: RunnerSettings,
     lease_s: float,
-    self_test: list[str],
+    self_test: list[str] | None,
     blobs: str | None,
     front: FrontAddress | None,
     verbose: bool,

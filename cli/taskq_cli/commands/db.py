@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 
 from taskq.db import migrations, roles
 from taskq.db.migrations import Schema
 from taskq.db.roles import ROLES
+from taskq_cli.decorators import together
 from taskq_cli.early_exits import resumable
 from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options
 from taskq_cli.text import counted
 
 CLEAN_CHUNK: Final = 20
-
-Command = TypeVar("Command", bound=Callable[..., object])
 
 
 @click.group()
@@ -95,9 +93,9 @@ def clean(invocation: Invocation, age_s: float) -> None:
     write_record(invocation.output, {"removed": removed}, f"{counted(removed, 'blob')} removed.")
 
 
-def _role_and_login(command: Command) -> Command:
-    role = click.argument("role", type=click.Choice(list(ROLES)))
-    return role(click.argument("login")(command))
+_role_and_login: Final = together(
+    click.argument("role", type=click.Choice(list(ROLES))), click.argument("login")
+)
 
 
 @db.command()

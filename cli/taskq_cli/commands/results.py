@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -17,6 +17,7 @@ from taskq.errors import ResultLost, UsageError
 from taskq.export.ranking import Ranking, dotted
 from taskq.export.records import FORMATS, format_of, write
 from taskq.export.tabular import Table
+from taskq_cli.decorators import together
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
@@ -31,28 +32,21 @@ from taskq_cli.text import counted, duration
 
 RESULT_COLUMNS: Final = 8
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _ranking_options(command: Command) -> Command:
-    for option in (
-        click.option("--ascending", is_flag=True, help="Rank the lowest value first."),
-        click.option(
-            "--by", metavar="FIELD", help="Rank by this number, a dotted name as result.score."
-        ),
-        click.option(
-            "--top", type=click.IntRange(min=1), metavar="N", help="Only the N best, by --by."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _large_options(command: Command) -> Command:
-    raw = click.option(
+_ranking_options: Final = together(
+    click.option(
+        "--top", type=click.IntRange(min=1), metavar="N", help="Only the N best, by --by."
+    ),
+    click.option(
+        "--by", metavar="FIELD", help="Rank by this number, a dotted name as result.score."
+    ),
+    click.option("--ascending", is_flag=True, help="Rank the lowest value first."),
+)
+_large_options: Final = together(
+    blobs_option,
+    click.option(
         "--raw", is_flag=True, help="Write references to large results; do not fetch them."
-    )
-    return blobs_option(raw(command))
+    ),
+)
 
 
 @click.command()

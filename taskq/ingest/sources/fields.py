@@ -27,9 +27,7 @@ def seed_from(
     if options.key is not None:
         key = _key(options.key, fields)
     priority = 0 if options.priority is None else _priority(options.priority, fields)
-    seed = Seed(payload, key, priority)
-    seed.encoded()
-    return seed
+    return Seed(payload, key, priority).checked()
 
 
 def _key(key: str, fields: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -19,7 +20,25 @@ _OUTPUT_BYTES: Final = 1_048_576
 _ANY_MEMBER: Final = 16 + zlib.MAX_WBITS  # what zlib takes for gzip with a window of any size
 
 
-class Gunzip(io.RawIOBase):
+class Some(io.RawIOBase):
+    """A stream for reading, made of a method that gives some bytes, none only at the end."""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # the only caller is BufferedReader, with a memoryview
+        """Fill the buffer from its beginning; return how far, 0 only at the end."""
+        data = self.some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    @abstractmethod
+    def some(self, size: int) -> bytes:
+        """Return at most so many bytes, none only at the end."""
+
+
+class Gunzip(Some):
     """The decompressed bytes of one gzip member after the other, to the end or to a damage.
 
     read1: gives at most so many compressed bytes, none only at their end.
@@ -36,16 +55,6 @@ class Gunzip(io.RawIOBase):
         self._read1 = read1
         self._input = b""
         self._member = zlib.decompressobj(_ANY_MEMBER)
-
-    def readable(self) -> bool:
-        """Return True: the stream is for reading only."""
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # the only caller is BufferedReader, with a memoryview
-        """Fill the buffer from its beginning; return how far, 0 only at the end or the damage."""
-        data = self.some(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
     def some(self, size: int = _OUTPUT_BYTES) -> bytes:
         """Return at most so many bytes, none only at the end or at the damage."""

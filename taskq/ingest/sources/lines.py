@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
 from taskq.errors import Unavailable, UsageError
-from taskq.ingest.sources.gunzip import MAGIC, Gunzip
+from taskq.ingest.sources.gunzip import MAGIC, Gunzip, Some
 from taskq.ingest.sources.records import BadLine, Damage, excerpt
 
 MAX_LINE_BYTES: Final = 1_048_576
@@ -184,7 +184,7 @@ def _damage_in(gunzip: Gunzip) -> Damage | None:
     return Damage(gunzip.lines + 1, said, "", uncertain)
 
 
-class _Counted(io.RawIOBase):
+class _Counted(Some):
     """A stream that counts what is read from it and shows its first bytes beforehand."""
 
     def __init__(self, stream: ByteStream) -> None:
@@ -196,14 +196,6 @@ class _Counted(io.RawIOBase):
             head += more
         self.head = self._pending = head
         self.count = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # the only caller is BufferedReader, with a memoryview
-        data = self.some(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
     def some(self, size: int) -> bytes:
         """Return at most so many bytes, none only at the end."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from types import TracebackType
 from typing import Final, Literal, TypeAlias
 
 from taskq.errors import InvalidTask, UsageError
@@ -146,22 +145,16 @@ class Source(AbstractContextManager["Source"]):
     def close(self) -> None:
         """Close the files of the source."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def checked(seed: Seed, number: int, text: str | bytes) -> Record:
     """Return the seed, or a bad line if the seed breaks a limit of tasks."""
     try:
-        seed.encoded()
+        return seed.checked()
     except InvalidTask as error:
         return BadLine(number, str(error), excerpt(text))
-    return seed
 
 
 def excerpt(text: str | bytes) -> str:

@@ -17,9 +17,10 @@ from psycopg.rows import dict_row
 
 from taskq import Campaign
 from taskq.db.connections import Database
-from taskq.dispatch.batching import Batcher, resolve
+from taskq.dispatch.batching import Batcher
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.futures import resolve
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool

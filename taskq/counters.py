@@ -1,0 +1,19 @@
+"""Counters that are declared once, with the title by which they become metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field, fields
+from typing import Any
+
+
+def counter(title: str) -> Any:
+    """Return the field of a dataclass that counts from 0; title: what, for people."""
+    return field(default=0, metadata={"title": title})
+
+
+def counted(numbers: Any) -> Iterator[tuple[str, str, int]]:
+    """Yield name, title and value of each counter of a dataclass, in order of declaration."""
+    for one in fields(numbers):
+        if "title" in one.metadata:
+            yield one.name, one.metadata["title"], getattr(numbers, one.name)
