@@ -141,6 +141,7 @@ def test_a_keeper_runs_until_it_is_told_to_end(
 ) -> None:
     """`taskq keeper` folds the counters, and a signal ends it in good order."""
     campaign.seed([{"n": 1}])
+    postgres.execute("update taskq.delta set since = now() - interval '1 min'")  # it has rested
     with taskq.process("keeper") as keeper:
         wait_until(
             lambda: not postgres.execute("select from taskq.delta").fetchall(),

@@ -1,4 +1,4 @@
-"""The agents of a herd do what they count, and tell of what would falsify a figure."""
+"""The agents of a load do what they count, and tell of what would falsify a figure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_tasks_told_as_reported_are_done_in_the_database(
     assert stage.client.campaign(CAMPAIGN).status().done >= totals.reported
 
 
-def test_every_agent_of_a_herd_holds_what_it_wants(
+def test_every_agent_of_a_load_holds_what_it_wants(
     stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
     """In a session of its own, and never more."""
@@ -121,7 +121,7 @@ def test_agents_that_run_out_of_tasks_give_no_figure(
         runs.run(stage.database, gateways, WORK, opened(stage), 0.2)
 
 
-def test_a_herd_that_is_interrupted_leaves_no_process(
+def test_a_load_that_is_interrupted_leaves_no_process(
     stage: Stage, gateways: RunningGateways
 ) -> None:
     """Ctrl-C ends the agents."""

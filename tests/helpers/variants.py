@@ -1,0 +1,22 @@
+"""Marking of parameters: `make test` runs the first, `make test-all` the others too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def rest_thorough(cases: Iterable[Any], quick: int = 1) -> list[Any]:
+    """Return the cases of a parametrized test, all but the first `quick` marked as thorough.
+
+    The first ones should stand for the promise. A tuple has the values of several arguments.
+    """
+    marks = pytest.mark.thorough
+    return [
+        case
+        if number < quick
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
+        for number, case in enumerate(cases)
+    ]
