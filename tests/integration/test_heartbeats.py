@@ -19,6 +19,7 @@ from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -173,15 +174,18 @@ def test_nobody_is_asked_about_the_claims_of_others(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        {"session": -1},
-        {"session": 2**63},
-        {"held": (Held(1, 2, "no lease"),)},
-        {"held": (Held(1, True, new_lease()),)},
-        {"held": (Held(1, 1, new_lease()),) * 10_001},
-        {"pending": ("",)},
-        {"drawn": "yesterday"},
-    ],
+    rest_thorough(
+        [
+            {"session": -1},
+            {"session": 2**63},
+            {"held": (Held(1, 2, "no lease"),)},
+            {"held": (Held(1, True, new_lease()),)},
+            {"held": (Held(1, 1, new_lease()),) * 10_001},
+            {"pending": ("",)},
+            {"drawn": "yesterday"},
+        ],
+        3,
+    ),
 )
 def test_bad_beat_is_refused_alone(
     words: dict[str, Any], agents: list[ScriptedAgent], database: Database
