@@ -76,6 +76,7 @@ schema: .venv/test ## Write sql/schema.txt and docs/sql.md anew from the migrati
 clean: ## Remove the virtual environment and what tools left behind
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	    .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -r {} +
 
 # The stamps are renewed when what is to be installed changes.
 .venv/base: setup.cfg pyproject.toml
