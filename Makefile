@@ -21,11 +21,11 @@ demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 
 .PHONY: test
 test: .venv/test ## Run at least one test of every kind, on a real PostgreSQL (minutes)
-	$(BIN)/pytest -n $(JOBS) -m 'not thorough'
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not thorough'
 
 .PHONY: test-all
 test-all: test ## Run all tests: those of `make test`, then the thorough ones
-	$(BIN)/pytest -n $(JOBS) -m thorough
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m thorough
 
 .PHONY: mutants
 mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
@@ -76,6 +76,7 @@ schema: .venv/test ## Write sql/schema.txt and docs/sql.md anew from the migrati
 clean: ## Remove the virtual environment and what tools left behind
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	    .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -r {} +
 
 # The stamps are renewed when what is to be installed changes.
 .venv/base: setup.cfg pyproject.toml

@@ -6,7 +6,9 @@ of pytest-xdist; the process that began the run stops and removes it.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,10 @@ pytest_plugins = [
     "tests.fixtures.redis_servers",
     "tests.fixtures.front",  # uses the one above
 ]
+
+# Without it, every process that a test starts compiles all that it imports, half of its work.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 HOME = pytest.StashKey[Path]()
 

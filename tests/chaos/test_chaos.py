@@ -10,8 +10,7 @@ import pytest
 from benchmarks.own_server import own_server
 from taskq.embedded import Server
 from tests.chaos.trial import run_trial
-
-SECONDS = 15.0
+from tests.helpers.variants import rest_thorough
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +21,12 @@ def durable_server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3))]
+    ("seed", "seconds"), rest_thorough([(1, 7.0), (1, 15.0), (2, 15.0), (3, 15.0)])
 )
 def test_nothing_is_lost_whatever_dies(
-    durable_server: Server, seed: int, caplog: pytest.LogCaptureFixture
+    durable_server: Server, seed: int, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each task ends in one accepted outcome, under one lease at a time, as its clients saw it."""
     caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
-    trial = run_trial(durable_server, seed, SECONDS)
+    trial = run_trial(durable_server, seed, seconds)
     assert not trial.wrong, f"history and logs are in {trial.kept}: {trial.wrong}"

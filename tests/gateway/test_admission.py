@@ -117,7 +117,7 @@ def test_exchanges_that_outlived_their_client_are_dropped(
     assert queue.campaign("/c").status().working == 2
 
 
-def test_retry_after_spreads_the_herd() -> None:
+def test_retry_after_spreads_the_crowd() -> None:
     """So many seconds, by chance, that those who are sent away do not come back together."""
     times = {retry_after_s(20_000) for _ in range(200)}
     assert min(times) < 5

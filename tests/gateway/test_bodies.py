@@ -11,6 +11,7 @@ from taskq.gateway.messages import MAX_BODY_BYTES, MAX_EXCHANGE_BYTES
 from taskq_agent.protocol import MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence, hello, report_of, request_bytes
+from tests.helpers.variants import rest_thorough
 
 #: A lease id that nobody holds.
 LEASE = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -110,7 +111,7 @@ def both_ways(agent: Agent, body: object) -> Reply:
     return quick
 
 
-@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
+@pytest.mark.parametrize("body", rest_thorough(NOT_JSON.values(), 6), ids=NOT_JSON.keys())
 def test_what_is_no_json_is_refused(agent: Agent, body: bytes) -> None:
     """400 with a reason, on both ways."""
     reply = both_ways(agent, body)

@@ -121,6 +121,7 @@ def test_killed_gateway_costs_no_task(
     assert any(doomed.url in agent.err for agent in ran)
 
 
+@pytest.mark.thorough
 def test_stopped_gateway_is_noticed_by_nobody(
     site: Site, place: Realm, gateways: list[GatewayProcess]
 ) -> None:

@@ -38,13 +38,13 @@ def test_draining_gateway_sends_agents_elsewhere(
     """It hands out nothing more, still takes reports in, and tells everybody where to go."""
     place = Realm(queue, start_gateway("--gateway", OTHER))
     place.seed(2)
-    agent, parked, stranger = place.agent(), place.agent(), place.agent()
+    agent, waiting, stranger = place.agent(), place.agent(), place.agent()
     (task,) = agent.claim()
     assert len(stranger.claim()) == 1
-    parked.peer.send(parked.wanting(lease=parked.lease(), wait_s=30))
+    waiting.peer.send(waiting.wanting(lease=waiting.lease(), wait_s=30))
     wait_until(lambda: place.gateway.metric("waiting", place.manager) == 1)
     draining(place)
-    let_go = parked.peer.reply().json
+    let_go = waiting.peer.reply().json
     assert (let_go["tasks"], let_go["orders"]["elsewhere"]) == ([], True)
     assert let_go["orders"]["gateways"] == [OTHER]
     refused = stranger.exchange(want=1, lease=stranger.lease())

@@ -21,6 +21,7 @@ from tests.fixtures.gateways import GatewayProcess, Realm, opened
 from tests.fixtures.redis_servers import PROGRAMS, RedisServer
 from tests.gateway.peers import Agent, fence
 from tests.helpers.postgres import assert_counts_are_true
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 POOL_S = 40.0
@@ -260,15 +261,18 @@ def nothing(_: Fronted) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "mend"),
-    [
-        pytest.param(kill, start, id="down"),
-        pytest.param(freeze, thaw, id="frozen"),
-        pytest.param(fill_with_garbage, nothing, id="garbage"),
-        pytest.param(turn_lists_into_text, nothing, id="of another kind"),
-        pytest.param(move_in_other_entries, nothing, id="entries of another campaign"),
-        pytest.param(refuse_writes, allow_writes, id="read-only"),
-        pytest.param(take_memory_away, give_memory_back, id="out of memory"),
-    ],
+    rest_thorough(
+        [
+            pytest.param(kill, start, id="down"),
+            pytest.param(freeze, thaw, id="frozen"),
+            pytest.param(fill_with_garbage, nothing, id="garbage"),
+            pytest.param(turn_lists_into_text, nothing, id="of another kind"),
+            pytest.param(move_in_other_entries, nothing, id="entries of another campaign"),
+            pytest.param(refuse_writes, allow_writes, id="read-only"),
+            pytest.param(take_memory_away, give_memory_back, id="out of memory"),
+        ],
+        3,
+    ),
 )
 def test_agents_see_no_trouble_of_the_front(
     spoil: Callable[[Fronted, int], None],

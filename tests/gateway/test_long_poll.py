@@ -24,7 +24,7 @@ def busy(realm: Realm) -> Agent:
     return busy
 
 
-def parked(realm: Realm, count: int, wait_s: float = 30.0, **members: Any) -> list[Agent]:
+def waiting_agents(realm: Realm, count: int, wait_s: float = 30.0, **members: Any) -> list[Agent]:
     """Return agents that wait for something to claim."""
     agents = [realm.agent() for _ in range(count)]
     for agent in agents:
@@ -40,7 +40,7 @@ def waiting(realm: Realm) -> int:
 @pytest.mark.usefixtures("busy")
 def test_seed_wakes_who_waits(realm: Realm) -> None:
     """Within a second, though nobody told this gateway of it."""
-    (agent,) = parked(realm, 1)
+    (agent,) = waiting_agents(realm, 1)
     realm.seed()
     began = time.monotonic()
     assert len(agent.peer.reply().json["tasks"]) == 1
@@ -50,7 +50,7 @@ def test_seed_wakes_who_waits(realm: Realm) -> None:
 @pytest.mark.usefixtures("busy")
 def test_tasks_added_over_http_wake_who_waits(realm: Realm) -> None:
     """At once: this gateway knows of them."""
-    (agent,) = parked(realm, 1)
+    (agent,) = waiting_agents(realm, 1)
     body = {"path": realm.path, "tasks": [{"payload": {}}]}
     realm.gateway.ask("POST", "/v1/tasks", token=realm.manager, body=body)
     assert len(agent.peer.reply().json["tasks"]) == 1
@@ -58,7 +58,7 @@ def test_tasks_added_over_http_wake_who_waits(realm: Realm) -> None:
 
 def test_released_task_wakes_who_waits(realm: Realm, busy: Agent) -> None:
     """It does not matter how a task becomes claimable."""
-    (agent,) = parked(realm, 1)
+    (agent,) = waiting_agents(realm, 1)
     busy.peer.ask("DELETE", "/v1/session", token=busy.token)
     assert len(agent.peer.reply().json["tasks"]) == 1
 
@@ -75,7 +75,7 @@ def test_nothing_to_claim_is_said_when_time_is_up(realm: Realm) -> None:
 
 def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
     """The last report sends them home."""
-    (agent,) = parked(realm, 1, until_empty=True)
+    (agent,) = waiting_agents(realm, 1, until_empty=True)
     (task,) = busy.exchange(want=1, lease=busy.drawn).json["tasks"]
     assert busy.report(task) == ["accepted"]
     reply = agent.peer.reply().json
@@ -89,7 +89,7 @@ def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
 @pytest.mark.usefixtures("busy")
 def test_one_task_goes_to_one_of_many(realm: Realm) -> None:
     """The others go on waiting for as long as they would."""
-    agents = parked(realm, 20, wait_s=4.0)
+    agents = waiting_agents(realm, 20, wait_s=4.0)
     realm.seed()
     replies = [agent.peer.reply() for agent in agents]
     assert {reply.status for reply in replies} == {200}
@@ -99,8 +99,8 @@ def test_one_task_goes_to_one_of_many(realm: Realm) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_as_many_as_there_are_tasks_are_served(realm: Realm) -> None:
-    """Nobody is left parked beside a task."""
-    agents = parked(realm, 30)
+    """Nobody is left waiting beside a task."""
+    agents = waiting_agents(realm, 30)
     realm.seed(30)
     began = time.monotonic()
     tasks = [agent.peer.reply().json["tasks"][0]["task"] for agent in agents]
@@ -125,7 +125,7 @@ def test_reports_count_before_the_wait(realm: Realm, busy: Agent) -> None:
 @pytest.mark.usefixtures("busy")
 def test_who_has_hung_up_is_given_nothing(realm: Realm) -> None:
     """A task seeded then goes to somebody who is there."""
-    gone, there = parked(realm, 1)[0], realm.agent()
+    gone, there = waiting_agents(realm, 1)[0], realm.agent()
     gone.peer.close()
     wait_until(lambda: waiting(realm) == 0)
     realm.seed()

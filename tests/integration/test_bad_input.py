@@ -19,6 +19,7 @@ from taskq.errors import (
     UsageError,
 )
 from tests.helpers.postgres import Postgres, statuses, value
+from tests.helpers.variants import rest_thorough
 
 DEEP: Any = []
 for _ in range(100_000):
@@ -27,24 +28,27 @@ for _ in range(100_000):
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "",
-        "a",
-        "//",
-        "/a/",
-        "/a//b",
-        "/a b",
-        "/ä",
-        "/-a",
-        "/.a",
-        "/../a",
-        "/a\n",
-        "/a\0",
-        "/a%",
-        "/a'b",
-        "/" + "x" * 101,
-        "/x" * 501,
-    ],
+    rest_thorough(
+        [
+            "",
+            "a",
+            "//",
+            "/a/",
+            "/a//b",
+            "/a b",
+            "/ä",
+            "/-a",
+            "/.a",
+            "/../a",
+            "/a\n",
+            "/a\0",
+            "/a%",
+            "/a'b",
+            "/" + "x" * 101,
+            "/x" * 501,
+        ],
+        5,
+    ),
 )
 def test_malformed_path_is_refused(queue: Client, path: str) -> None:
     """By every call that takes one, and by the database itself."""
@@ -58,32 +62,35 @@ def test_malformed_path_is_refused(queue: Client, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("record", "reason"),
-    [
-        ("text", "must be an object .* not str"),
-        (["list"], "must be an object .* not list"),
-        (None, "must be an object .* not NoneType"),
-        (Seed({"x": {1, 2}}), "must be JSON.*set"),
-        (Seed({"x": b"bytes"}), "must be JSON.*bytes"),
-        (Seed({"x": float("nan")}), "must be JSON"),
-        (Seed({"x": float("-inf")}), "must be JSON"),
-        (Seed({("a", "b"): 1}), "must be JSON"),  # type: ignore[dict-item]  # on purpose
-        (Seed({"x": DEEP}), "must be JSON.*deep"),
-        (Seed({"x": "y" * 65_536}), "payload of 655.. bytes; 65536 at most"),
-        (Seed({"x": "é" * 32_768}), "payload of 655.. bytes; 65536 at most"),
-        (Seed({"x": "a\0b"}), "payload contains a NUL"),
-        (Seed({"a\0b": 1}), "payload contains a NUL"),
-        (Seed({"x": "\ud800"}), "payload is not valid Unicode"),
-        (Seed({"\udfff": 1}), "payload is not valid Unicode"),
-        (Seed({}, ""), "key of 0 characters"),
-        (Seed({}, "k" * 256), "key of 256 characters; 1 to 255"),
-        (Seed({}, "a\0b"), "key contains a NUL"),
-        (Seed({}, "\ud800"), "key is not valid Unicode"),
-        (Seed({}, 5), "a key must be text, not int"),  # type: ignore[arg-type]  # on purpose
-        (Seed({}, "k", 32_768), "priority 32768 is outside -32767 to 32767"),
-        (Seed({}, "k", -32_768), "priority -32768 is outside"),
-        (Seed({}, "k", 1.5), "a priority must be a whole number, not 1.5"),  # type: ignore[arg-type]  # on purpose
-        (Seed({}, "k", "high"), "a priority must be a whole number, not 'high'"),  # type: ignore[arg-type]  # on purpose
-    ],
+    rest_thorough(
+        [
+            ("text", "must be an object .* not str"),
+            (["list"], "must be an object .* not list"),
+            (None, "must be an object .* not NoneType"),
+            (Seed({"x": {1, 2}}), "must be JSON.*set"),
+            (Seed({"x": b"bytes"}), "must be JSON.*bytes"),
+            (Seed({"x": float("nan")}), "must be JSON"),
+            (Seed({"x": float("-inf")}), "must be JSON"),
+            (Seed({("a", "b"): 1}), "must be JSON"),  # type: ignore[dict-item]  # on purpose
+            (Seed({"x": DEEP}), "must be JSON.*deep"),
+            (Seed({"x": "y" * 65_536}), "payload of 655.. bytes; 65536 at most"),
+            (Seed({"x": "é" * 32_768}), "payload of 655.. bytes; 65536 at most"),
+            (Seed({"x": "a\0b"}), "payload contains a NUL"),
+            (Seed({"a\0b": 1}), "payload contains a NUL"),
+            (Seed({"x": "\ud800"}), "payload is not valid Unicode"),
+            (Seed({"\udfff": 1}), "payload is not valid Unicode"),
+            (Seed({}, ""), "key of 0 characters"),
+            (Seed({}, "k" * 256), "key of 256 characters; 1 to 255"),
+            (Seed({}, "a\0b"), "key contains a NUL"),
+            (Seed({}, "\ud800"), "key is not valid Unicode"),
+            (Seed({}, 5), "a key must be text, not int"),  # type: ignore[arg-type]  # on purpose
+            (Seed({}, "k", 32_768), "priority 32768 is outside -32767 to 32767"),
+            (Seed({}, "k", -32_768), "priority -32768 is outside"),
+            (Seed({}, "k", 1.5), "a priority must be a whole number, not 1.5"),  # type: ignore[arg-type]  # on purpose
+            (Seed({}, "k", "high"), "a priority must be a whole number, not 'high'"),  # type: ignore[arg-type]  # on purpose
+        ],
+        8,
+    ),
 )
 def test_record_that_cannot_be_a_task_is_refused(
     campaign: Campaign, record: Any, reason: str
@@ -147,21 +154,24 @@ def test_unknown_campaign_is_named(queue: Client) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        '{"max_attempts": 0}',
-        '{"max_attempts": 1001}',
-        '{"max_losses": 0}',
-        '{"backoff_s": -1}',
-        '{"backoff_s": 10, "backoff_max_s": 5}',
-        '{"backoff_max_s": 1e9}',
-        '{"time_limit_s": 0}',
-        '{"time_limit_s": -5}',
-        '{"time_limit_s": "soon"}',
-        '{"params": [1]}',
-        '{"handler": "text"}',
-        "[1]",
-        "not json",
-    ],
+    rest_thorough(
+        [
+            '{"max_attempts": 0}',
+            '{"max_attempts": 1001}',
+            '{"max_losses": 0}',
+            '{"backoff_s": -1}',
+            '{"backoff_s": 10, "backoff_max_s": 5}',
+            '{"backoff_max_s": 1e9}',
+            '{"time_limit_s": 0}',
+            '{"time_limit_s": -5}',
+            '{"time_limit_s": "soon"}',
+            '{"params": [1]}',
+            '{"handler": "text"}',
+            "[1]",
+            "not json",
+        ],
+        4,
+    ),
 )
 def test_campaign_that_cannot_be_is_refused_by_the_database_too(
     queue: Client, spec: str, postgres: Postgres

@@ -18,6 +18,7 @@ from taskq.blobs.store import CHUNK_BYTES, BlobStore
 from taskq.db.connections import Database
 from taskq.errors import NotFound, Unavailable, UsageError
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 
 SIZES = (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES + 12_345)
 
@@ -42,7 +43,7 @@ def pieces(data: bytes, length: int) -> Iterator[bytes]:
     return (data[start : start + length] for start in range(0, len(data), length))
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", rest_thorough(SIZES, 3))
 def test_what_was_put_is_read_back(blobs: BlobStore, tmp_path: Path, size: int) -> None:
     """From a file, a stream or memory, at any size around the parts, named by its SHA-256."""
     path = tmp_path / "file"

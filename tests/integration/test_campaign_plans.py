@@ -24,6 +24,7 @@ from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres, value
+from tests.helpers.variants import rest_thorough
 
 #: What tells a statement of which campaigns it is.
 NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats)\)s")
@@ -302,10 +303,13 @@ def test_each_statement_that_names_a_campaign_has_a_case(
 
 @pytest.mark.parametrize(
     ("statistics", "plans"),
-    [
-        *((name, "auto") for name in ("without it", "of small ones", "true", "empty", "none")),
-        *((name, "force_generic_plan") for name in ("without it", "of small ones")),
-    ],
+    rest_thorough(
+        [
+            *((name, "auto") for name in ("without it", "of small ones", "true", "empty", "none")),
+            *((name, "force_generic_plan") for name in ("without it", "of small ones")),
+        ],
+        2,
+    ),
 )
 def test_what_names_a_campaign_touches_no_other(
     statistics: str, plans: str, scene: Scene, connection: Postgres, hire: Hire

@@ -16,6 +16,7 @@ from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
@@ -100,7 +101,7 @@ def test_ctrl_c_while_the_program_is_loaded_is_one_line(taskq: CommandLine, tmp_
     assert (process.returncode, out, error) == (-signal.SIGINT, "", "Interrupted.\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", rest_thorough([signal.SIGINT, signal.SIGTERM]))
 def test_an_agent_that_is_told_to_leave_loses_nothing(
     taskq: CommandLine, queue: Client, number: signal.Signals
 ) -> None:
@@ -135,12 +136,13 @@ def test_an_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
     assert (campaign.status().failed, campaign.status().failures) == (1, 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", rest_thorough([signal.SIGINT, signal.SIGTERM]))
 def test_a_keeper_runs_until_it_is_told_to_end(
     taskq: CommandLine, campaign: Campaign, postgres: Postgres, number: signal.Signals
 ) -> None:
     """`taskq keeper` folds the counters, and a signal ends it in good order."""
     campaign.seed([{"n": 1}])
+    postgres.execute("update taskq.delta set since = now() - interval '1 min'")  # it has rested
     with taskq.process("keeper") as keeper:
         wait_until(
             lambda: not postgres.execute("select from taskq.delta").fetchall(),
@@ -244,7 +246,7 @@ def test_colours_are_for_terminals_that_want_them(taskq: CommandLine, campaign: 
     assert "\x1b" not in taskq.out("status", "/c")
 
 
-@pytest.mark.parametrize("answer", ["n\r", "\r", "\x04"])
+@pytest.mark.parametrize("answer", rest_thorough(["n\r", "\r", "\x04"]))
 def test_a_question_that_is_not_answered_with_yes_changes_nothing(
     taskq: CommandLine, campaign: Campaign, answer: str
 ) -> None:
@@ -276,12 +278,14 @@ def many(campaign: Campaign) -> Campaign:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["tasks", "/c", "--limit", "500"],
-        ["tasks", "/c", "-o", "json"],
-        ["tasks", "/c", "-o", "jsonl"],
-        ["watch", "/c", "--interval", "0.1"],
-    ],
+    rest_thorough(
+        [
+            ["tasks", "/c", "--limit", "500"],
+            ["tasks", "/c", "-o", "json"],
+            ["tasks", "/c", "-o", "jsonl"],
+            ["watch", "/c", "--interval", "0.1"],
+        ]
+    ),
     ids=" ".join,
 )
 def test_a_reader_that_goes_away_is_no_error(
@@ -331,13 +335,15 @@ def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
 
 @pytest.mark.parametrize(
     ("words", "unwanted"),
-    [
-        (
-            ["status"],
-            {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib", "taskq.export.records"},
-        ),
-        (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
-    ],
+    rest_thorough(
+        [
+            (
+                ["status"],
+                {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib", "taskq.export.records"},
+            ),
+            (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
+        ]
+    ),
     ids=["status", "tasks"],
 )
 def test_a_command_imports_only_what_it_needs(

@@ -18,6 +18,7 @@ from taskq.views import AgentView, Attempt, Failure, FailureCause, Result, TaskV
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
 
@@ -274,8 +275,32 @@ def test_nothing_to_show_is_no_error(taskq: CommandLine, campaign: Campaign) -> 
         assert taskq.out(*words, campaign.path, "-o", "jsonl") == ""
 
 
+SHOWING = (
+    ["agents", "list"],
+    ["tasks", "/c"],
+    ["failures", "/c"],
+    ["status", "/c"],
+)
+SHOWING_TOO = (
+    ["agents", "list", "--output", "jsonl"],
+    ["campaign", "show", "/c"],
+    ["tasks", "/c", "--status", "working"],
+    ["results", "/c"],
+    ["failures", "/c", "--output", "json"],
+    ["logs", "/c", "KEY"],
+    ["export", "/c", "--format", "csv"],
+    ["export", "/c", "--format", "jsonl"],
+)
+
+
+@pytest.mark.parametrize("commands", rest_thorough([[*SHOWING], [*SHOWING_TOO]]))
 def test_a_terminal_gets_nothing_that_it_could_obey(
-    taskq: CommandLine, queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+    taskq: CommandLine,
+    queue: Client,
+    campaign: Campaign,
+    hire: Hire,
+    postgres: Postgres,
+    commands: list[list[str]],
 ) -> None:
     """What agents, payloads and other submitters have said is shown, but never acts."""
     campaign.seed([{"text": ESCAPES, "bad": 0}, {"text": ESCAPES, "bad": 1}])
@@ -294,20 +319,8 @@ def test_a_terminal_gets_nothing_that_it_could_obey(
     campaign.submit({"n": 1})
     lease = str(uuid.uuid4())
     postgres.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])
-    for words in (
-        ["agents", "list"],
-        ["agents", "list", "--output", "jsonl"],
-        ["campaign", "show", "/c"],
-        ["tasks", "/c", "--status", "working"],
-        ["tasks", "/c"],
-        ["results", "/c"],
-        ["failures", "/c"],
-        ["failures", "/c", "--output", "json"],
-        ["logs", "/c", bad.key],
-        ["status", "/c"],
-        ["export", "/c", "--format", "csv"],
-        ["export", "/c", "--format", "jsonl"],
-    ):
+    for command in commands:
+        words = [bad.key if word == "KEY" else word for word in command]
         with taskq.terminal(*words, columns=500, environment={"NO_COLOR": "1"}) as terminal:
             assert terminal.end() == 0
         shown = re.sub("\x1b\\[[012]m", "", terminal.seen)  # ours: bold and dim

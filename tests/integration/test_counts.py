@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
+import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, Client
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_agent import ScriptedAgent
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 CLAIM = "select taskq.exchange(%s, null, %s, array[gen_random_uuid()], %s)"
@@ -291,8 +293,9 @@ def keep_folding(dsn: str, stop: threading.Event) -> int:
     return folded
 
 
+@pytest.mark.parametrize("looks", rest_thorough([15, 60]))
 def test_counts_equal_a_recount_at_any_moment(
-    queue: Client, hire: Hire, postgres: Postgres, dsn: str
+    queue: Client, hire: Hire, postgres: Postgres, dsn: str, looks: int
 ) -> None:
     """Writers, late committers, folders and readers all at once, each reader in one snapshot."""
     for path in ("/c", "/c/d"):
@@ -300,7 +303,7 @@ def test_counts_equal_a_recount_at_any_moment(
     stop = threading.Event()
 
     def read() -> None:
-        for _ in range(60):
+        for _ in range(looks):
             with snapshot(dsn) as reader:
                 assert_counts_are_true(reader)
 

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from taskq import Client, embedded
 from tests.helpers.command_line import PROGRAM, CommandLine
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -44,10 +45,16 @@ def work(command: CommandLine, example: str, campaign: str) -> None:
         assert agent.returncode == 0, said
 
 
-def test_ising_sweep_agrees_with_onsager(command: CommandLine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seeds", "temperatures"),
+    rest_thorough([("1:2", "1.5,3.5"), ("1:4", "1.5,1.8,2.0,2.6,3.0,3.5")]),
+)
+def test_ising_sweep_agrees_with_onsager(
+    command: CommandLine, tmp_path: Path, seeds: str, temperatures: str
+) -> None:
     """The energies of all temperatures are those of the exact solution."""
     command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
-    sweep = ["--sweep", "seed=1:4", "--sweep", "temperature=1.5,1.8,2.0,2.6,3.0,3.5"]
+    sweep = ["--sweep", f"seed={seeds}", "--sweep", f"temperature={temperatures}"]
     command.out("seed", "/demo/ising", *sweep)
     work(command, "ising", "/demo/ising")
     results = tmp_path / "results.jsonl"
@@ -130,8 +137,9 @@ def test_handler_is_tried_as_the_page_about_handlers_says() -> None:
     assert json.loads(tried.stdout)["result"].keys() == {"energy"}
 
 
+@pytest.mark.parametrize("ligands", rest_thorough([1, 2]))
 def test_docking_a_few_ligands_comes_near_the_published_scores(
-    command: CommandLine, tmp_path: Path
+    command: CommandLine, tmp_path: Path, ligands: int
 ) -> None:
     """Real receptors, real ligands, real Vina; a campaign that is not complete is not judged."""
     seeds = tmp_path / "seeds.jsonl"
@@ -141,7 +149,7 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
         for line in subprocess.run(argv, capture_output=True, check=True).stdout.splitlines()
     ]
     assert len(tasks) == 56
-    few = [task for task in tasks if task["target"] == "PDE5A"][:2]
+    few = [task for task in tasks if task["target"] == "PDE5A"][:ligands]
     seeds.write_text("".join(json.dumps(task) + "\n" for task in few))
 
     command.out("campaign", "create", "--file", EXAMPLES / "docking/campaign.toml")

@@ -58,23 +58,23 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def play(database: Database, scene: Scene) -> None:
-    """Run a scene with a gatherer in a loop of its own."""
+    """Run a scene with a batcher in a loop of its own."""
 
     async def played() -> None:
-        async with Batcher(database) as gatherer:
-            await scene(gatherer)
+        async with Batcher(database) as batcher:
+            await scene(batcher)
 
     asyncio.run(asyncio.wait_for(played(), 60))
 
 
-async def together(gatherer: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
+async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
     """Return the answers to requests that arrive together."""
-    return await asyncio.gather(*(gatherer.exchange(one, serving) for one in requests))
+    return await asyncio.gather(*(batcher.exchange(one, serving) for one in requests))
 
 
-async def claimed(gatherer: Batcher, members: BatchedAgents, count: int) -> list[Task]:
+async def claimed(batcher: Batcher, members: BatchedAgents, count: int) -> list[Task]:
     """Let so many members claim a task each."""
-    answers = await together(gatherer, *(members.claim(number) for number in range(count)))
+    answers = await together(batcher, *(members.claim(number) for number in range(count)))
     return [task for answer in answers for task in answer.tasks]
 
 
@@ -100,18 +100,18 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
     campaign.seed({"n": n} for n in range(8))
     members = BatchedAgents(database, 4)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         lease = members.lease_ids()
         hostile = [Request(members.sessions[number], want=1, lease=lease) for number in (0, 1)]
-        answers = await together(gatherer, *hostile, members.claim(2))
+        answers = await together(batcher, *hostile, members.claim(2))
         assert [len(answer.tasks) for answer in answers] == [1, 1, 1]
         assert len({answer.tasks[0].task for answer in answers}) == 3
-        again = await together(gatherer, *hostile, members.claim(3))
+        again = await together(batcher, *hostile, members.claim(3))
         assert [answer.tasks for answer in again[:2]] == [answer.tasks for answer in answers[:2]]
         assert len(again[2].tasks) == 1
         assert statements["servable"] == 1
         own = await together(
-            gatherer,
+            batcher,
             *(
                 Request(members.sessions[number], reports=(done(answers[number].tasks[0]),))
                 for number in (0, 1)
@@ -124,13 +124,13 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
     assert owners == 4
 
 
-async def handed_back(gatherer: Batcher, members: BatchedAgents, want: int) -> Request:
+async def handed_back(batcher: Batcher, members: BatchedAgents, want: int) -> Request:
     """Let the first member claim tasks and hand them back; return its claim."""
     claim = members.claim(0, want)
-    tasks = (await gatherer.exchange(claim, SERVING)).tasks
+    tasks = (await batcher.exchange(claim, SERVING)).tasks
     assert len(tasks) == want
     back = Request(members.sessions[0], reports=tuple(said(task, RELEASED) for task in tasks))
-    assert set(verdicts(await gatherer.exchange(back, SERVING))) == {ACCEPTED}
+    assert set(verdicts(await batcher.exchange(back, SERVING))) == {ACCEPTED}
     return claim
 
 
@@ -141,14 +141,14 @@ def test_spent_lease_id_strikes_no_campaign_off(
     campaign.seed([{"n": 1}])
     members = BatchedAgents(database, 2)
 
-    async def scene(gatherer: Batcher) -> None:
-        claim = await handed_back(gatherer, members, 1)
+    async def scene(batcher: Batcher) -> None:
+        claim = await handed_back(batcher, members, 1)
         statements.clear()
-        spent = await gatherer.exchange(claim, SERVING)
+        spent = await batcher.exchange(claim, SERVING)
         assert spent.tasks == ()
         assert spent.orders.claim_after_s, "it is told to wait with another"
         assert statements.total() == statements["exchange"] == 1, "it was tried again"
-        assert len((await gatherer.exchange(members.claim(1), SERVING)).tasks) == 1
+        assert len((await batcher.exchange(members.claim(1), SERVING)).tasks) == 1
         assert not statements["servable"]
 
     play(database, scene)
@@ -161,10 +161,10 @@ def test_spent_lease_id_keeps_no_task_from_those_beside_it(
     campaign.seed({"n": n} for n in range(3))
     members = BatchedAgents(database, 3)
 
-    async def scene(gatherer: Batcher) -> None:
-        claim = await handed_back(gatherer, members, 3)
+    async def scene(batcher: Batcher) -> None:
+        claim = await handed_back(batcher, members, 3)
         answers = await together(
-            gatherer, replace(claim, want=1), members.claim(1), members.claim(2)
+            batcher, replace(claim, want=1), members.claim(1), members.claim(2)
         )
         assert [len(answer.tasks) for answer in answers] == [0, 1, 1]
 
@@ -178,15 +178,15 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 4)
 
-    async def scene(gatherer: Batcher) -> None:
-        tasks = await claimed(gatherer, members, 4)
+    async def scene(batcher: Batcher) -> None:
+        tasks = await claimed(batcher, members, 4)
         reports = [
             report
             for task, second in zip(tasks, (FAILED, DONE, RELEASED), strict=False)
             for report in (said(task, DONE, result={"n": 1}), said(task, second))
         ]
         unlike = [
-            await gatherer.exchange(
+            await batcher.exchange(
                 Request(members.sessions[number], reports=tuple(reports[2 * number :][:2])), SERVING
             )
             for number in range(3)
@@ -197,7 +197,7 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
             [ACCEPTED, SUPERSEDED],
         ]
         answers = await together(
-            gatherer,
+            batcher,
             *(
                 Request(members.sessions[number], reports=(said(tasks[3], outcome),))
                 for number, outcome in ((3, FAILED), (0, DONE))
@@ -217,13 +217,13 @@ def test_reports_on_campaigns_that_are_none_cost_one_statement(
     campaign.seed({"n": n} for n in range(8))
     members = BatchedAgents(database, 2)
 
-    async def scene(gatherer: Batcher) -> None:
-        await gatherer.exchange(members.claim(1), SERVING)
+    async def scene(batcher: Batcher) -> None:
+        await batcher.exchange(members.claim(1), SERVING)
         statements.clear()
         hostile = Request(
             members.sessions[0], reports=tuple(made_up(10**12 + n) for n in range(1_000))
         )
-        answers = await together(gatherer, hostile, members.claim(1))
+        answers = await together(batcher, hostile, members.claim(1))
         assert set(verdicts(answers[0])) == {UNKNOWN}
         assert len(answers[0].acks) == 1_000
         assert len(answers[1].tasks) == 1
@@ -245,16 +245,16 @@ def test_reports_on_many_campaigns_are_one_statement(
         queue.create_campaign(CampaignSpec(path, handler=NEVER_RUN)).seed([{"n": 1}, {"n": 2}])
     members = BatchedAgents(database, 2)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         tasks = []
         for path in paths:
-            answer = await gatherer.exchange(members.claim(0), Scope(path))
+            answer = await batcher.exchange(members.claim(0), Scope(path))
             tasks += answer.tasks
         statements.clear()
         reports = [said(task, DONE, result={"n": 1}) for task in tasks[:5]]
         reports += [said(tasks[5], FAILED, error_class="Boom"), made_up(tasks[0].campaign, 999_999)]
         reports += [said(tasks[1], FAILED), made_up(10**12)]
-        answer = await gatherer.exchange(
+        answer = await batcher.exchange(
             Request(members.sessions[0], reports=tuple(reports)), SERVING
         )
         assert verdicts(answer) == [ACCEPTED] * 6 + [UNKNOWN, SUPERSEDED, UNKNOWN]
@@ -272,15 +272,15 @@ def test_exchange_that_makes_statements_fail_does_so_for_others_once(
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 9)
 
-    async def scene(gatherer: Batcher) -> None:
-        (task,) = (await gatherer.exchange(members.claim(0), SERVING)).tasks
+    async def scene(batcher: Batcher) -> None:
+        (task,) = (await batcher.exchange(members.claim(0), SERVING)).tasks
         wrong = Report(task.campaign, task.task, "no uuid", DONE)
         sent = []
         for _ in range(3):
             statements.clear()
             answers = await asyncio.gather(
-                gatherer.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),
-                *(gatherer.exchange(members.claim(number), SERVING) for number in range(1, 9)),
+                batcher.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),
+                *(batcher.exchange(members.claim(number), SERVING) for number in range(1, 9)),
                 return_exceptions=True,
             )
             assert isinstance(answers[0], Refused)
@@ -301,13 +301,13 @@ def test_large_exchange_waits_through_the_pauses_of_a_busy_queue(
     members = BatchedAgents(database, 3)
 
     async def run() -> Answer:
-        async with Batcher(database) as gatherer:
-            await gatherer.exchange(members.claim(2), SERVING)
-            await gatherer.exchange(members.claim(0, 300), SERVING)
-            large = asyncio.create_task(gatherer.exchange(members.claim(1, 300), SERVING))
+        async with Batcher(database) as batcher:
+            await batcher.exchange(members.claim(2), SERVING)
+            await batcher.exchange(members.claim(0, 300), SERVING)
+            large = asyncio.create_task(batcher.exchange(members.claim(1, 300), SERVING))
             for _ in range(5):
                 await asyncio.sleep(0.03)  # a pause
-                assert (await gatherer.exchange(members.claim(2), SERVING)).tasks
+                assert (await batcher.exchange(members.claim(2), SERVING)).tasks
             assert not large.done()
         return await large
 
@@ -321,12 +321,12 @@ def test_large_exchanges_take_turns_and_keep_nobody_waiting(
     campaign.seed({"n": n} for n in range(1_000))
     members = BatchedAgents(database, 8)
 
-    async def scene(gatherer: Batcher) -> None:
-        await gatherer.exchange(members.claim(0), SERVING)
+    async def scene(batcher: Batcher) -> None:
+        await batcher.exchange(members.claim(0), SERVING)
         statements.clear()
         large = [members.claim(number, 300) for number in range(3)]
         answers = await together(
-            gatherer, *large, *(members.claim(number) for number in range(3, 8))
+            batcher, *large, *(members.claim(number) for number in range(3, 8))
         )
         assert [len(answer.tasks) for answer in answers] == [300] * 3 + [1] * 5
         assert statements["exchange"] == 4

@@ -18,6 +18,7 @@ from taskq_agent.protocol import Hello, Input, LeaseIds, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 
 HELLO = ("/c", "agent", "host", 1, "site", 1, "0")
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -136,7 +137,7 @@ def test_agents_are_told_the_inputs_of_the_tasks_campaign_only(
     assert told == {"/c": ({"receptor.pdbqt": wanted}, "continue"), "/c/b": ({}, "stop")}
 
 
-@pytest.mark.parametrize("where", ["database", "folder", "url"])
+@pytest.mark.parametrize("where", rest_thorough(["database", "folder", "url"]))
 def test_an_agent_fetches_inputs_and_uploads_large_results(
     taskq: CommandLine, queue: Client, receptor: Path, tmp_path: Path, where: str
 ) -> None:
@@ -179,7 +180,7 @@ NO_RESULTS = {
 }
 
 
-@pytest.mark.parametrize("stored", NO_RESULTS.values(), ids=NO_RESULTS.keys())
+@pytest.mark.parametrize("stored", rest_thorough(NO_RESULTS.values(), 2), ids=NO_RESULTS.keys())
 def test_lost_large_results_do_not_keep_the_others_back(
     taskq: CommandLine, database: Database, campaign: Campaign, hire: Hire, stored: bytes | None
 ) -> None:

@@ -123,6 +123,7 @@ def run(
     )
 
 
+@pytest.mark.thorough
 def test_what_is_seeded_from_damaged_files_is_what_a_slow_reader_finds(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from taskq.export import ranking
 from taskq.export.ranking import Ranking, dotted
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 
 FIELDS = ("result.score", "result.a.b", "result.a.b.c", "payload.n", "phases.run_s", "result.a.0")
 FIELDS += ("task_id", "attempt", "ended_at", "result.", "result", "key", "nope", "attempt.x")
@@ -45,7 +46,7 @@ VALUES: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", rest_thorough(range(4)))
 def test_the_best_are_those_that_sorting_all_gives(
     seed: int, queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

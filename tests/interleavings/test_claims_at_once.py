@@ -12,6 +12,7 @@ from taskq import Campaign, CampaignSpec, Client
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, promote, task_row, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 from tests.interleavings.meeting import calling, cancelling, claiming, in_turn, meet, reporting
 
@@ -49,7 +50,7 @@ def test_room_made_by_a_report_is_not_given_away_before_that_commits(
 
 
 @pytest.mark.parametrize("want", [1, 2, 7])
-@pytest.mark.parametrize("statistics", ["absent", "empty", "true"])
+@pytest.mark.parametrize("statistics", rest_thorough(["absent", "empty", "true"]))
 def test_claim_takes_as_many_as_it_wants_beside_others(
     want: int,
     statistics: str,

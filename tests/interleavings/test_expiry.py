@@ -16,6 +16,7 @@ from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.variants import rest_thorough
 from tests.interleavings.meeting import EXPIRE, calling, claiming, in_turn, meet, reporting
 
 OUTCOMES = ["done", "failed", "released"]
@@ -36,7 +37,7 @@ def outcomes(campaign: Campaign, key: str) -> list[str]:
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
 def test_report_that_meets_an_expiry_changes_nothing_more(
     outcome: str, count: int, held: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
@@ -51,7 +52,7 @@ def test_report_that_meets_an_expiry_changes_nothing_more(
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
 def test_report_that_meets_an_expiry_which_is_undone_counts(
     outcome: str, count: int, held: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
@@ -89,7 +90,7 @@ def test_task_whose_report_was_undone_is_expired_by_the_next_round(
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
 def test_late_report_does_not_touch_the_next_attempt(
     outcome: str, count: int, held: list[Claimed], campaign: Campaign, hire: Hire, dsn: str
 ) -> None:

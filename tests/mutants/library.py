@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_GATHERING: Final = ("tests/integration/test_gathering.py",)
+_BATCHING: Final = ("tests/integration/test_batching.py",)
 
 LIBRARY: Final = (
     Mutant(
@@ -15,7 +15,7 @@ LIBRARY: Final = (
         "for one, answer in zip(batch, answers, strict=True):",
         "for one, answer in zip(batch, reversed(answers), strict=True):",
         "Of several agents that share a statement, each gets the answer of another.",
-        _GATHERING,
+        _BATCHING,
     ),
     Mutant(
         "answer-before-commit",
@@ -29,7 +29,7 @@ LIBRARY: Final = (
         "        loop = asyncio.get_running_loop()\n"
         "        if self._queue.put(",
         "Reports are acknowledged before they are in the database.",
-        ("tests/gateway/test_database_gone.py", *_GATHERING),
+        ("tests/gateway/test_database_gone.py", *_BATCHING),
     ),
     Mutant(
         "tasks-are-their-leases",
@@ -63,7 +63,7 @@ LIBRARY: Final = (
         "            if len(batch) == 1:\n                # A batch",
         "            if batch:\n                # A batch",
         "What one exchange does wrong is told to all that share its statement.",
-        _GATHERING,
+        _BATCHING,
     ),
     Mutant(
         "exchange-that-nobody-awaits",
@@ -71,7 +71,7 @@ LIBRARY: Final = (
         "while queue and queue[0].callback is None:",
         "while False:",
         "A claim that was given up takes tasks for nobody.",
-        _GATHERING,
+        _BATCHING,
     ),
     Mutant(
         "repeated-claim-goes-elsewhere",

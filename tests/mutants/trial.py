@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.fixtures.servers import remove_home
+from tests.fixtures.servers import cheapest_folder, remove_home
 from tests.mutants.mutant import Mutant
 from tests.mutants.witness import VARIABLE
 
@@ -53,7 +53,8 @@ def tracked() -> list[str]:
 @contextmanager
 def copied(files: Sequence[str], mutant: Mutant | None = None) -> Iterator[Path]:
     """Give a copy of the project, with a bug if there is one to be seeded; remove it afterwards."""
-    with tempfile.TemporaryDirectory(prefix="taskq-mutant-") as folder:
+    place = cheapest_folder()  # of the servers too
+    with tempfile.TemporaryDirectory(prefix="taskq-mutant-", dir=place) as folder:
         root = Path(folder) / "copy"
         for name in files:
             (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import itertools
 from typing import ClassVar
 
 import psycopg
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +21,7 @@ from taskq import Client
 from taskq.db.connections import Database
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_agent import ScriptedAgent
+from tests.helpers.variants import rest_thorough
 
 WRITER = st.integers(0, 2)
 READER = st.integers(0, 1)
@@ -110,9 +112,10 @@ class CountsMachine(RuleBasedStateMachine):
             assert_counts_are_true(connection, self.agent.path)
 
 
-def test_counts_are_true_in_every_snapshot(database: Database) -> None:
+@pytest.mark.parametrize("examples", rest_thorough([8, 20]))
+def test_counts_are_true_in_every_snapshot(database: Database, examples: int) -> None:
     """However late a transaction commits, and whatever is folded meanwhile."""
     CountsMachine.database = database
     soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=20, stateful_step_count=30)
+    brief = settings(max_examples=examples, stateful_step_count=30)
     run_state_machine_as_test(CountsMachine, settings=settings.default if soak else brief)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.variants import rest_thorough
 from tests.protocol.configurations import BRIEF
 from tests.protocol.explore import explore
 from tests.protocol.queue import Queue
 from tests.protocol.variants import VARIANTS, Variant
 from tests.protocol.world import World
 
-pytestmark = pytest.mark.thorough
 
-
-@pytest.mark.parametrize("name", BRIEF)
+@pytest.mark.parametrize("name", rest_thorough(BRIEF, 2))
 def test_protocol_keeps_its_promises_in_every_state(name: str) -> None:
     """Whatever is lost, late, repeated or dead: no rule is broken, and every task can still end."""
     found = explore(World(Queue(BRIEF[name])))

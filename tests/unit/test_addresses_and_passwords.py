@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from taskq.db.address import display_name
 from taskq.errors import UsageError
 from taskq.front.address import FrontAddress
+from tests.helpers.variants import rest_thorough
 
 MARKS = ("hunter", "31337")
 #: What URLs and key=value lists take for structure, and what is nothing to them.
@@ -36,7 +37,7 @@ def told_of(password: str, told: str) -> None:
         assert mark not in told, (password, told)
 
 
-@pytest.mark.parametrize("form", POSTGRES)
+@pytest.mark.parametrize("form", rest_thorough(POSTGRES, 2))
 @given(password=PASSWORDS)
 @example("31337/hunter")
 @example("x@hunter")
@@ -50,7 +51,7 @@ def test_address_of_postgresql_tells_no_password(form: str, password: str) -> No
     told_of(password, told)
 
 
-@pytest.mark.parametrize("form", REDIS)
+@pytest.mark.parametrize("form", rest_thorough(REDIS, 2))
 @given(password=PASSWORDS)
 @example("31337/hunter")
 def test_address_of_redis_tells_no_password(form: str, password: str) -> None:

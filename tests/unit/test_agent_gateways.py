@@ -107,7 +107,7 @@ def test_when_all_have_failed_the_first_to_be_back_is_asked() -> None:
 
 
 def test_agents_have_orders_of_their_own() -> None:
-    """A herd of agents with one list spreads over all gateways."""
+    """A crowd of agents with one list spreads over all gateways."""
     assert {GatewayList(THREE).first().host for _ in range(100)} == {"a", "b", "c"}
 
 

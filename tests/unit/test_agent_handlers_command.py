@@ -12,6 +12,7 @@ import pytest
 
 from taskq_agent.protocol import DONE, FAILED, MAX_TAIL_BYTES, RELEASED
 from tests.helpers.slot_harness import SlotHarness, command, shell, slot_in
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
@@ -110,24 +111,27 @@ echo '"}' >> "$TASKQ_RESULT"
 
 @pytest.mark.parametrize(
     ("script", "text"),
-    [
-        ("echo 'no json' > $TASKQ_RESULT", "not JSON"),
-        ("echo '[1]' > $TASKQ_RESULT", "must be a JSON object, not list"),
-        ("echo null > $TASKQ_RESULT; echo '{\"a\": 2}'", "must be a JSON object, not NoneType"),
-        ("echo '{\"x\": NaN}' > $TASKQ_RESULT", "not JSON compliant"),
-        ("echo '{\"x\": 1e999}' > $TASKQ_RESULT", "not JSON compliant"),
-        ('echo \'{"x": "\\u0000"}\' > $TASKQ_RESULT', "NUL"),
-        ("printf '\\377' > $TASKQ_RESULT", "not JSON"),
-        (": > $TASKQ_RESULT", "not JSON"),
-        ("mkfifo $TASKQ_RESULT", "not a regular file"),
-        ("mkdir $TASKQ_RESULT", "not a regular file"),
-        ("ln -s /dev/zero $TASKQ_RESULT", "not a regular file"),
-        ("truncate -s 134217729 $TASKQ_RESULT", "more than"),
-        ("echo '{\"taskq_blob\": 1}'", "taskq's own"),
-        ("echo '{\"x\": Infinity}'", "not JSON compliant"),
-        ("printf '{\"x\": \"'; head -c 300000 /dev/zero | tr '\\0' y; echo '\"}'", "more than"),
-        (HUGE_FILE, "67108872 bytes; 67108864 at most"),
-    ],
+    rest_thorough(
+        [
+            ("echo 'no json' > $TASKQ_RESULT", "not JSON"),
+            ("echo '[1]' > $TASKQ_RESULT", "must be a JSON object, not list"),
+            ("echo null > $TASKQ_RESULT; echo '{\"a\": 2}'", "must be a JSON object, not NoneType"),
+            ("echo '{\"x\": NaN}' > $TASKQ_RESULT", "not JSON compliant"),
+            ("echo '{\"x\": 1e999}' > $TASKQ_RESULT", "not JSON compliant"),
+            ('echo \'{"x": "\\u0000"}\' > $TASKQ_RESULT', "NUL"),
+            ("printf '\\377' > $TASKQ_RESULT", "not JSON"),
+            (": > $TASKQ_RESULT", "not JSON"),
+            ("mkfifo $TASKQ_RESULT", "not a regular file"),
+            ("mkdir $TASKQ_RESULT", "not a regular file"),
+            ("ln -s /dev/zero $TASKQ_RESULT", "not a regular file"),
+            ("truncate -s 134217729 $TASKQ_RESULT", "more than"),
+            ("echo '{\"taskq_blob\": 1}'", "taskq's own"),
+            ("echo '{\"x\": Infinity}'", "not JSON compliant"),
+            ("printf '{\"x\": \"'; head -c 300000 /dev/zero | tr '\\0' y; echo '\"}'", "more than"),
+            (HUGE_FILE, "67108872 bytes; 67108864 at most"),
+        ],
+        4,
+    ),
 )
 def test_bad_result_fails_for_good_with_the_reason(
     slot: SlotHarness, script: str, text: str

@@ -12,6 +12,7 @@ from taskq_agent.handlers.channel import MAX_LINE_BYTES, Channel
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.slot_harness import SlotHarness, slot_in, talker, wait_for_exit
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
@@ -69,17 +70,20 @@ def test_answer_says_what_follows(
 
 @pytest.mark.parametrize(
     ("payload", "text"),
-    [
-        ({"lines": ["ready when you are"]}, "'ready when you are'"),
-        ({"lines": ["[1]"]}, "'[1]'"),
-        ({"lines": ["[" * 100_000]}, "JSON object"),
-        ({"lines": [{"neither": 1}]}, "neither result nor error"),
-        ({"lines": ['{"result": {}}']}, "with id None"),
-        ({"lines": [{"error": "a", "verdict": "maybe"}]}, "maybe"),
-        ({"lines": [{"id": 99, "result": {}}]}, "with id 99"),
-        ({"flood": True}, f"more than {MAX_LINE_BYTES} bytes"),
-        ({"mute": True}, "closed its standard output"),
-    ],
+    rest_thorough(
+        [
+            ({"lines": ["ready when you are"]}, "'ready when you are'"),
+            ({"lines": ["[1]"]}, "'[1]'"),
+            ({"lines": ["[" * 100_000]}, "JSON object"),
+            ({"lines": [{"neither": 1}]}, "neither result nor error"),
+            ({"lines": ['{"result": {}}']}, "with id None"),
+            ({"lines": [{"error": "a", "verdict": "maybe"}]}, "maybe"),
+            ({"lines": [{"id": 99, "result": {}}]}, "with id 99"),
+            ({"flood": True}, f"more than {MAX_LINE_BYTES} bytes"),
+            ({"mute": True}, "closed its standard output"),
+        ],
+        2,
+    ),
 )
 def test_broken_protocol_fails_clearly_and_the_next_gets_a_new_process(
     slot: SlotHarness, payload: dict[str, Any], text: str

@@ -11,6 +11,7 @@ import pytest
 
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.slot_harness import SlotHarness, python, slot_in, wait_for_exit
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
@@ -88,7 +89,9 @@ def test_exception_says_what_follows(
     assert "prepare_s" not in slot.run(python("fail"), {"how": how}).phases
 
 
-@pytest.mark.parametrize("what", ["list", "nan", "set", "huge", "reserved", "nul", "surrogate"])
+@pytest.mark.parametrize(
+    "what", rest_thorough(["list", "nan", "set", "huge", "reserved", "nul", "surrogate"], 2)
+)
 def test_what_cannot_be_stored_fails_for_good(slot: SlotHarness, what: str) -> None:
     ended = slot.run(python("answer"), {"what": what})
     assert (ended.outcome, ended.retry, ended.error_class) == (FAILED, False, "bad-result")
@@ -154,13 +157,16 @@ def test_copy_of_the_child_cannot_answer(slot: SlotHarness) -> None:
 
 @pytest.mark.parametrize(
     ("handler", "text"),
-    [
-        ({"target": "no_such_module:f"}, "No module named 'no_such_module'"),
-        ({"target": "jobs:no_such_function"}, "no_such_function"),
-        ({"target": "jobs:not_callable"}, "not callable"),
-        ({"target": "jobs:add", "prepare": "jobs:no_such_function"}, "no_such_function"),
-        ({"target": "broken_import:f"}, "a_library_that_is_not_installed"),
-    ],
+    rest_thorough(
+        [
+            ({"target": "no_such_module:f"}, "No module named 'no_such_module'"),
+            ({"target": "jobs:no_such_function"}, "no_such_function"),
+            ({"target": "jobs:not_callable"}, "not callable"),
+            ({"target": "jobs:add", "prepare": "jobs:no_such_function"}, "no_such_function"),
+            ({"target": "broken_import:f"}, "a_library_that_is_not_installed"),
+        ],
+        2,
+    ),
 )
 def test_missing_function_refuses_the_campaign(
     slot: SlotHarness, handler: dict[str, str], text: str

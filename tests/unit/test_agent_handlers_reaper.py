@@ -24,6 +24,7 @@ from tests.helpers.slot_harness import (
     talker,
     wait_for_exit,
 )
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 VARIABLE = "REAPER_TEST"
@@ -99,15 +100,20 @@ def handlers(ready: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize("index", range(4), ids=["command", "python", "deaf python", "process"])
+@pytest.mark.parametrize(
+    "index", rest_thorough(range(4), 2), ids=["command", "python", "deaf python", "process"]
+)
 @pytest.mark.parametrize(
     "end",
-    [
-        lambda agent: agent.process.kill(),
-        lambda agent: agent.process.terminate(),
-        lambda agent: os.killpg(agent.process.pid, signal.SIGINT),
-        Agent.end_as_a_batch_system,
-    ],
+    rest_thorough(
+        [
+            lambda agent: agent.process.kill(),
+            lambda agent: agent.process.terminate(),
+            lambda agent: os.killpg(agent.process.pid, signal.SIGINT),
+            Agent.end_as_a_batch_system,
+        ],
+        2,
+    ),
     ids=["SIGKILL", "SIGTERM", "Ctrl-C", "batch system"],
 )
 def test_dead_agent_leaves_no_process_and_no_folder(

@@ -34,12 +34,12 @@ class Busy(MemoryTransport):
 def beats_to(transport: Busy, heartbeat_s: float) -> list[ev.Event]:
     """Beat until the transport has answered; return the events."""
     events: SimpleQueue[ev.Event] = SimpleQueue()
-    beats = HeartbeatThread(
+    heartbeats = HeartbeatThread(
         transport, lambda: Heartbeat(7), events.put, lambda: None, watchdog=Watchdog(300.0)
     )
-    beats.keep(Welcome(7, heartbeat_s, 4 * heartbeat_s))
+    heartbeats.keep(Welcome(7, heartbeat_s, 4 * heartbeat_s))
     wait_until(lambda: events.qsize() >= 2)
-    beats.close(10.0)
+    heartbeats.close(10.0)
     return [events.get(), events.get()]
 
 

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from taskq.gateway.pace import LONGEST_S, Pace
+from tests.helpers.variants import rest_thorough
 
 MOST = 4_096
 #: What agents add to what they are told.
@@ -50,7 +51,7 @@ class Counter:
         return free_at + self.waiting / self._per_s
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_thorough(range(3)))
 @pytest.mark.parametrize("per_s", [200, 500, 1_000, 3_000])
 @pytest.mark.parametrize("agents", [5_000, 10_000, 20_000])
 def test_crowd_is_served_nearly_as_fast_as_if_it_waited_in_line(

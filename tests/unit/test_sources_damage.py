@@ -15,6 +15,7 @@ import pytest
 
 from taskq.ingest.sources import Damage, Record, open_source
 from taskq.spec.model import Seed
+from tests.helpers.variants import rest_thorough
 
 LINES = [f"C{i * 7919 % 10007} n{i}" for i in range(5_000)]
 
@@ -158,12 +159,14 @@ def test_only_the_lines_of_the_damaged_member_are_uncertain(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("suffix", "data"),
-    [
-        ("csv", b"id,v\n" + b'"a\nb",1\n' * 50_000),
-        ("sdf", b"a\n\n\nM  END\n$$$$\n" * 50_000),
-        ("jsonl", b'{"id":\t1}\n' * 50_000),
-        ("tsv", b"id\tv\n" + b"a\t1\n" * 50_000),
-    ],
+    rest_thorough(
+        [
+            ("csv", b"id,v\n" + b'"a\nb",1\n' * 50_000),
+            ("sdf", b"a\n\n\nM  END\n$$$$\n" * 50_000),
+            ("jsonl", b'{"id":\t1}\n' * 50_000),
+            ("tsv", b"id\tv\n" + b"a\t1\n" * 50_000),
+        ]
+    ),
 )
 def test_damage_is_told_before_what_a_reader_says_of_the_end(
     tmp_path: Path, suffix: str, data: bytes

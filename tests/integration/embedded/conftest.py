@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,24 +13,13 @@ from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
 from taskq.embedded.home import Home
 from taskq.embedded.runtime import reachable
+from tests.fixtures.servers import cheapest_folder
 from tests.integration.embedded.support import IS_ROOT
-
-MEMORY, DISK = "/dev/shm", "/tmp"  # noqa: S108 - each place is a fresh folder in one of them
-
-
-def _cheapest_folder() -> str:
-    """Return where data directories cost least: in memory, if there is room for some."""
-    with contextlib.suppress(OSError):
-        memory = os.statvfs(MEMORY)
-        is_roomy = memory.f_bavail * memory.f_frsize > 2**30
-        if is_roomy and not memory.f_flag & os.ST_NOEXEC and os.access(MEMORY, os.W_OK):
-            return MEMORY
-    return DISK
 
 
 def _make_place() -> Path:
     # Not tmp_path, which is closed to the user that root's server runs as.
-    path = Path(tempfile.mkdtemp(prefix="taskq-test-", dir=_cheapest_folder()))
+    path = Path(tempfile.mkdtemp(prefix="taskq-test-", dir=cheapest_folder()))
     path.chmod(0o777)
     return path
 

@@ -11,6 +11,7 @@ import pytest
 from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
 from taskq.errors import ServerUnsuitable, UsageError
+from tests.helpers.variants import rest_thorough
 from tests.integration.embedded.support import ORDINARY_UID, call, mode, root_only
 
 pytestmark = root_only
@@ -135,7 +136,7 @@ def test_user_id_without_a_name_is_told_so(place: Path, installation: Installati
     assert not (place / "home").exists()
 
 
-@pytest.mark.parametrize("uid", [0, pwd.getpwnam("daemon").pw_uid])
+@pytest.mark.parametrize("uid", rest_thorough([0, pwd.getpwnam("daemon").pw_uid]))
 def test_home_of_another_user_is_refused(place: Path, installation: Installation, uid: int) -> None:
     """Neither root nor somebody else makes files in it."""
     call(place / "home", "up", installation=installation, max_file_bytes=2**20)

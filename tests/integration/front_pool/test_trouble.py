@@ -279,9 +279,9 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
     front.fill(10)
 
     async def scenario() -> None:
-        gatherer, lines = Batcher(database), StatementPool(database, 1)
-        pool = Pool(database, FrontAddress.parsed(front.server.url), gatherer.campaign_cache)
-        fronted = Fronted(gatherer, pool, lines)
+        batcher, lines = Batcher(database), StatementPool(database, 1)
+        pool = Pool(database, FrontAddress.parsed(front.server.url), batcher.campaign_cache)
+        fronted = Fronted(batcher, pool, lines)
         await fronted.start()
         try:
             await until(lambda: pool.has_entries(ALL))
@@ -294,7 +294,7 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
             assert task.campaign == front.campaign
         finally:
             await fronted.close()
-            await gatherer.close()
+            await batcher.close()
             await lines.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -11,6 +11,7 @@ from taskq.db.connections import Database
 from taskq.errors import Conflict, InvalidPath, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 from tests.integration.tokens.support import Enrol, identify
 
 
@@ -61,20 +62,23 @@ def test_token_of_nobody_cannot_be_revoked(tokens: Tokens) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
-    [
-        ({"name": ""}, "cannot be a token's name"),
-        ({"name": "n" * 101}, "cannot be a token's name"),
-        ({"name": "a\nb"}, "cannot be a token's name"),
-        ({"paths": []}, "at least one campaign"),
-        ({"days": 0}, "up to ten years"),
-        ({"days": float("nan")}, "up to ten years"),
-        ({"days": 4_000}, "up to ten years"),
-        ({"max_uses": 0}, "token_max_uses_range"),
-        ({"networks": ["192.0.2.1/24"]}, "has host bits set"),
-        ({"networks": ["here"]}, "write 192.0.2.0/24"),
-        ({"kind": "manager", "max_uses": 1}, "neither uses nor networks"),
-        ({"kind": "manager", "networks": ["192.0.2.0/24"]}, "neither uses nor networks"),
-    ],
+    rest_thorough(
+        [
+            ({"name": ""}, "cannot be a token's name"),
+            ({"name": "n" * 101}, "cannot be a token's name"),
+            ({"name": "a\nb"}, "cannot be a token's name"),
+            ({"paths": []}, "at least one campaign"),
+            ({"days": 0}, "up to ten years"),
+            ({"days": float("nan")}, "up to ten years"),
+            ({"days": 4_000}, "up to ten years"),
+            ({"max_uses": 0}, "token_max_uses_range"),
+            ({"networks": ["192.0.2.1/24"]}, "has host bits set"),
+            ({"networks": ["here"]}, "write 192.0.2.0/24"),
+            ({"kind": "manager", "max_uses": 1}, "neither uses nor networks"),
+            ({"kind": "manager", "networks": ["192.0.2.0/24"]}, "neither uses nor networks"),
+        ],
+        6,
+    ),
     ids=str,
 )
 def test_token_is_not_created_from_nonsense(

@@ -17,6 +17,7 @@ from taskq.db.connections import Database
 from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq.tokens import Tokens, hashed, session_token
 from tests.helpers.postgres import Postgres, value
+from tests.helpers.variants import rest_thorough
 from tests.integration.tokens.support import Enrol, identify
 
 
@@ -73,19 +74,22 @@ def test_token_that_is_not_valid_is_refused_without_saying_why(
 
 @pytest.mark.parametrize(
     ("paths", "asked", "served"),
-    [
-        (["/c"], "/c", "/c"),
-        (["/c"], "/c/below", "/c/below"),
-        (["/"], "/", "/"),
-        (["/"], "/c/below", "/c/below"),
-        (["/c"], "/", "/c"),
-        (["/c/below"], "/c", "/c/below"),
-        (["/c/below", "/d"], "/c", "/c/below"),
-        (["/c", "/d"], "/d", "/d"),
-        (["/c", "/d"], "/", None),
-        (["/c"], "/d", None),
-        (["/c/below"], "/d", None),
-    ],
+    rest_thorough(
+        [
+            (["/c"], "/c", "/c"),
+            (["/c"], "/c/below", "/c/below"),
+            (["/"], "/", "/"),
+            (["/"], "/c/below", "/c/below"),
+            (["/c"], "/", "/c"),
+            (["/c/below"], "/c", "/c/below"),
+            (["/c/below", "/d"], "/c", "/c/below"),
+            (["/c", "/d"], "/d", "/d"),
+            (["/c", "/d"], "/", None),
+            (["/c"], "/d", None),
+            (["/c/below"], "/d", None),
+        ],
+        6,
+    ),
 )
 def test_session_serves_what_its_token_is_for(
     paths: list[str], asked: str, served: str | None, tokens: Tokens, enrol: Enrol

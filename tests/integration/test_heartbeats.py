@@ -19,6 +19,7 @@ from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -51,8 +52,8 @@ def play(
     """Run a coroutine with `HeartbeatBatcher` in a loop of its own."""
 
     async def run() -> None:
-        async with HeartbeatBatcher(database, GATHER_S, most=most, answer_s=0.5) as beats:
-            await scene(beats)
+        async with HeartbeatBatcher(database, GATHER_S, most=most, answer_s=0.5) as heartbeats:
+            await scene(heartbeats)
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
@@ -63,8 +64,10 @@ def answered(
     """Send beats at the same time; return the answers."""
     answers: list[HeartbeatAnswer | BaseException] = []
 
-    async def scene(beats: HeartbeatBatcher) -> None:
-        answers.extend(await asyncio.gather(*map(beats.heartbeat, said), return_exceptions=True))
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        answers.extend(
+            await asyncio.gather(*map(heartbeats.heartbeat, said), return_exceptions=True)
+        )
 
     play(database, scene)
     return answers
@@ -74,16 +77,16 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
     """Send beats at the same time; return how many were in each statement."""
     sizes: list[int] = []
 
-    async def scene(beats: HeartbeatBatcher) -> None:
-        line = beats._connection  # noqa: SLF001 - to see what goes over it
-        rows = line.rows
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        connection = heartbeats._connection  # noqa: SLF001 - to see what goes over it
+        rows = connection.rows
 
         async def counted(name: str, **values: Any) -> list[dict[str, Any]]:
             sizes.append(len(json.loads(values["beats"])))
             return await rows(name, **values)
 
-        line.rows = counted  # type: ignore[method-assign]  # passes everything on
-        await asyncio.gather(*map(beats.heartbeat, said))
+        connection.rows = counted  # type: ignore[method-assign]  # passes everything on
+        await asyncio.gather(*map(heartbeats.heartbeat, said))
 
     play(database, scene, most=most)
     return sizes
@@ -171,15 +174,18 @@ def test_nobody_is_asked_about_the_claims_of_others(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        {"session": -1},
-        {"session": 2**63},
-        {"held": (Held(1, 2, "no lease"),)},
-        {"held": (Held(1, True, new_lease()),)},
-        {"held": (Held(1, 1, new_lease()),) * 10_001},
-        {"pending": ("",)},
-        {"drawn": "yesterday"},
-    ],
+    rest_thorough(
+        [
+            {"session": -1},
+            {"session": 2**63},
+            {"held": (Held(1, 2, "no lease"),)},
+            {"held": (Held(1, True, new_lease()),)},
+            {"held": (Held(1, 1, new_lease()),) * 10_001},
+            {"pending": ("",)},
+            {"drawn": "yesterday"},
+        ],
+        3,
+    ),
 )
 def test_bad_beat_is_refused_alone(
     words: dict[str, Any], agents: list[ScriptedAgent], database: Database
@@ -196,10 +202,10 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
 ) -> None:
     """Should this side have overlooked something, it harms nobody else."""
 
-    async def scene(beats: HeartbeatBatcher) -> None:
-        said = [asyncio.ensure_future(beats.heartbeat(beat_of(agent))) for agent in agents]
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        said = [asyncio.ensure_future(heartbeats.heartbeat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
-        beats._waiting[agents[2].session].text = '{"session": null}'  # noqa: SLF001 - overlooked
+        heartbeats._waiting[agents[2].session].text = '{"session": null}'  # noqa: SLF001 - overlooked
         answers = await asyncio.gather(*said, return_exceptions=True)
         refused = answers.pop(2)
         assert isinstance(refused, Refused)
@@ -229,11 +235,11 @@ def test_beat_that_nobody_waits_for_is_not_said(
     gone, here = agents[:2]
     before = last_beats(postgres)
 
-    async def scene(beats: HeartbeatBatcher) -> None:
-        given_up = asyncio.ensure_future(beats.heartbeat(beat_of(gone)))
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        given_up = asyncio.ensure_future(heartbeats.heartbeat(beat_of(gone)))
         await asyncio.sleep(0)
         given_up.cancel()
-        await beats.heartbeat(beat_of(here))
+        await heartbeats.heartbeat(beat_of(here))
 
     play(database, scene)
     after = last_beats(postgres)
@@ -278,16 +284,16 @@ def test_beat_that_names_much_waits_although_others_beat_meanwhile(
     large = [Heartbeat(agent.session, made_up) for agent in agents[:2]]
     waiting: list[asyncio.Task[HeartbeatAnswer]] = []
 
-    async def scene(beats: HeartbeatBatcher) -> None:
-        await beats.heartbeat(large[0])
-        waiting.append(asyncio.create_task(beats.heartbeat(large[1])))
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        await heartbeats.heartbeat(large[0])
+        waiting.append(asyncio.create_task(heartbeats.heartbeat(large[1])))
         for _ in range(3):
-            await beats.heartbeat(beat_of(agents[2]))
+            await heartbeats.heartbeat(beat_of(agents[2]))
         assert not waiting[0].done()
 
     async def run() -> HeartbeatAnswer:
-        async with HeartbeatBatcher(database, GATHER_S) as beats:
-            await scene(beats)
+        async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
+            await scene(heartbeats)
         return await waiting[0]
 
     assert len(asyncio.run(asyncio.wait_for(run(), 30)).stop) == 21
@@ -298,15 +304,15 @@ def test_database_that_does_not_answer_is_told_to_all(
 ) -> None:
     """And the next beat finds it again."""
 
-    async def scene(beats: HeartbeatBatcher) -> None:
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
         with psycopg.connect(dsn) as other:
             other.execute("lock table taskq.session in access exclusive mode")
             answers = await asyncio.gather(
-                *(beats.heartbeat(beat_of(agent)) for agent in agents), return_exceptions=True
+                *(heartbeats.heartbeat(beat_of(agent)) for agent in agents), return_exceptions=True
             )
             assert {type(one) for one in answers} == {TransportFailed}
             other.rollback()
-        assert await beats.heartbeat(beat_of(agents[0])) == HeartbeatAnswer()
+        assert await heartbeats.heartbeat(beat_of(agents[0])) == HeartbeatAnswer()
 
     play(database, scene)
 
@@ -316,13 +322,13 @@ def test_lost_connection_is_made_anew_unnoticed(
 ) -> None:
     """A beat may be repeated, so nobody need hear that its connection was cut."""
 
-    async def scene(beats: HeartbeatBatcher) -> None:
-        await beats.heartbeat(beat_of(agents[0]))
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        await heartbeats.heartbeat(beat_of(agents[0]))
         postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
-        answers = await asyncio.gather(*(beats.heartbeat(beat_of(agent)) for agent in agents))
+        answers = await asyncio.gather(*(heartbeats.heartbeat(beat_of(agent)) for agent in agents))
         assert answers == [HeartbeatAnswer()] * len(agents)
 
     play(database, scene)
@@ -335,10 +341,10 @@ def test_closing_sends_what_waits(
     before = last_beats(postgres)
 
     async def run() -> None:
-        beats = HeartbeatBatcher(database, 3_600)
-        said = [asyncio.ensure_future(beats.heartbeat(beat_of(agent))) for agent in agents]
+        heartbeats = HeartbeatBatcher(database, 3_600)
+        said = [asyncio.ensure_future(heartbeats.heartbeat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
-        await beats.close()
+        await heartbeats.close()
         assert await asyncio.gather(*said) == [HeartbeatAnswer()] * 4
 
     asyncio.run(asyncio.wait_for(run(), 30))

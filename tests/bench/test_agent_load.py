@@ -1,4 +1,4 @@
-"""The agents of a herd do what they count, and tell of what would falsify a figure."""
+"""The agents of a load do what they count, and tell of what would falsify a figure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_tasks_told_as_reported_are_done_in_the_database(
     assert stage.client.campaign(CAMPAIGN).status().done >= totals.reported
 
 
-def test_every_agent_of_a_herd_holds_what_it_wants(
+@pytest.mark.thorough
+def test_every_agent_of_a_load_holds_what_it_wants(
     stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
     """In a session of its own, and never more."""
@@ -68,6 +69,7 @@ def test_every_agent_of_a_herd_holds_what_it_wants(
     assert [row["held"] for row in rows] == [2] * AGENTS
 
 
+@pytest.mark.thorough
 def test_agents_that_enroll_are_served_each_once(
     stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
@@ -83,6 +85,7 @@ def test_agents_that_enroll_are_served_each_once(
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
 
+@pytest.mark.thorough
 def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) -> None:
     """Idle agents cost what idle agents cost."""
     stage.seed(1)  # with none the campaign would be finished
@@ -92,6 +95,7 @@ def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) ->
         assert load.totals().errors == {}
 
 
+@pytest.mark.thorough
 def test_agents_that_are_not_known_are_told_as_refused(
     stage: Stage, gateways: RunningGateways
 ) -> None:
@@ -101,6 +105,7 @@ def test_agents_that_are_not_known_are_told_as_refused(
         load.wait(lambda totals: totals.refused == AGENTS, SOON_S)
 
 
+@pytest.mark.thorough
 def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGateways) -> None:
     """A rate that was measured meanwhile is no figure."""
     stage.seed(20_000)
@@ -112,6 +117,7 @@ def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGatew
             runs.check(replace(load.watch(0.0), totals=load.totals()))
 
 
+@pytest.mark.thorough
 def test_agents_that_run_out_of_tasks_give_no_figure(
     stage: Stage, gateways: RunningGateways
 ) -> None:
@@ -121,7 +127,7 @@ def test_agents_that_run_out_of_tasks_give_no_figure(
         runs.run(stage.database, gateways, WORK, opened(stage), 0.2)
 
 
-def test_a_herd_that_is_interrupted_leaves_no_process(
+def test_a_load_that_is_interrupted_leaves_no_process(
     stage: Stage, gateways: RunningGateways
 ) -> None:
     """Ctrl-C ends the agents."""

@@ -47,12 +47,12 @@ def campaign(queue: Client) -> Campaign:
 def gathered(
     database: Database,
 ) -> Callable[[Callable[[Batcher], Coroutine[Any, Any, None]]], None]:
-    """Give a function that runs a coroutine with a gatherer in a loop of its own."""
+    """Give a function that runs a coroutine with a batcher in a loop of its own."""
 
     def run(scene: Scene) -> None:
         async def play() -> None:
-            async with Batcher(database) as gatherer:
-                await scene(gatherer)
+            async with Batcher(database) as batcher:
+                await scene(batcher)
 
         asyncio.run(asyncio.wait_for(play(), 60))
 
@@ -67,8 +67,8 @@ def test_each_task_of_many_agents_is_done_once(
     members = BatchedAgents(database, 100)
     executed: Counter[int] = Counter()
 
-    async def work(gatherer: Batcher, number: int) -> None:
-        answer = await gatherer.exchange(members.claim(number), SERVING)
+    async def work(batcher: Batcher, number: int) -> None:
+        answer = await batcher.exchange(members.claim(number), SERVING)
         while answer.tasks:
             (task,) = answer.tasks
             executed[task.payload["n"]] += 1
@@ -78,11 +78,11 @@ def test_each_task_of_many_agents_is_done_once(
                 want=1,
                 lease=members.lease_ids(),
             )
-            answer = await gatherer.exchange(request, SERVING)
+            answer = await batcher.exchange(request, SERVING)
             assert [ack.verdict for ack in answer.acks] == [ACCEPTED]
 
-    async def scene(gatherer: Batcher) -> None:
-        await asyncio.gather(*(work(gatherer, number) for number in range(100)))
+    async def scene(batcher: Batcher) -> None:
+        await asyncio.gather(*(work(batcher, number) for number in range(100)))
 
     gathered(scene)
     assert executed == Counter(range(1_000))
@@ -99,9 +99,9 @@ def test_every_agent_gets_what_it_wants(
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 5)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         answers = await asyncio.gather(
-            *(gatherer.exchange(members.claim(n, n + 1), SERVING) for n in range(5))
+            *(batcher.exchange(members.claim(n, n + 1), SERVING) for n in range(5))
         )
         assert [len(answer.tasks) for answer in answers] == [1, 2, 3, 4, 5]
         assert all(answer.campaigns[0].path == "/c" for answer in answers)
@@ -117,9 +117,9 @@ def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
     campaign.seed({"n": n} for n in range(2))
     members = BatchedAgents(database, 4)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         answers = await asyncio.gather(
-            *(gatherer.exchange(members.claim(n), SERVING) for n in range(4))
+            *(batcher.exchange(members.claim(n), SERVING) for n in range(4))
         )
         assert sorted(len(answer.tasks) for answer in answers) == [0, 0, 1, 1]
         assert {answer.unfinished for answer in answers if not answer.tasks} == {2}
@@ -133,10 +133,10 @@ def test_nobody_is_sent_home_by_an_old_count(
     """What was seeded before the question is not finished, also if it cannot be claimed yet."""
     members = BatchedAgents(database, 2)
 
-    async def scene(gatherer: Batcher) -> None:
-        assert (await gatherer.exchange(members.claim(0), SERVING)).unfinished == 0
+    async def scene(batcher: Batcher) -> None:
+        assert (await batcher.exchange(members.claim(0), SERVING)).unfinished == 0
         campaign.seed([{"n": 1}])
-        answer = await gatherer.exchange(members.claim(1), SERVING)
+        answer = await batcher.exchange(members.claim(1), SERVING)
         assert answer.tasks or answer.unfinished == 1
 
     gathered(scene)
@@ -151,9 +151,9 @@ def test_session_that_has_ended_is_told_alone(
     transport = DirectTransport(database)
     transport.close(members.sessions[1])
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         answers = await asyncio.gather(
-            *(gatherer.exchange(members.claim(n), SERVING) for n in range(3)),
+            *(batcher.exchange(members.claim(n), SERVING) for n in range(3)),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Answer, SessionLost, Answer]
@@ -168,15 +168,15 @@ def test_request_that_is_wrong_fails_alone(
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 3)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         claimed = await asyncio.gather(
-            *(gatherer.exchange(members.claim(n), SERVING) for n in range(3))
+            *(batcher.exchange(members.claim(n), SERVING) for n in range(3))
         )
         (first,), (second,), (third,) = (answer.tasks for answer in claimed)
         wrong = Report(second.campaign, second.task, "no uuid", DONE)
         answers = await asyncio.gather(
             *(
-                gatherer.exchange(Request(members.sessions[number], reports=(report,)), SERVING)
+                batcher.exchange(Request(members.sessions[number], reports=(report,)), SERVING)
                 for number, report in enumerate((done(first), wrong, done(third)))
             ),
             return_exceptions=True,
@@ -194,19 +194,19 @@ def test_exchange_repeated_gets_the_same_answer(
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 1)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         request = members.claim(0, 2)
         first, second = await asyncio.gather(
-            gatherer.exchange(request, SERVING), gatherer.exchange(request, SERVING)
+            batcher.exchange(request, SERVING), batcher.exchange(request, SERVING)
         )
         assert sorted(task.task for task in first.tasks) == sorted(
             task.task for task in second.tasks
         )
         report = Request(members.sessions[0], reports=(done(first.tasks[0]),))
-        verdicts = [(await gatherer.exchange(report, SERVING)).acks[0].verdict for _ in range(2)]
+        verdicts = [(await batcher.exchange(report, SERVING)).acks[0].verdict for _ in range(2)]
         assert verdicts == [ACCEPTED, DUPLICATE]
         unknown = Report(campaign.campaign_id, 999_999, request.lease, DONE)
-        answer = await gatherer.exchange(Request(members.sessions[0], reports=(unknown,)), SERVING)
+        answer = await batcher.exchange(Request(members.sessions[0], reports=(unknown,)), SERVING)
         assert answer.acks[0].verdict == UNKNOWN
 
     gathered(scene)
@@ -220,8 +220,8 @@ def test_lost_connection_is_made_anew_unnoticed(
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 4)
 
-    async def scene(gatherer: Batcher) -> None:
-        await gatherer.exchange(members.claim(0), SERVING)
+    async def scene(batcher: Batcher) -> None:
+        await batcher.exchange(members.claim(0), SERVING)
         postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
@@ -229,7 +229,7 @@ def test_lost_connection_is_made_anew_unnoticed(
         requests = [members.claim(number) for number in range(4)]
         for _ in range(2):
             answers = await asyncio.gather(
-                *(gatherer.exchange(request, SERVING) for request in requests)
+                *(batcher.exchange(request, SERVING) for request in requests)
             )
             assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
 
@@ -244,17 +244,17 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 8)
 
-    async def scene(gatherer: Batcher) -> None:
-        await gatherer.exchange(members.claim(0), SERVING)
+    async def scene(batcher: Batcher) -> None:
+        await batcher.exchange(members.claim(0), SERVING)
         with psycopg.connect(dsn) as other:
             # Claims of all connections wait for this, so that what comes later waits in line.
             other.execute("lock table taskq.task in access exclusive mode")
             stuck = [
-                asyncio.ensure_future(gatherer.exchange(members.claim(number), SERVING))
+                asyncio.ensure_future(batcher.exchange(members.claim(number), SERVING))
                 for number in range(1, 8)
             ]
             await asyncio.sleep(0.2)
-            late = asyncio.ensure_future(gatherer.exchange(members.claim(0), SERVING))
+            late = asyncio.ensure_future(batcher.exchange(members.claim(0), SERVING))
             await asyncio.sleep(0)
             late.cancel()
             other.rollback()
@@ -264,7 +264,7 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
     assert value(postgres, "select count(*) from taskq.task where status = 'working'") == 8
 
 
-def test_gatherer_serves_one_agent_as_its_own_transport_does(
+def test_batcher_serves_one_agent_as_its_own_transport_does(
     campaign: Campaign, queue: Client, database: Database, gathered: Run
 ) -> None:
     """An exchange with reports on several campaigns is answered in the order of its reports."""
@@ -273,13 +273,13 @@ def test_gatherer_serves_one_agent_as_its_own_transport_does(
     other.seed([{"n": 2}])
     members = BatchedAgents(database, 1)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         tasks = []
         for path in ("/c", "/other"):
-            answer = await gatherer.exchange(members.claim(0), Scope(path))
+            answer = await batcher.exchange(members.claim(0), Scope(path))
             tasks += answer.tasks
         reports = tuple(done(task) for task in reversed(tasks))
-        answer = await gatherer.exchange(Request(members.sessions[0], reports=reports), SERVING)
+        answer = await batcher.exchange(Request(members.sessions[0], reports=reports), SERVING)
         assert [(ack.campaign, ack.verdict) for ack in answer.acks] == [
             (other.campaign_id, ACCEPTED),
             (campaign.campaign_id, ACCEPTED),
@@ -295,15 +295,15 @@ def test_result_that_is_no_json_is_refused_alone(
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 2)
 
-    async def scene(gatherer: Batcher) -> None:
+    async def scene(batcher: Batcher) -> None:
         claimed = await asyncio.gather(
-            *(gatherer.exchange(members.claim(n), SERVING) for n in range(2))
+            *(batcher.exchange(members.claim(n), SERVING) for n in range(2))
         )
         (first,), (second,) = (answer.tasks for answer in claimed)
         wrong = Report(first.campaign, first.task, first.lease, DONE, result={"set": {1}})
         answers = await asyncio.gather(
-            gatherer.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),
-            gatherer.exchange(Request(members.sessions[1], reports=(done(second),)), SERVING),
+            batcher.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),
+            batcher.exchange(Request(members.sessions[1], reports=(done(second),)), SERVING),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Refused, Answer]
@@ -317,13 +317,13 @@ def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) 
     members = BatchedAgents(database, 5)
 
     async def play() -> None:
-        gatherer = Batcher(database, connections=1)
+        batcher = Batcher(database, connections=1)
         asked = [
-            asyncio.ensure_future(gatherer.exchange(members.claim(number), SERVING))
+            asyncio.ensure_future(batcher.exchange(members.claim(number), SERVING))
             for number in range(5)
         ]
         await asyncio.sleep(0)
-        await gatherer.close()
+        await batcher.close()
         assert [len((await one).tasks) for one in asked] == [1] * 5
 
     asyncio.run(asyncio.wait_for(play(), 30))

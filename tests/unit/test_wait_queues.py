@@ -14,25 +14,25 @@ ALL, LEFT, RIGHT = Scope("/"), Scope("/left"), Scope("/right")
 
 
 class Row:
-    """Waits in line under names."""
+    """Waits in queues under names."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self.parked = WaitQueues()
+        self.queues = WaitQueues()
         self.places: dict[str, Place] = {}
         self.futures: dict[str, asyncio.Future[bool]] = {}
 
     def join(self, name: str, scope: Scope, *, wake_at_end: bool = True) -> None:
-        """Put somebody in line."""
+        """Put somebody into the queue of a scope."""
         self.futures[name] = self._loop.create_future()
-        self.places[name] = self.parked.join(scope, self.futures[name], wake_at_end=wake_at_end)
+        self.places[name] = self.queues.join(scope, self.futures[name], wake_at_end=wake_at_end)
 
     def take(
         self, scopes: list[Scope], groups: list[tuple[list[int], int]], unfinished: list[int]
     ) -> str:
         """Return the names of those who are woken, in that order."""
         names = {id(future): name for name, future in self.futures.items()}
-        return "".join(names[id(one)] for one in self.parked.take(scopes, groups, unfinished))
+        return "".join(names[id(one)] for one in self.queues.take(scopes, groups, unfinished))
 
     def close(self) -> None:
         """Release the loop that the futures belong to."""
@@ -47,7 +47,7 @@ def row() -> Iterator[Row]:
     made.close()
 
 
-def test_as_many_are_woken_as_there_are_tasks_longest_parked_first(row: Row) -> None:
+def test_as_many_are_woken_as_there_are_tasks_longest_waiting_first(row: Row) -> None:
     """And each once: the next turn goes on where this one stopped."""
     for name in "abcde":
         row.join(name, ALL)
@@ -61,13 +61,13 @@ def test_few_queues_are_kept_for_those_who_leave_campaigns_out(row: Row) -> None
     """Each costs the question what can be claimed; beyond, they wait with those who do not."""
     for number in range(MOST_APART):
         scope = Scope("/", (), None, ((number, 1),))
-        assert row.parked.queue_scope(scope) == scope
+        assert row.queues.queue_scope(scope) == scope
         row.join(str(number), scope)
     known, other = Scope("/", (), None, ((0, 1),)), Scope("/", (), None, ((0, 2),))
-    assert row.parked.queue_scope(known) == known
-    assert row.parked.queue_scope(other) == ALL
-    row.parked.leave(row.places["1"])
-    assert row.parked.queue_scope(other) == other
+    assert row.queues.queue_scope(known) == known
+    assert row.queues.queue_scope(other) == ALL
+    row.queues.leave(row.places["1"])
+    assert row.queues.queue_scope(other) == other
 
 
 def test_servings_that_have_the_same_tasks_in_view_share_them(row: Row) -> None:
@@ -82,7 +82,7 @@ def test_agents_are_not_woken_for_tasks_that_only_others_can_claim(row: Row) -> 
     row.join("a", LEFT)
     row.join("b", RIGHT)
     assert row.take([LEFT, RIGHT], [([1], 5)], [3, 5]) == "b"
-    assert len(row.parked) == 1
+    assert len(row.queues) == 1
 
 
 def test_who_has_given_up_is_passed_over(row: Row) -> None:
@@ -111,13 +111,13 @@ def test_leaving_leaves_nothing_behind(row: Row) -> None:
         row.join(name, ALL)
     assert row.take([ALL], [([0], 1)], [1]) == "a"
     for name in "bac":
-        assert row.parked
-        row.parked.leave(row.places[name])
-    assert not row.parked
-    assert row.parked.next_scopes(10) == []
+        assert row.queues
+        row.queues.leave(row.places[name])
+    assert not row.queues
+    assert row.queues.next_scopes(10) == []
     row.join("d", ALL)
-    row.parked.leave(row.places["a"])
-    assert ALL in row.parked
+    row.queues.leave(row.places["a"])
+    assert ALL in row.queues
 
 
 def test_the_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
@@ -126,7 +126,7 @@ def test_the_most_crowded_serving_is_asked_for_each_time(row: Row) -> None:
         row.join(f"s{number}", Scope(f"/strange/{number}"))
     for name in "abc":
         row.join(name, ALL)
-    asked = [row.parked.next_scopes(4) for _ in range(40)]
+    asked = [row.queues.next_scopes(4) for _ in range(40)]
     assert all(ALL in scopes and len(scopes) == 4 for scopes in asked)
     assert len({scope for scopes in asked for scope in scopes}) == 41
 
@@ -135,5 +135,5 @@ def test_many_servings_take_turns(row: Row) -> None:
     """No statement asks for more than so many; none is left out for ever."""
     for name, scope in zip("abc", [LEFT, ALL, RIGHT], strict=True):
         row.join(name, scope)
-    assert row.parked.next_scopes(2) == [LEFT, ALL]
-    assert row.parked.next_scopes(2) == [RIGHT, LEFT]
+    assert row.queues.next_scopes(2) == [LEFT, ALL]
+    assert row.queues.next_scopes(2) == [RIGHT, LEFT]

@@ -78,7 +78,7 @@ def test_agents_that_are_refused_ask_no_more(gateway: HttpGateway) -> None:
 
 
 def test_an_agent_stays_away_for_as_long_as_it_is_told(gateway: HttpGateway) -> None:
-    """A herd that came back at once would not be what the gateway is made for."""
+    """A crowd that came back at once would not be what the gateway is made for."""
     came_at: list[float] = []
 
     def busy_at_first(path: str) -> Reply | None:
