@@ -220,12 +220,13 @@ class HeartbeatBatcher(Closing):
         self._round = None
         if not round_.cancelled() and (error := round_.exception()) is not None:
             log.error("heartbeats were broken off", exc_info=error)
-        if len(self._waiting) >= self._most:
+        common = sum(not one.large for one in self._waiting.values())
+        if common >= self._most:
             self._dispatch()
         elif self._waiting and self._due is None:
             loop = asyncio.get_running_loop()
             delay_s = self._batch_s
-            if all(one.large for one in self._waiting.values()):
+            if not common:
                 delay_s = min(delay_s, max(0.0, self._next_large_at - loop.time()))
             self._due = loop.call_later(delay_s, self._dispatch)
 
@@ -254,10 +255,10 @@ class HeartbeatBatcher(Closing):
         try:
             if batch:
                 await self._answer(batch)
-            if batch and batch[0].large:
-                now = loop.time()
-                share = batch[0].named / LARGE_NAMED
-                self._next_large_at = now + REST_FACTOR * share * (now - began)
+                if batch[0].large:
+                    now = loop.time()
+                    share = batch[0].named / LARGE_NAMED
+                    self._next_large_at = now + REST_FACTOR * share * (now - began)
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:

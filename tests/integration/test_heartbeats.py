@@ -299,6 +299,33 @@ def test_beat_that_names_much_waits_although_others_beat_meanwhile(
     assert len(asyncio.run(asyncio.wait_for(run(), 30)).stop) == 21
 
 
+def test_many_that_name_much_keep_nothing_busy_while_they_wait(
+    agents: list[ScriptedAgent], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a statement may have are looked at once in a while, not at every turn."""
+    monkeypatch.setattr("taskq.dispatch.heartbeats.LARGE_NAMED", 20)
+    monkeypatch.setattr("taskq.dispatch.heartbeats.REST_FACTOR", 1e9)
+    made_up = tuple(Held(10**12 + n, n, new_lease()) for n in range(21))
+    looked: list[int] = []
+    take = HeartbeatBatcher._next_batch  # noqa: SLF001 - to see how often it is asked
+
+    def counted(heartbeats: HeartbeatBatcher) -> list[Any]:
+        looked.append(1)
+        return take(heartbeats)
+
+    monkeypatch.setattr(HeartbeatBatcher, "_next_batch", counted)
+
+    async def scene(heartbeats: HeartbeatBatcher) -> None:
+        large = [Heartbeat(agent.session, made_up) for agent in agents[:3]]
+        waiting = [asyncio.create_task(heartbeats.heartbeat(one)) for one in large]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0.5)
+        assert sum(one.done() for one in waiting) == 1
+
+    play(database, scene, most=2)
+    assert len(looked) < 100
+
+
 def test_database_that_does_not_answer_is_told_to_all(
     agents: list[ScriptedAgent], database: Database, dsn: str
 ) -> None:
