@@ -126,6 +126,15 @@ class CoreHarness:
         assert beat is not None, "there is no session"
         return beat
 
+    def wait_for_attempt(self) -> float:
+        """Let time pass until an attempt begins; return how long it took, less than 1,000 s."""
+        began = self.now
+        while not self.running:
+            self.tick(0.25)
+            self.deliver_all()
+            assert self.now - began < 1_000
+        return self.now - began
+
     def run_quickly(self, seconds: float, count: int, ended: Ended | None = None) -> None:
         """End tasks one after the other, each after this time, without faults."""
         for _ in range(count):

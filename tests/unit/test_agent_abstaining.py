@@ -16,16 +16,6 @@ REFUSED = Ended(RELEASED, error_class="prepare-failed", error="no receptor", ref
 LEFT_OUT = ((1, 1),)
 
 
-def wait_for_attempt(harness: CoreHarness) -> float:
-    """Let time pass until an attempt begins; return how long it took."""
-    began = harness.now
-    while not harness.running:
-        harness.tick(0.25)
-        harness.deliver_all()
-        assert harness.now - began < 2_000
-    return harness.now - began
-
-
 def test_refused_campaign_is_left_out_of_the_next_claim_and_the_agent_stays() -> None:
     """The attempt is reported with its class, what had not begun goes back, and it is said once."""
     harness = started_harness(10, slots=2)
@@ -50,7 +40,7 @@ def test_pause_doubles_and_one_task_is_tried_when_it_is_over() -> None:
     pauses = []
     for _ in range(8):
         harness.deliver_all()
-        pauses.append(wait_for_attempt(harness))
+        pauses.append(harness.wait_for_attempt())
         assert len(harness.running) == 1
         harness.end(next(iter(harness.running)), REFUSED)
     assert pauses == pytest.approx([10, 20, 40, 80, 160, 320, 600, 600], abs=6)
@@ -62,7 +52,7 @@ def test_no_further_task_is_claimed_while_one_is_tried() -> None:
     for slot in list(harness.running):
         harness.end(slot, REFUSED)
     harness.deliver_all()
-    wait_for_attempt(harness)
+    harness.wait_for_attempt()
     harness.deliver_all()
     released = harness.core.totals().released
     for _ in range(100):
@@ -81,7 +71,7 @@ def test_task_that_runs_makes_all_well_again(ended: Ended | None) -> None:
     for slot in list(harness.running):
         harness.end(slot, REFUSED)
     harness.deliver_all()
-    wait_for_attempt(harness)
+    harness.wait_for_attempt()
     harness.end(next(iter(harness.running)), ended)
     harness.deliver_all()
     harness.tick(5)
@@ -90,7 +80,7 @@ def test_task_that_runs_makes_all_well_again(ended: Ended | None) -> None:
     for slot in list(harness.running):
         harness.end(slot, REFUSED)
     harness.deliver_all()
-    assert wait_for_attempt(harness) == pytest.approx(10, abs=6)
+    assert harness.wait_for_attempt() == pytest.approx(10, abs=6)
 
 
 def test_changed_campaign_is_tried_at_once() -> None:
@@ -99,7 +89,7 @@ def test_changed_campaign_is_tried_at_once() -> None:
     harness.end(0, REFUSED)
     harness.deliver_all()
     harness.queue.campaign = replace(harness.queue.campaign, revision=2)
-    assert wait_for_attempt(harness) < 6
+    assert harness.wait_for_attempt() < 6
 
 
 def test_attempt_at_what_was_before_a_change_says_nothing_of_what_is() -> None:

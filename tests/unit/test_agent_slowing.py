@@ -22,16 +22,6 @@ def slowed_world(**settings: Any) -> CoreHarness:
     return harness
 
 
-def wait_for_attempt(harness: CoreHarness) -> float:
-    """Let time pass until an attempt begins; return how long it took."""
-    began = harness.now
-    while not harness.running:
-        harness.tick(0.25)
-        harness.deliver_all()
-        assert harness.now - began < 1_000
-    return harness.now - began
-
-
 def test_agent_is_slowed_after_some_fast_failures_in_a_row() -> None:
     """It claims nothing for a while, and tells why."""
     harness = slowed_world(slots=1)
@@ -48,7 +38,7 @@ def test_pause_doubles_with_each_further_fast_failure() -> None:
     harness = slowed_world(slots=1)
     pauses = []
     for _ in range(9):
-        pauses.append(wait_for_attempt(harness))
+        pauses.append(harness.wait_for_attempt())
         harness.end(0, BROKEN)
         harness.deliver_all()
     assert pauses == pytest.approx([5, 10, 20, 40, 80, 160, 320, 600, 600], abs=0.5)
@@ -67,7 +57,7 @@ def test_tasks_that_have_failed_before_make_no_pause_longer() -> None:
     harness.deliver()
     harness.run_quickly(0.01, FAILURES, BROKEN)
     for _ in range(5):
-        assert wait_for_attempt(harness) == pytest.approx(5, abs=0.5)
+        assert harness.wait_for_attempt() == pytest.approx(5, abs=0.5)
         harness.end(0, BROKEN)
         harness.deliver_all()
 
@@ -77,7 +67,7 @@ def test_pauses_of_agents_that_failed_together_differ(uniform: float, pause_s: f
     """By a quarter, either way."""
     harness = started_harness(100, slots=1, uniform=uniform)
     harness.run_quickly(0.01, FAILURES, BROKEN)
-    assert wait_for_attempt(harness) == pytest.approx(pause_s, abs=0.25)
+    assert harness.wait_for_attempt() == pytest.approx(pause_s, abs=0.25)
 
 
 def test_slowed_agent_makes_one_attempt_at_a_time() -> None:
@@ -89,7 +79,7 @@ def test_slowed_agent_makes_one_attempt_at_a_time() -> None:
     for slot in list(harness.running):
         harness.end(slot, BROKEN)
     harness.deliver_all()
-    assert wait_for_attempt(harness) == pytest.approx(5, abs=0.5)
+    assert harness.wait_for_attempt() == pytest.approx(5, abs=0.5)
     harness.tick(1)
     harness.deliver_all()
     assert len(harness.running) == len(harness.heartbeat().held) == 1
@@ -131,7 +121,7 @@ def test_attempt_that_goes_well_or_takes_long_readmits_the_agent(
     harness = slowed_world(slots=2)
     harness.end(next(iter(harness.running)), BROKEN)
     harness.deliver_all()
-    wait_for_attempt(harness)
+    harness.wait_for_attempt()
     harness.run_quickly(seconds, 1, ended)
     assert len(harness.running) == 2
     assert harness.heartbeat().trouble is None
@@ -204,13 +194,13 @@ def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> 
         for slot in list(harness.running):
             harness.end(slot, BROKEN)
         harness.deliver_all()
-        pauses.append(wait_for_attempt(harness))
+        pauses.append(harness.wait_for_attempt())
         assert len(harness.running) == 1
     assert pauses == pytest.approx([5, 10, 20, 40], abs=0.5)
     (slot,) = harness.running
     harness.end(slot)
     harness.deliver_all()
-    assert wait_for_attempt(harness) < 1
+    assert harness.wait_for_attempt() < 1
     assert len(harness.running) == 1, "until the queue has taken it back"
     suspect(harness, "")
     harness.deliver_all()
