@@ -6,7 +6,7 @@ select t.waiting, t.delayed, t.working, t.done, t.failed, t.cancelled, a.failure
                count(*) filter (where status = 'done') as done,
                count(*) filter (where status = 'failed') as failed,
                count(*) filter (where status = 'cancelled') as cancelled
-          from taskq.task
+          from taskq.state
          where campaign_id = %(campaign)s) t
  cross join (
        select count(*) filter (where outcome = 'failed') as failures,

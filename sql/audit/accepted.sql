@@ -3,7 +3,7 @@
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
        format('it is %%s; attempts that are done: %%s', t.status, coalesce(a.done, 0)) as text
-  from taskq.task t
+  from taskq.state t
   left join (
       select a.task_id, count(*) as done
         from taskq.attempt a

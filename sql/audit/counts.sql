@@ -29,7 +29,7 @@ with counted as (
      ) as m (name, number)
 ), found as (
     select t.status::text as name, count(*) as number
-      from taskq.task t
+      from taskq.state t
      where t.campaign_id = %(campaign)s
      group by t.status
      union all

@@ -2,7 +2,7 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey.
 select t.task_id, 'it is delayed, but not until any time' as text
-  from taskq.task t
+  from taskq.state t
  where t.campaign_id = %(campaign)s
    and t.task_id > %(after)s
    and t.task_id <= %(upto)s

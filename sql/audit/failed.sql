@@ -2,7 +2,7 @@
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id, format('it is failed, but its last attempt was %%s', a.outcome) as text
-  from taskq.task t
+  from taskq.state t
   join taskq.attempt a
     on a.campaign_id = t.campaign_id
    and a.task_id = t.task_id

@@ -1,4 +1,5 @@
--- Each task has both a row of its definition (spec) and a row of its state, and each attempt has a task.
+-- Each task has both a row of its definition (spec) and a place where it stands, see the view state, and each
+-- attempt has a task.
 --
 -- Parameters, rows: see held.sql. Index: spec_pkey, task_pkey, attempt_pkey.
 select coalesce(s.task_id, t.task_id, a.task_id) as task_id,
@@ -16,8 +17,8 @@ select coalesce(s.task_id, t.task_id, a.task_id) as task_id,
          and s.task_id <= %(upto)s
   ) s
   full join (
-      select t.task_id
-        from taskq.task t
+      select distinct t.task_id
+        from taskq.state t
        where t.campaign_id = %(campaign)s
          and t.task_id > %(after)s
          and t.task_id <= %(upto)s

@@ -5,7 +5,7 @@
 select t.task_id,
        format('it is %%s in its attempt %%s; attempts that ended: %%s%%s', t.status, t.attempt,
               coalesce(a.ended, 0), ', numbered from ' || a.first || ' to ' || a.last) as text
-  from taskq.task t
+  from taskq.state t
   left join (
       select a.task_id, count(*) as ended, min(a.attempt) as first, max(a.attempt) as last
         from taskq.attempt a

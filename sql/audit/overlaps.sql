@@ -20,7 +20,7 @@ select h.task_id,
                and a.task_id <= %(upto)s
              union all
             select t.task_id, t.attempt, t.claimed_at, null, false
-              from taskq.task t
+              from taskq.state t
              where t.campaign_id = %(campaign)s
                and t.task_id > %(after)s
                and t.task_id <= %(upto)s

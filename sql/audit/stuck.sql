@@ -14,7 +14,7 @@ select h.task_id,
       select t.task_id, t.session_id,
              (select true from taskq.session s where s.session_id = t.session_id) as known,
              (select s.ended_at from taskq.session s where s.session_id = t.session_id) as ended_at
-        from taskq.task t
+        from taskq.state t
        where t.campaign_id = %(campaign)s
          and t.task_id > %(after)s
          and t.task_id <= %(upto)s

@@ -7,7 +7,7 @@ select t.task_id,
        format('failures that count against it: %%s, on %%s hosts, losses: %%s; attempts that failed: %%s, were lost: %%s',
               t.failures, coalesce(cardinality(t.avoids), 0), t.losses, coalesce(a.failed, 0),
               coalesce(a.lost, 0)) as text
-  from taskq.task t
+  from taskq.state t
   left join (
       select a.task_id,
              count(*) filter (where a.outcome = 'failed') as failed,

@@ -26,9 +26,9 @@
 -- not name are left alone too: a standby that took over may have lost the agent's last reports, which
 -- the agent will send again.
 --
--- Locks: the sessions' rows, in their order; the rows of tasks that go back, skipping locked ones. So
--- two calls about the same sessions wait for each other and cannot deadlock.
--- Index: session_pkey, task_working, task_pkey.
+-- Locks: the sessions' rows, in their order; the bundles and the rows of tasks that go back, skipping
+-- locked ones. So two calls about the same sessions wait for each other and cannot deadlock.
+-- Index: session_pkey, task_working, bundle_pkey, task_pkey.
 --
 -- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
 -- tasks, each by key. Comparisons with all held attempts use a hashed sub-select.
@@ -68,6 +68,7 @@ declare
     v_old timestamptz;
     v_ended bigint[];
     v_draining bigint[];
+    v_packed record;
 begin
     begin
         select array_agg((b ->> 'session')::bigint),
@@ -150,6 +151,31 @@ begin
         perform taskq.name_ahead(v_holders, v_campaigns, v_tasks, v_leases);
     end if;
 
+    for v_packed in
+        select b.campaign_id, array_agg(b.task_id order by b.task_id) as tasks
+          from unnest(v_sessions, v_drawn) as s (session_id, drawn)
+         cross join lateral (
+             select b.campaign_id, t.task_id
+               from taskq.bundle b
+              cross join lateral unnest(b.tasks) as t (task_id)
+              where b.session_id = s.session_id
+                and b.lease_id <= s.drawn
+                and (b.session_id, b.lease_id) not in (
+                        select p.session_id, p.lease_id
+                          from unnest(v_waiters, v_pending) as p (session_id, lease_id))
+                and (b.session_id, b.campaign_id, t.task_id, b.lease_id) not in (
+                        select h.session_id, h.campaign_id, h.task_id, h.lease_id
+                          from unnest(v_holders, v_campaigns, v_tasks, v_leases)
+                               as h (session_id, campaign_id, task_id, lease_id))
+             offset 0
+         ) b
+         where s.session_id <> all (v_ended || v_mute)
+         group by b.campaign_id
+         order by b.campaign_id
+    loop
+        perform taskq.unpack(v_packed.campaign_id, v_packed.tasks, null, false);
+    end loop;
+
     with unclaimed as materialized (
         select t.campaign_id, t.task_id
           from unnest(v_sessions, v_drawn) as b (session_id, drawn)
@@ -203,7 +229,14 @@ begin
                                 and (t.session_id = h.session_id
                                      or t.session_id = 0
                                      and taskq.covers(h.session_id, h.campaign_id))
-                                and t.status::text = 'working') = 1 then false
+                                and t.status::text = 'working') = 1
+                         or (select true
+                               from taskq.bundle b
+                              where b.session_id = h.session_id
+                                and b.lease_id = h.lease_id
+                                and b.campaign_id = h.campaign_id
+                                and h.task_id = any (b.tasks)
+                              limit 1) then false
                        else taskq.salvageable(h.campaign_id, h.task_id, h.lease_id) is null
                    end
              group by h.session_id

@@ -6,7 +6,8 @@
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
 -- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
 --
--- Locks: the rows of the tasks, in the order of task_id; waits for them. For all tasks also the
+-- Locks: the bundles and the spans that the tasks are in; then the rows of the tasks, in the order of
+-- task_id; waits for them. For all tasks also the
 -- campaign's lock of seed_begin(): after set_status() no seed and no retry that did not see it is
 -- under way, so nothing is left behind. Index: task_pkey.
 --
@@ -33,6 +34,16 @@ begin
     if p_tasks is null then
         perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
     end if;
+    -- All that is in hand, or the first tasks that wait: so that no id below `last` is left behind.
+    perform taskq.unpack(
+        p_campaign,
+        coalesce(
+            p_tasks,
+            array(select t.task_id
+                    from taskq.bundle b
+                   cross join lateral unnest(b.tasks) as t (task_id)
+                   where b.campaign_id = p_campaign)));
+    perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);
     with pick as materialized (
         select t.task_id, t.status, t.attempt, t.lease_id, t.session_id, t.claimed_at
           from taskq.task t

@@ -52,12 +52,7 @@ begin
         select s.session_id, s.expired
           from taskq.session s
          where s.ended_at > p_since
-           -- Not `exists`, which may be planned as a join that walks all working tasks.
-           and (select true
-                  from taskq.task t
-                 where t.session_id = s.session_id
-                   and t.status = 'working'
-                 limit 1)
+           and taskq.has_work(s.session_id)
          order by s.session_id
     loop
         v_left := taskq.give_back(

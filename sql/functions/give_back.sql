@@ -8,7 +8,8 @@
 -- report on them is in progress.
 -- Result: how many attempts ended.
 --
--- Locks: the rows of the tasks. Index: task_working, attempt_pkey.
+-- Locks: the bundles of the session, skipping locked ones; the rows of the tasks, likewise.
+-- Index: bundle_pkey, task_working, attempt_pkey.
 create or replace function taskq.give_back(p_session bigint, p_outcome taskq.attempt_outcome)
 returns integer
 language plpgsql
@@ -16,7 +17,18 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_moved integer;
+    v_packed record;
 begin
+    for v_packed in
+        select b.campaign_id, array_agg(t.task_id) as tasks
+          from taskq.bundle b
+         cross join lateral unnest(b.tasks) as t (task_id)
+         where b.session_id = p_session
+         group by b.campaign_id
+         order by b.campaign_id
+    loop
+        perform taskq.unpack(v_packed.campaign_id, v_packed.tasks, null, false);
+    end loop;
     with held as materialized (
         select t.campaign_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
                t.losses,

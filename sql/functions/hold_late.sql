@@ -2,7 +2,8 @@
 -- that was given up as lost: settle() then takes some of them in before the others, and would not lock
 -- them in their order. A part of settle(); not for clients.
 --
--- Locks: the rows of the tasks, in the order of task_id. Index: attempt_pkey, task_pkey.
+-- Locks: the bundles of the tasks, see unpack(), then the rows of the tasks, in the order of task_id.
+-- Index: attempt_pkey, task_pkey.
 create or replace function taskq.hold_late(p_campaign bigint, p_reports jsonb)
 returns void
 language plpgsql
@@ -21,6 +22,9 @@ begin
        ) a
       limit 1;
     if found then
+        perform taskq.unpack(
+            p_campaign, array(
+                select r.task from jsonb_to_recordset(p_reports) as r (task bigint)));
         perform
            from taskq.task t
           where t.campaign_id = p_campaign

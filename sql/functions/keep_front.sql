@@ -13,7 +13,7 @@
 -- The entries in `stocked` count as claimable, see standing(), as long as the refiller's term lasts.
 --
 -- Locks: the row of the refiller; a second caller does not wait. Rows are written only when they change by
--- much: they would have many versions under a held snapshot. Index: task_waiting, where it looks at
+-- much: they would have many versions under a held snapshot. Index: task_waiting, span_waiting, where it looks at
 -- higher priorities only.
 create or replace function taskq.keep_front(
     p_holder uuid,
@@ -86,6 +86,11 @@ begin
                      and t.avoids is null
                      and (-t.priority) < l.rank
                      and coalesce(t.session_id <> 0, true)
+                   limit 1) is true
+                 or p_look and (select true
+                    from taskq.span n
+                   where n.campaign_id = l.campaign_id
+                     and (-n.priority) < l.rank
                    limit 1) is true as overtaken
             from taskq.front_list l
       ) s;

@@ -47,8 +47,11 @@ declare
     v_inner bytea;
     v_outer bytea;
     v_revision integer;
+    v_hint bigint[];
     v_picked record;
     v_again record;
+    v_tasks bigint[] := '{}';
+    v_ranks bigint[] := '{}';
     v_now timestamptz;
     v_now_ms bigint;
     v_time text;
@@ -66,14 +69,25 @@ begin
     -- Before the clock is read.
     perform pg_advisory_xact_lock_shared(hashtextextended('taskq.lease_ahead', 0));
     select c.revision into v_revision from taskq.campaign c where c.campaign_id = p_campaign;
-    v_picked := taskq.pick(p_campaign, p_most, p_before, true);
-    if v_picked.again then
-        v_again := taskq.pick_again(p_campaign, null, p_most, v_picked.tasks, v_picked.ranks);
-        if v_again.tasks is not null then
-            v_picked := v_again;
-        end if;
+    v_hint := nullif(current_setting('taskq.position_' || p_campaign, true), '')::bigint[];
+    if p_before is null
+       and (v_hint is null or v_hint[4] = 1
+            or v_hint[3] < extract(epoch from clock_timestamp()) * 1000000)
+    then
+        v_again := taskq.pick_again(p_campaign, null, true, p_most => p_most);
+        v_tasks := v_again.tasks;
+        v_ranks := v_again.ranks;
     end if;
-    if v_picked.tasks is null then
+    v_picked := taskq.pick(p_campaign, p_most - cardinality(v_tasks), p_before, true);
+    v_tasks := v_tasks || v_picked.tasks;
+    v_ranks := v_ranks || v_picked.ranks;
+    if p_before is null and cardinality(v_tasks) < p_most then
+        v_again := taskq.pick_again(
+            p_campaign, null, false, v_tasks, p_most => p_most - cardinality(v_tasks));
+        v_tasks := v_tasks || v_again.tasks;
+        v_ranks := v_ranks || v_again.ranks;
+    end if;
+    if v_tasks = '{}' then
         return;
     end if;
 
@@ -83,18 +97,19 @@ begin
     v_inner := taskq.hmac_pad(v_secret, 54);
     v_outer := taskq.hmac_pad(v_secret, 92);
     with entry as materialized (
-        select p.task_id, p.ord,
+        select p.task_id, p.rank, p.ord,
                json_build_array(
-                   p_campaign, v_revision, p.task_id, t.attempt + 1, v_now_ms, s.key, s.payload)::text
+                   p_campaign, v_revision, p.task_id, coalesce(t.attempt, 0) + 1, v_now_ms, s.key,
+                   s.payload)::text
                    as body
-          from unnest(v_picked.tasks) with ordinality as p (task_id, ord)
-          cross join lateral (
+          from unnest(v_tasks, v_ranks) with ordinality as p (task_id, rank, ord)
+          left join lateral (
               select t.attempt
                 from taskq.task t
                where t.campaign_id = p_campaign
                  and t.task_id = p.task_id
               offset 0
-          ) t
+          ) t on true
           cross join lateral (
               select s.key, s.payload
                 from taskq.spec s
@@ -111,23 +126,32 @@ begin
           from entry e
          where octet_length(e.body) <= v_most_bytes
     ), moved as (
-        update taskq.task t
+        insert into taskq.task as t (
+               campaign_id, task_id, lease_id, session_id, claimed_at, status, attempt, priority)
+        select p_campaign, e.task_id,
+               (v_time || '8' || substr(e.digest, 33, 3) || '8' || substr(e.digest, 36, 15))::uuid,
+               0, v_now, 'working', 1, -e.rank
+          from sealed e
+            on conflict (campaign_id, task_id) do update
            set status = 'working',
-               lease_id = (v_time || '8' || substr(e.digest, 33, 3)
-                           || '8' || substr(e.digest, 36, 15))::uuid,
+               lease_id = excluded.lease_id,
                session_id = 0,
                claimed_at = v_now,
                attempt = t.attempt + 1
-          from sealed e
-         where t.campaign_id = p_campaign
-           and t.task_id = e.task_id
+    ), left_out as (
+        -- What was in a span must not get lost.
+        insert into taskq.task (campaign_id, task_id, priority)
+        select p_campaign, e.task_id, -e.rank
+          from entry e
+         where octet_length(e.body) > v_most_bytes
+            on conflict (campaign_id, task_id) do nothing
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, working)
         select p_campaign, -count(*), count(*)
           from sealed
         having count(*) > 0
     )
-    select array_agg(left(e.digest, 32) || e.body order by e.ord), v_picked.ranks[max(e.ord)]
+    select array_agg(left(e.digest, 32) || e.body order by e.ord), v_ranks[max(e.ord)]
       into entries, rank
       from sealed e;
 end

@@ -84,12 +84,7 @@ begin
                 select from taskq.session s
                  where s.ended_at is null
                    and s.host <> all (v_seen.hosts)
-                   and (select true
-                          from taskq.task t
-                         where t.session_id = s.session_id
-                           and t.status = 'working'
-                           and t.campaign_id = v_one.campaign_id
-                         limit 1))
+                   and taskq.has_work(s.session_id, v_one.campaign_id))
             or v_seen.times >= v_times
             and not exists (
                 select from taskq.session s

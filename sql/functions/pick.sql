@@ -1,23 +1,28 @@
--- pick(campaign, most, before, ahead): finds and locks waiting tasks, highest priority first, then first
--- seeded first. A part of take() and lease_ahead(), which pin the settings; not for clients.
+-- pick(campaign, most, before, ahead): finds waiting tasks, highest priority first, then first seeded
+-- first, and locks those that have a row, or takes them out of their span. A part of take() and
+-- lease_ahead(), which pin the settings; not for clients.
 --
--- before: null: as of the position hint; a rank: only tasks of a smaller one, that is of a higher
---     priority, without the hint.
+-- before: null: all; a rank: only tasks of a smaller one, that is of a higher priority.
 -- ahead: leave out what was leased ahead before and got lost, see expire_ahead().
--- tasks: their ids, in order; null: none. ranks: their -priority. again: whether it is time to look for
---     tasks that have failed before as well, which wait apart: see pick_again(); it is, too, where there
---     are too few others.
+-- tasks: their ids, in order; empty: none. ranks: their -priority. spans: the first id of the span that a
+--     task was in; null: it has a row. What was in a span has no row now, and must get one, or a place
+--     in a bundle, in this transaction.
 --
--- Locks: the rows of the tasks, skipping locked ones. Index: task_waiting.
+-- Tasks that have failed before wait apart, see pick_again().
 --
--- A claimed task leaves a dead entry in task_waiting, and as long as any snapshot in the cluster can
--- see the old row, each claim would walk over all of them. So the position behind the last claim is
--- kept as a hint, for each connection and campaign, in a setting; it is worth something to whichever
--- client uses the connection next, and nothing is lost with it. A task that becomes waiting before
--- the position (a retry, a higher priority) is found when the hint is dropped: when nothing is found
--- behind it, and after half a second, or fifty times what the last walk without a hint took, so that
--- such walks cost 2 %, but 5 s at most. Its fourth element: as long as pick_again() finds something, it
--- is asked each time, and else whenever the hint is dropped.
+-- Locks: the rows of the tasks, and the spans, skipping locked ones. Only if all spans are locked is one
+-- waited for, a moment: a small campaign has few. Index: span_waiting, task_waiting, spec_pkey.
+--
+-- What was claimed leaves a dead entry in the index, and as long as any snapshot in the cluster can see
+-- the old row, each claim would walk over all of them. So the position behind the last claim is kept as a
+-- hint, for each connection and campaign, in a setting; it is worth something to whichever client uses the
+-- connection next, and nothing is lost with it. A task that becomes waiting before the position (a retry,
+-- a higher priority) is found when the hint is dropped: when nothing is found behind it, and after half a
+-- second, or fifty times what the last walk without a hint took, so that such walks cost 2 %, but 5 s at
+-- most.
+--
+-- The hint: rank and task of the last row, until when it may be used (microseconds), whether
+-- pick_again() has found something, rank and first id of the last span.
 create or replace function taskq.pick(
     p_campaign bigint,
     p_most integer,
@@ -25,42 +30,40 @@ create or replace function taskq.pick(
     p_ahead boolean default false,
     out tasks bigint[],
     out ranks bigint[],
-    out again boolean
+    out spans bigint[]
 )
 language plpgsql
 as $$
 declare
-    v_now_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+    v_none bigint[] := '{-32768,0,0,0,-32768,0}';
+    v_began_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
     v_setting text := 'taskq.position_' || p_campaign;
-    -- -priority and task_id of the last claim, and until when it may be used (microseconds).
     v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
-    v_hinted boolean := coalesce(v_now_us between v_hint[3] - 5000000 and v_hint[3], false);
+    v_hinted boolean := p_before is null
+        and coalesce(v_began_us between v_hint[3] - 5000000 and v_hint[3], false);
+    v_left integer := p_most;
+    v_span record;
+    v_found record;
 begin
-    again := p_before is null and (not v_hinted or coalesce(v_hint[4] = 1, false));
-    if p_before is not null then
-        select array_agg(p.task_id), array_agg(p.rank)
-          into tasks, ranks
-          from (
-              select t.task_id, (-t.priority)::bigint as rank
-                from taskq.task t
-               where t.campaign_id = p_campaign
-                 and t.status = 'waiting'
-                 and t.avoids is null
-                 and (-t.priority) < p_before
-                 and not (p_ahead and coalesce(t.session_id = 0, false))
-               order by t.campaign_id, (-t.priority), t.task_id
-               limit p_most
-                 for no key update skip locked
-          ) p;
-        return;
+    tasks := '{}';
+    ranks := '{}';
+    spans := '{}';
+    v_none[4] := coalesce(v_hint[4], 0);
+    if not v_hinted then
+        v_hint := v_none;
     end if;
+    while v_left > 0 loop
+        select s.first_id, s.next_id, s.last_id, (-s.priority)::bigint as rank into v_span
+          from taskq.span s
+         where s.campaign_id = p_campaign
+           and ((-s.priority), s.first_id) >= (v_hint[5], v_hint[6])
+           and (-s.priority) < coalesce(p_before, 32768)
+         order by s.campaign_id, (-s.priority), s.first_id
+         limit 1
+           for no key update skip locked;
 
-    loop
-        if not v_hinted then
-            v_hint := array[-32768, 0];
-        end if;
-        select array_agg(p.task_id), array_agg(p.rank)
-          into tasks, ranks
+        -- The rows that come before it.
+        select array_agg(p.task_id) as tasks, array_agg(p.rank) as ranks into v_found
           from (
               select t.task_id, (-t.priority)::bigint as rank
                 from taskq.task t
@@ -68,23 +71,70 @@ begin
                  and t.status = 'waiting'
                  and t.avoids is null
                  and ((-t.priority), t.task_id) > (v_hint[1], v_hint[2])
+                 and ((-t.priority), t.task_id)
+                     < (coalesce(v_span.rank, coalesce(p_before, 32768)),
+                        coalesce(v_span.next_id, 0))
                  and not (p_ahead and coalesce(t.session_id = 0, false))
                order by t.campaign_id, (-t.priority), t.task_id
-               limit p_most
+               limit v_left
                  for no key update skip locked
           ) p;
-        if not v_hinted then
+        if v_found.tasks is not null then
+            tasks := tasks || v_found.tasks;
+            ranks := ranks || v_found.ranks;
+            spans := spans || array_fill(null::bigint, array[cardinality(v_found.tasks)]);
+            v_left := v_left - cardinality(v_found.tasks);
+            v_hint[1:2] := array[ranks[cardinality(ranks)], tasks[cardinality(tasks)]];
+        end if;
+        exit when v_left = 0;
+
+        if v_span.first_id is not null then
+            select array_agg(d.task_id) as tasks into v_found
+              from (
+                  select s.task_id
+                    from taskq.spec s
+                   where s.campaign_id = p_campaign
+                     and s.task_id >= v_span.next_id
+                     and s.task_id <= v_span.last_id
+                   order by s.campaign_id, s.task_id
+                   limit v_left
+              ) d;
+            if v_found.tasks is null or v_found.tasks[v_left] is null
+               or v_found.tasks[v_left] = v_span.last_id
+            then
+                delete from taskq.span s
+                 where s.campaign_id = p_campaign
+                   and s.first_id = v_span.first_id;
+            else
+                update taskq.span s
+                   set next_id = v_found.tasks[v_left] + 1
+                 where s.campaign_id = p_campaign
+                   and s.first_id = v_span.first_id;
+            end if;
+            v_hint[5:6] := array[v_span.rank, v_span.first_id];
+            if v_found.tasks is not null then
+                tasks := tasks || v_found.tasks;
+                ranks := ranks
+                    || array_fill(v_span.rank, array[cardinality(v_found.tasks)]);
+                spans := spans
+                    || array_fill(v_span.first_id, array[cardinality(v_found.tasks)]);
+                v_left := v_left - cardinality(v_found.tasks);
+            end if;
+        elsif v_hinted and tasks = '{}' then
+            v_hinted := false;
+            v_hint := v_none;
+        elsif tasks = '{}' and taskq.await_span(p_campaign, p_before) then
+            null;  -- one was locked by somebody who has gone by now
+        else
+            exit;
+        end if;
+    end loop;
+    if p_before is null then
+        if v_hint[3] = 0 then
             v_hint[3] := extract(epoch from clock_timestamp()) * 1000000;
             v_hint[3] := v_hint[3]
-                + least(5000000, greatest(500000, 50 * (v_hint[3] - v_now_us)));
+                + least(5000000, greatest(500000, 50 * (v_hint[3] - v_began_us)));
         end if;
-        exit when tasks is not null or not v_hinted;
-        v_hinted := false;
-        again := true;
-    end loop;
-    again := again or cardinality(tasks) < p_most;
-    if tasks is not null then
-        v_hint := array[ranks[cardinality(ranks)], tasks[cardinality(tasks)], v_hint[3]];
         v_setting := set_config(v_setting, v_hint::text, false);
     end if;
 end

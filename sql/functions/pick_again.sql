@@ -1,11 +1,12 @@
--- pick_again(campaign, sessions, most, tasks, ranks): finds and locks waiting tasks that have failed before,
--- for claims on hosts that may have them, and says which of them go with what pick() has found. A part
--- of take() and lease_ahead(), which pin the settings; not for clients.
+-- pick_again(campaign, sessions, first, tasks, places): finds and locks waiting tasks that have failed
+-- before, for claims on hosts that may have them. A part of take() and lease_ahead(), which pin the
+-- settings; not for clients.
 --
 -- sessions: who claims, one element for each task that is wanted; null: the pool, which may hand a task to
---     anybody. most: how many are wanted. tasks, ranks: what pick() has found and locked.
--- tasks, ranks: what is to be claimed, of both kinds, of each claim what has the highest priority and was
---     seeded first; null: what pick() has found, or nothing. places: for which element of `sessions`.
+--     anybody. first: only tasks that come before all that pick() would find: of higher priority, or
+--     seeded earlier. tasks, places: what has been picked already, and the elements that it goes to.
+-- tasks, ranks, places: what is to be claimed, in order, its -priority, and for which element of
+--     `sessions`; empty: none.
 --
 -- A task that failed on a host is not tried there again as long as another host serves the campaign, see
 -- hosts_serving(): a host on which everything fails would else spend all attempts of what comes to it.
@@ -13,17 +14,19 @@
 -- task's last attempt. Where all hosts that serve it have failed it, any may have it.
 --
 -- Such tasks wait in an index of their own. It is walked for 1,000 of them at most, whoever may have
--- them, when a connection's position hint is dropped, see pick(); and with each claim as long as
--- something is found there. So a claim of what nobody has tried never walks over them.
+-- them, when a connection's position hint is dropped, see pick(); with each claim as long as
+-- something is found there; and where there is nothing else. So a claim of what nobody has tried never
+-- walks over them.
 --
--- Locks: the rows of the tasks, skipping locked ones. Index: task_waiting_again, task_pkey,
--- session_pkey, session_host.
+-- Locks: the rows of the tasks, skipping locked ones. Index: task_waiting_again, task_waiting,
+-- span_waiting, task_pkey, session_pkey, session_host.
 create or replace function taskq.pick_again(
     p_campaign bigint,
     p_sessions bigint[],
-    p_most integer,
-    p_tasks bigint[],
-    p_ranks bigint[],
+    p_first boolean,
+    p_tasks bigint[] default '{}',
+    p_places integer[] default '{}',
+    p_most integer default null,
     out tasks bigint[],
     out ranks bigint[],
     out places integer[]
@@ -35,8 +38,11 @@ declare
     -- More than are wanted, as others may be locking the first ones.
     v_spare constant integer := 64;
     v_now constant timestamptz := clock_timestamp();
+    v_most constant integer := coalesce(p_most, cardinality(p_sessions)) - cardinality(p_places);
     v_setting text := 'taskq.position_' || p_campaign;
     v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
+    v_head_rank bigint := 32768;
+    v_head_task bigint := 0;
     v_attempts integer;
     v_serving integer[];
     v_hosts integer[];
@@ -44,14 +50,37 @@ declare
     v_task record;
     v_next integer := 1;
     v_place integer;
-    v_fresh integer := 0;
 begin
-    if p_most > 0 and exists (
+    tasks := '{}';
+    ranks := '{}';
+    places := '{}';
+    if v_most > 0 and exists (
         select from taskq.task t
          where t.campaign_id = p_campaign
            and t.status = 'waiting'
            and t.avoids is not null
     ) then
+        -- What pick() will find first, or something behind it.
+        if p_first then
+            select h.rank, h.task_id into v_head_rank, v_head_task
+              from (
+                  (select (-s.priority)::bigint as rank, s.next_id as task_id
+                     from taskq.span s
+                    where s.campaign_id = p_campaign
+                    order by s.campaign_id, (-s.priority), s.first_id
+                    limit 1)
+                   union all
+                  (select (-t.priority)::bigint, t.task_id
+                     from taskq.task t
+                    where t.campaign_id = p_campaign
+                      and t.status = 'waiting'
+                      and t.avoids is null
+                    order by t.campaign_id, (-t.priority), t.task_id
+                    limit 1)
+              ) h
+             order by h.rank, h.task_id
+             limit 1;
+        end if;
         select c.max_attempts into v_attempts
           from taskq.campaign c
          where c.campaign_id = p_campaign;
@@ -79,59 +108,48 @@ begin
                     or not taskq.is_bound(
                            w.avoids, w.due_at, w.failures, v_attempts, v_serving, v_now))
                and (p_sessions is not null or coalesce(w.session_id <> 0, true))
+               and (w.rank, w.task_id) < (coalesce(v_head_rank, 32768), coalesce(v_head_task, 0))
+               and w.task_id <> all (p_tasks)
              order by w.rank, w.task_id
-             limit p_most + v_spare);
-    end if;
-    if v_found is null or v_found = '{}' then
-        return;
+             limit v_most + v_spare);
     end if;
 
     for v_task in
-        with again as materialized (
-            select t.task_id, t.rank,
-                   case when taskq.is_bound(
-                                 t.avoids, t.due_at, t.failures, v_attempts, v_serving, v_now)
-                        then t.avoids else '{}' end as avoids
-              from unnest(v_found) as f (task_id)
-              cross join lateral (
-                  select t.task_id, (-t.priority)::bigint as rank, t.avoids, t.due_at, t.failures
-                    from taskq.task t
-                   where t.campaign_id = p_campaign
-                     and t.task_id = f.task_id
-                     and t.status::text = 'waiting'
-                     and t.avoids is not null
-                     for no key update skip locked
-              ) t
-             limit p_most
-        )
-        select a.task_id, a.rank, a.avoids from again a
-        union all
-        select p.task_id, p.rank, null from unnest(p_tasks, p_ranks) as p (task_id, rank)
-         order by 2, 1
+        select t.task_id, t.rank,
+               case when taskq.is_bound(
+                             t.avoids, t.due_at, t.failures, v_attempts, v_serving, v_now)
+                    then t.avoids else '{}' end as avoids
+          from unnest(v_found) with ordinality as f (task_id, ord)
+          cross join lateral (
+              select t.task_id, (-t.priority)::bigint as rank, t.avoids, t.due_at, t.failures
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.task_id = f.task_id
+                 and t.status::text = 'waiting'
+                 and t.avoids is not null
+                 for no key update skip locked
+          ) t
+         order by f.ord
+         limit v_most
     loop
         -- To the first claim that is left and may have it.
+        while v_next = any (p_places || places) loop
+            v_next := v_next + 1;
+        end loop;
         v_place := v_next;
-        while v_hosts[v_place] = any (v_task.avoids) or v_place = any (places) loop
+        while v_hosts[v_place] = any (v_task.avoids) or v_place = any (p_places || places) loop
             v_place := v_place + 1;
         end loop;
-        continue when v_place > p_most;
+        continue when v_place > v_most + cardinality(p_places);
         tasks := tasks || v_task.task_id;
         ranks := ranks || v_task.rank;
         places := places || v_place;
-        v_fresh := v_fresh + (v_task.avoids is null)::integer;
-        while v_next = any (places) loop
-            v_next := v_next + 1;
-        end loop;
-        exit when v_next > p_most;
     end loop;
 
-    -- What pick() has found and nobody gets stays in front of the position.
-    if v_fresh < cardinality(p_tasks) then
-        v_hint[1:2] := case when v_fresh > 0 then array[p_ranks[v_fresh], p_tasks[v_fresh]]
-                            else array[p_ranks[1], p_tasks[1] - 1] end;
-    end if;
-    if p_tasks is not null then
-        v_hint[4] := (v_fresh < cardinality(tasks))::integer;
+    -- Whether to look with the next claim.
+    v_hint := coalesce(v_hint, '{-32768,0,0,0,-32768,0}');
+    if v_hint[4] <> (tasks <> '{}')::integer then
+        v_hint[4] := (tasks <> '{}')::integer;
         v_setting := set_config(v_setting, v_hint::text, false);
     end if;
 end

@@ -113,10 +113,8 @@ begin
 
     sessions := cardinality(v_ended);
     sessions_left := cardinality(v_silent) - sessions;
-    select count(*) into tasks_left
-      from taskq.task t
-     where t.session_id = any (v_ended)
-       and t.status = 'working';
+    select coalesce(sum(taskq.in_hand(e.session_id)), 0) into tasks_left
+      from unnest(v_ended) as e (session_id);
     select b.since is not null into braked from taskq.brake b;
     -- Whoever moves tasks says how many: in rows of their own, those that were in somebody's hands.
     select coalesce(jsonb_agg(to_jsonb(m) order by m.path), '[]') into campaigns

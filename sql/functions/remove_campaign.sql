@@ -23,6 +23,8 @@ begin
        or exists (select from taskq.campaign c where c.parent_id = v_id)
        or exists (select from taskq.spec s where s.campaign_id = v_id)
        or exists (select from taskq.task t where t.campaign_id = v_id)
+       or exists (select from taskq.span s where s.campaign_id = v_id)
+       or exists (select from taskq.bundle b where b.campaign_id = v_id)
     then
         raise exception 'campaign % is not empty', p_path using errcode = 'TQ409';
     end if;

@@ -5,7 +5,7 @@
 --
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --
--- Locks: the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey.
+-- Locks: bundles and spans, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey.
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
 language plpgsql
@@ -27,6 +27,13 @@ begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
     end if;
+    perform taskq.unpack(
+        p_campaign,
+        array(select t.task_id
+                from taskq.bundle b
+               cross join lateral unnest(b.tasks) as t (task_id)
+               where b.campaign_id = p_campaign));
+    perform taskq.unspan(p_campaign, null, 0, p_limit);
     -- The second and the third find something where rows are missing, and are not run before the
     -- first finds nothing.
     v_tasks := coalesce(
@@ -62,12 +69,11 @@ begin
            and t.task_id = any (v_tasks)
      returning t.status
     )
-    insert into taskq.delta (campaign_id, waiting, delayed, working, done, failed, cancelled)
+    insert into taskq.delta (campaign_id, waiting, delayed, working, failed, cancelled)
     select p_campaign,
            -count(*) filter (where g.status = 'waiting'),
            -count(*) filter (where g.status = 'delayed'),
            -count(*) filter (where g.status = 'working'),
-           -count(*) filter (where g.status = 'done'),
            -count(*) filter (where g.status = 'failed'),
            -count(*) filter (where g.status = 'cancelled')
       from gone g;
@@ -79,8 +85,9 @@ begin
            and a.task_id = any (v_tasks)
      returning a.outcome, a.error_class
     )
-    insert into taskq.delta (campaign_id, failures, losses)
+    insert into taskq.delta (campaign_id, done, failures, losses)
     select p_campaign,
+           -count(*) filter (where g.outcome = 'done'),
            -count(*) filter (where g.outcome = 'failed'),
            -- A success of such a class was lost, and salvaged.
            -count(*) filter (where g.outcome = 'lost'

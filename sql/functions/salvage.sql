@@ -103,10 +103,8 @@ begin
          where l.status = 'working'
            and l.session_id <> 0
     ), ended as (
-        update taskq.task t
-           set status = 'done',
-               attempt = t.attempt - (l.status = 'working' and l.session_id = 0)::integer
-          from late l
+        delete from taskq.task t
+         using late l
          where t.campaign_id = p_campaign
            and t.task_id = any (v_tasks)
            and t.task_id = l.task

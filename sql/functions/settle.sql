@@ -19,8 +19,8 @@
 --     others: what to add to the counts. Salvaged reports are not included: salvage() records
 --     them.
 --
--- Locks: the rows of the fenced tasks, in the order of task_id; of all tasks, where one may be
--- salvaged, see hold_late(). Index: task_pkey.
+-- Locks: the bundles of the tasks, see unpack(), and then the rows of the fenced tasks, in the order of
+-- task_id; of all tasks, where one may be salvaged, see hold_late(). Index: task_pkey.
 --
 -- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
 -- by key, and the rows are then reached by key again. Whatever may use the index over working tasks
@@ -54,6 +54,8 @@ declare
     v_refused bigint[];
     v_back taskq.task_status;
     v_jitter double precision;
+    v_tasks bigint[];
+    v_leases uuid[];
     v_salvages boolean;
     v_never_retry text[];
 begin
@@ -76,6 +78,18 @@ begin
         failures := 0;
         first_failures := 0;
         return;
+    end if;
+
+    -- What is still in a bundle is of another session, or has not succeeded.
+    select array_agg(r.task), array_agg(r.lease)
+      into v_tasks, v_leases
+      from rows from (
+               jsonb_to_recordset(p_reports) as (task bigint, lease uuid)
+           ) with ordinality as r (task, lease, ord)
+     where r.ord <> all (v_accepted);
+    if not taskq.unpack(p_campaign, v_tasks, v_leases, v_accepted = '{}') then
+        -- To wait for it with some already in our hands might be to wait in a circle.
+        raise exception 'a report on these tasks is under way; repeat it' using errcode = '55P03';
     end if;
 
     with held as materialized (
@@ -148,8 +162,7 @@ begin
       from held h;
 
     if v_done is not null then
-        update taskq.task t
-           set status = 'done'
+        delete from taskq.task t
          where t.campaign_id = p_campaign
            and t.task_id = any (v_done);
     end if;
@@ -215,27 +228,23 @@ begin
     select array_agg(
                case
                    when r.ord = any (v_accepted) then 'accepted'
-                   when not taskq.may_report(r.session, coalesce(
-                            (select a.session_id
-                               from taskq.attempt a
-                              where a.campaign_id = p_campaign
-                                and a.task_id = r.task
-                                and a.lease_id = r.lease
-                              limit 1),
-                            (select t.session_id
-                               from taskq.task t
-                              where t.campaign_id = p_campaign
-                                and t.task_id = r.task)), p_campaign) then 'unknown'
+                   when not taskq.may_report(
+                            r.session, taskq.owner(p_campaign, r.task, r.lease), p_campaign)
+                   then 'unknown'
                    when exists (
                        select from taskq.attempt a
                         where a.campaign_id = p_campaign
                           and a.task_id = r.task
                           and a.lease_id = r.lease
                           and a.outcome = r.outcome) then 'duplicate'
-                   when exists (
-                       select from taskq.task t
-                        where t.campaign_id = p_campaign
-                          and t.task_id = r.task) then 'superseded'
+                   when (
+                       select true
+                         from taskq.spec s
+                        where s.campaign_id = p_campaign
+                          and s.task_id >= r.task
+                          and s.task_id <= r.task
+                        order by s.campaign_id, s.task_id
+                        limit 1) then 'superseded'
                    else 'unknown'
                end
                order by r.ord)

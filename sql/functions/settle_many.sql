@@ -38,21 +38,17 @@ begin
           from (
               -- As settle() finds out who may report: single values, which are looked up by key.
               select s.campaign_id, s.report, s.ord,
-                     coalesce((
-                         select taskq.may_report(
-                                    s.session_id,
-                                    coalesce(
-                                        (select a.session_id
-                                           from taskq.attempt a
-                                          where a.campaign_id = s.campaign_id
-                                            and a.task_id = s.task_id
-                                            and a.lease_id = s.lease_id
-                                          limit 1),
-                                        t.session_id),
-                                    s.campaign_id)
-                           from taskq.task t
-                          where t.campaign_id = s.campaign_id
-                            and t.task_id = s.task_id), false) as known
+                     -- A direct client may report on all, even on what nobody has had yet.
+                     (select true
+                        from taskq.spec k
+                       where k.campaign_id = s.campaign_id
+                         and k.task_id >= s.task_id
+                         and k.task_id <= s.task_id
+                       order by k.campaign_id, k.task_id
+                       limit 1) is true
+                     and taskq.may_report(
+                             s.session_id, taskq.owner(s.campaign_id, s.task_id, s.lease_id),
+                             s.campaign_id) as known
                 from (
                     select p_campaigns[e.ord] as campaign_id, e.report, e.ord::integer as ord,
                            (e.report ->> 'task')::bigint as task_id,

@@ -1,5 +1,5 @@
--- settle_one(campaign, report): settles one report of a success, as most exchanges have. A part of
--- exchange(), which records the moves; not for clients.
+-- settle_one(campaign, report): settles one report of a success on a task that has a row, as most
+-- exchanges have that are about one task. A part of exchange(), which records the moves; not for clients.
 --
 -- report: as settle() takes them; its outcome is done.
 -- accepted: whether the report ended the attempt. If not, settle() finds out why.
@@ -10,8 +10,7 @@ language plpgsql
 as $$
 begin
     with ended as (
-        update taskq.task t
-           set status = 'done'
+        delete from taskq.task t
          where t.campaign_id = p_campaign
            and t.task_id = (p_report ->> 'task')::bigint
            and t.lease_id = (p_report ->> 'lease')::uuid

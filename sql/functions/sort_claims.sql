@@ -4,7 +4,7 @@
 -- not for clients.
 --
 -- refused: the sessions that have ended or never were.
--- again: the tasks of claims that were answered before, as take() returns them.
+-- answered: the tasks of claims that were answered before, as take() returns them.
 -- sessions, leases, wants: the claims that remain.
 create or replace function taskq.sort_claims(
     p_campaign bigint,
@@ -13,7 +13,7 @@ create or replace function taskq.sort_claims(
     p_leases uuid[],
     p_wants integer[],
     out refused bigint[],
-    out again json,
+    out answered json,
     out sessions bigint[],
     out leases uuid[],
     out wants integer[]
@@ -40,6 +40,11 @@ begin
                     where t.session_id = c.session_id
                       and t.lease_id = c.lease_id
                       and t.status = 'working'
+                    limit 1), (
+                   select true
+                     from taskq.bundle b
+                    where b.session_id = c.session_id
+                      and b.lease_id = c.lease_id
                     limit 1), false) as answered
           from unnest(p_sessions, p_leases, p_wants)
                with ordinality as c (session_id, lease_id, want, ord)
@@ -59,6 +64,13 @@ begin
                      and t.lease_id = a.lease_id
                      and t.status = 'working'
                      and t.campaign_id = p_campaign
+                   union all
+                  select b.lease_id, h.task_id, 1
+                    from taskq.bundle b
+                   cross join lateral unnest(b.tasks) as h (task_id)
+                   where b.session_id = a.session_id
+                     and b.lease_id = a.lease_id
+                     and b.campaign_id = p_campaign
                   offset 0
               ) t
               cross join lateral (
@@ -71,7 +83,7 @@ begin
                    limit 1
               ) s
              where a.live and a.answered)
-      into refused, sessions, leases, wants, again
+      into refused, sessions, leases, wants, answered
       from claim c;
 end
 $$;

@@ -23,21 +23,15 @@
 -- No task is taken under a lease that it had before: a claim that comes so late, because a gateway
 -- hung, is no longer waited for, and reports on the old attempt would count for the new one.
 --
--- Locks: the rows of the taken tasks, skipping locked ones. Index: task_waiting,
--- attempt_pkey. Claims of a campaign that limits how many run wait for each other, see room().
+-- Locks: what it takes, see pick(), skipping locked ones. Index: that of pick(), attempt_pkey. Claims of a
+-- campaign that limits how many run wait for each other, see room().
+--
+-- A claim for one task gets it with a row of its own. A claim for several gets what was in a span as a
+-- bundle, see migrations/0012_packed.sql: of at most 128 tasks, since a report on one of them writes the
+-- others again, of one span, and of ids less than 65536 apart, see unpack().
 --
 -- Tasks that have failed before wait in an index of their own, which is searched at intervals: see
 -- pick_again(), which checks on which hosts they may run.
---
--- Three things make this fast, and keep it so:
---
--- 1. The rows are locked first, and exactly those are updated, by key. With
---    `where task_id in (select ... limit n for update skip locked)` the planner may run the
---    sub-select again for each row, and take more than n.
---
--- 2. It starts behind the last claim, see pick().
---
--- 3. Nothing but the task rows is written.
 create or replace function taskq.take(
     p_campaign bigint,
     p_sessions bigint[],
@@ -55,18 +49,24 @@ language plpgsql
 as $$
 declare
     v_now timestamptz;
+    v_again record;
     v_picked record;
-    v_both record;
     v_wanted integer;
     v_open boolean;
     v_requires text[];
     v_limit integer;
     v_ordinary boolean;
-    v_alone boolean;
+    v_packed boolean;
     v_sessions bigint[];
     v_leases uuid[];
-    v_tasks bigint[];
-    v_again json;
+    v_hint bigint[];
+    v_tasks bigint[] := '{}';
+    v_ranks bigint[] := '{}';
+    v_spans bigint[] := '{}';
+    v_places integer[] := '{}';
+    v_answered json;
+    v_bundled json;
+    v_moved json;
 begin
     taken := 0;
     if 0 > any (p_wants) or 1000 < any (p_wants) then
@@ -91,6 +91,10 @@ begin
                      where t.session_id = c.session_id
                        and t.lease_id = c.lease_id
                        and t.status = 'working'
+                     union all
+                    select from taskq.bundle b
+                     where b.session_id = c.session_id
+                       and b.lease_id = c.lease_id
                     offset 0
                 ) t)
       into v_open, revision, v_requires, v_limit, v_ordinary
@@ -98,21 +102,22 @@ begin
      where c.campaign_id = p_campaign;
 
     if v_ordinary is not true then
-        select s.refused, s.again, s.sessions, s.leases, s.wants
-          into refused, v_again, p_sessions, p_leases, p_wants
+        select s.refused, s.answered, s.sessions, s.leases, s.wants
+          into refused, v_answered, p_sessions, p_leases, p_wants
           from taskq.sort_claims(p_campaign, v_requires, p_sessions, p_leases, p_wants) s;
-        tasks := v_again;
+        tasks := v_answered;
     end if;
     if v_open is not true or p_wants is null then
         return;
     end if;
     -- One element for each task wanted: the n-th task found goes to the n-th element.
-    v_alone := cardinality(p_wants) = 1;
-    if v_alone then
-        v_leases := array_fill(p_leases[1], p_wants);
-    elsif 1 = all (p_wants) then
+    v_packed := 1 < any (p_wants);
+    if not v_packed then
         v_sessions := p_sessions;
         v_leases := p_leases;
+    elsif cardinality(p_wants) = 1 then
+        v_sessions := array_fill(p_sessions[1], p_wants);
+        v_leases := array_fill(p_leases[1], p_wants);
     else
         select array_agg(c.session_id order by c.ord), array_agg(c.lease_id order by c.ord)
           into v_sessions, v_leases
@@ -123,91 +128,143 @@ begin
     if v_limit is not null then
         v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
     end if;
-
     v_wanted := cardinality(v_leases);
-    v_picked := taskq.pick(p_campaign, v_wanted);
-    v_tasks := v_picked.tasks;
-    if v_picked.again then
-        if v_alone then
-            v_sessions := array_fill(p_sessions[1], array[v_wanted]);
+    if v_wanted = 0 then
+        return;
+    end if;
+
+    -- Tasks that have failed go to the claims that may have them; the others get what is left, in order.
+    -- Those that come behind all others are asked for last.
+    v_hint := nullif(current_setting('taskq.position_' || p_campaign, true), '')::bigint[];
+    if v_hint is null or v_hint[4] = 1
+       or v_hint[3] < extract(epoch from clock_timestamp()) * 1000000
+    then
+        v_again := taskq.pick_again(p_campaign, v_sessions[1 : v_wanted], true);
+        v_tasks := v_again.tasks;
+        v_ranks := v_again.ranks;
+        v_places := v_again.places;
+        v_spans := array_fill(null::bigint, array[cardinality(v_tasks)]);
+    end if;
+    v_picked := taskq.pick(p_campaign, v_wanted - cardinality(v_tasks));
+    if v_places = '{}' then
+        v_tasks := v_picked.tasks;
+        v_ranks := v_picked.ranks;
+        v_spans := v_picked.spans;
+    else
+        v_places := v_places || array(
+            select i from generate_series(1, v_wanted) as i
+             where i <> all (v_places)
+             order by i
+             limit cardinality(v_picked.tasks));
+        v_tasks := v_tasks || v_picked.tasks;
+        v_ranks := v_ranks || v_picked.ranks;
+        v_spans := v_spans || v_picked.spans;
+    end if;
+    if cardinality(v_tasks) < v_wanted then
+        if v_places = '{}' then
+            v_places := array(select generate_series(1, cardinality(v_tasks)));
         end if;
-        v_both := taskq.pick_again(
-            p_campaign, v_sessions[1 : v_wanted], v_wanted, v_tasks, v_picked.ranks);
-        if v_both.tasks is not null then
-            v_tasks := v_both.tasks;
-            select array_agg(v_sessions[p.place] order by p.ord),
-                   array_agg(v_leases[p.place] order by p.ord)
-              into v_sessions, v_leases
-              from unnest(v_both.places) with ordinality as p (place, ord);
-        end if;
-        if v_wanted > coalesce(cardinality(v_tasks), 0) then
+        v_again := taskq.pick_again(
+            p_campaign, v_sessions[1 : v_wanted], false, v_tasks, v_places);
+        v_tasks := v_tasks || v_again.tasks;
+        v_ranks := v_ranks || v_again.ranks;
+        v_places := v_places || v_again.places;
+        v_spans := v_spans || array_fill(null::bigint, array[cardinality(v_again.tasks)]);
+        if cardinality(v_tasks) < v_wanted then
             avoided := taskq.avoided(p_campaign, p_sessions);
         end if;
     end if;
-    if v_tasks is null then
+    if v_tasks = '{}' then
         return;
+    end if;
+    if v_places <> '{}' then
+        select array_agg(v_sessions[p.place] order by p.ord),
+               array_agg(v_leases[p.place] order by p.ord)
+          into v_sessions, v_leases
+          from unnest(v_places) with ordinality as p (place, ord);
     end if;
     -- Behind the locks: an attempt begins after that before it has ended.
     v_now := clock_timestamp();
 
-    with moved as (
-        update taskq.task t
-           set status = 'working',
-               lease_id = case
-                   when v_alone then p_leases[1]
-                   else v_leases[array_position(v_tasks, t.task_id)]
-               end,
-               session_id = case
-                   when v_alone then p_sessions[1]
-                   else v_sessions[array_position(v_tasks, t.task_id)]
-               end,
-               claimed_at = v_now,
-               attempt = t.attempt + 1
-         where t.campaign_id = p_campaign
-           and t.task_id = any (v_tasks)
-           and (t.attempt = 0
+    if v_packed then
+        with given as materialized (
+            select g.*
+              from unnest(v_tasks, v_spans, v_sessions, v_leases)
+                   with ordinality as g (task_id, span, session_id, lease_id, ord)
+             where g.span is not null
+        ), bundled as (
+            insert into taskq.bundle (
+                   session_id, lease_id, first_id, campaign_id, claimed_at, tasks)
+            select g.session_id, g.lease_id, min(g.task_id), p_campaign, v_now,
+                   array_agg(g.task_id order by g.task_id)
+              from given g
+             group by g.session_id, g.lease_id, g.span, (g.ord - 1) / 128, g.task_id / 65536
+        )
+        select json_agg(
+                   json_build_array(g.lease_id, g.task_id, 1, s.key, s.payload, g.session_id)),
+               count(*)
+          into v_bundled, taken
+          from given g
+          cross join lateral (
+              -- Only by spec_pkey, see tasks().
+              select s.key, s.payload
+                from taskq.spec s
+               where s.campaign_id = p_campaign
+                 and s.task_id >= g.task_id
+                 and s.task_id <= g.task_id
+               order by s.campaign_id, s.task_id
+               limit 1
+          ) s;
+    end if;
+
+    if taken < cardinality(v_tasks) then
+        with moved as (
+            insert into taskq.task as t (
+                   campaign_id, task_id, lease_id, session_id, claimed_at, status, attempt,
+                   priority)
+            select p_campaign, g.task_id, g.lease_id, g.session_id, v_now, 'working', 1, -g.rank
+              from unnest(v_tasks, v_ranks, v_spans, v_sessions, v_leases)
+                   as g (task_id, rank, span, session_id, lease_id)
+             where g.task_id is not null
+               and not (v_packed and g.span is not null)
+                on conflict (campaign_id, task_id) do update
+               set status = 'working',
+                   lease_id = excluded.lease_id,
+                   session_id = excluded.session_id,
+                   claimed_at = v_now,
+                   attempt = t.attempt + 1
+             where t.attempt = 0
                 or (select count(*)
                       from taskq.attempt a
                      where a.campaign_id = p_campaign
-                       and a.task_id = t.task_id
-                       and a.lease_id = case
-                           when v_alone then p_leases[1]
-                           else v_leases[array_position(v_tasks, t.task_id)]
-                       end) = 0)
-     returning t.task_id, t.lease_id, t.attempt, t.session_id
-    )
-    select json_agg(
-               json_build_array(
-                   m.lease_id, m.task_id, m.attempt, s.key, s.payload, m.session_id)),
-           count(*)
-      into tasks, taken
-      from moved m
-      cross join lateral (
-          select s.key, s.payload
-            from taskq.spec s
-           where s.campaign_id = p_campaign
-             and s.task_id >= m.task_id
-             and s.task_id <= m.task_id
-           order by s.campaign_id, s.task_id
-           limit 1
-      ) s;
-
-    if taken < cardinality(v_tasks) then
-        select array_agg(distinct case when v_alone then p_sessions[1] else v_sessions[p.ord] end)
-          into spent
-          from unnest(v_tasks) with ordinality as p (task_id, ord)
-         where p.task_id not in (
-                   select (m.task ->> 1)::bigint
-                     from json_array_elements(tasks) as m (task));
+                       and a.task_id = excluded.task_id
+                       and a.lease_id = excluded.lease_id) = 0
+         returning t.task_id, t.lease_id, t.attempt, t.session_id
+        )
+        select json_agg(
+                   json_build_array(
+                       m.lease_id, m.task_id, m.attempt, s.key, s.payload, m.session_id)),
+               taken + count(*)
+          into v_moved, taken
+          from moved m
+          cross join lateral (
+              select s.key, s.payload
+                from taskq.spec s
+               where s.campaign_id = p_campaign
+                 and s.task_id >= m.task_id
+                 and s.task_id <= m.task_id
+               order by s.campaign_id, s.task_id
+               limit 1
+          ) s;
+        if taken < cardinality(v_tasks) then
+            select array_agg(distinct g.session_id) into spent
+              from unnest(v_tasks, v_spans, v_sessions) as g (task_id, span, session_id)
+             where g.span is null
+               and g.task_id not in (
+                       select (m.task ->> 1)::bigint
+                         from json_array_elements(v_moved) as m (task));
+        end if;
     end if;
-    if v_again is not null then
-        select json_agg(a.task)
-          into tasks
-          from (
-              select json_array_elements(tasks) as task
-               union all
-              select json_array_elements(v_again)
-          ) a;
-    end if;
+    tasks := taskq.joined(taskq.joined(v_moved, v_bundled), v_answered);
 end
 $$;

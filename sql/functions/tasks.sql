@@ -4,8 +4,9 @@
 -- Result: `limit` rows at most; none: there are no more. due_at: of a delayed task. claimed_at, host:
 --     of the attempt that runs, if one does.
 --
--- It tells readers no lease. Index: task_failed for the failed, else task_pkey: of one status all tasks of
--- the campaign are gone through.
+-- It tells readers no lease. Index: that of what holds tasks of the status, see migrations/0012_packed.sql:
+-- task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of all, spec_pkey. Of the
+-- status that others than the failed with a row have, all rows of the campaign are gone through.
 --
 -- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
 -- page is cut first, and what belongs to each task is found by key. A range in the order of the key,
@@ -43,24 +44,55 @@ set jit = off
 as $$
 begin
     return query
-        select p.task_id, s.key, p.status, p.priority, p.attempt, p.failures, p.losses,
-               case when p.status = 'delayed' then p.due_at end,
-               case when p.status = 'working' then p.claimed_at end,
-               n.host,
+        select p.task_id, s.key,
+               coalesce(t.status, b.status, n.status, a.status) as status,
+               s.priority,
+               coalesce(t.attempt, b.attempt, a.attempt, 0),
+               coalesce(t.failures, a.failures, 0::smallint),
+               coalesce(t.losses, a.losses, 0::smallint),
+               case when t.status = 'delayed' then t.due_at end,
+               case when t.status = 'working' then t.claimed_at else b.claimed_at end,
+               h.host,
                s.payload
           from (
-              (select t.task_id, t.status, t.priority, t.attempt, t.failures, t.losses, t.due_at,
-                      t.claimed_at, t.session_id
+              -- Spans in their order, and the specs of each in theirs: the first ones are the first.
+              (select s.task_id
+                 from (select s.next_id, s.last_id
+                         from taskq.span s
+                        where p_status = 'waiting'
+                          and s.campaign_id = p_campaign
+                          and s.last_id > p_after
+                        order by s.campaign_id, s.first_id
+                       offset 0) n
+                cross join lateral (
+                      select s.task_id
+                        from taskq.spec s
+                       where s.campaign_id = p_campaign
+                         and s.task_id >= greatest(n.next_id, p_after + 1)
+                         and s.task_id <= n.last_id
+                       order by s.campaign_id, s.task_id
+                       limit p_limit) s
+                limit p_limit)
+               union all
+              (select k.task_id
+                 from taskq.bundle b
+                cross join lateral unnest(b.tasks) as k (task_id)
+                where p_status = 'working'
+                  and b.campaign_id = p_campaign
+                  and k.task_id > p_after
+                order by k.task_id
+                limit p_limit)
+               union all
+              (select t.task_id
                  from taskq.task t
-                where p_status is distinct from 'failed'
+                where p_status not in ('failed', 'done')
                   and t.campaign_id = p_campaign
                   and t.task_id > p_after
-                  and (p_status is null or t.status = p_status)
+                  and t.status = p_status
                 order by t.campaign_id, t.task_id
                 limit p_limit)
                union all
-              (select t.task_id, t.status, t.priority, t.attempt, t.failures, t.losses, t.due_at,
-                      t.claimed_at, t.session_id
+              (select t.task_id
                  from taskq.task t
                 where p_status = 'failed'
                   and t.campaign_id = p_campaign
@@ -68,9 +100,28 @@ begin
                   and t.status = 'failed'
                 order by t.campaign_id, t.task_id
                 limit p_limit)
+               union all
+              (select a.task_id
+                 from taskq.attempt a
+                where p_status = 'done'
+                  and a.campaign_id = p_campaign
+                  and a.task_id > p_after
+                  and a.outcome = 'done'
+                order by a.campaign_id, a.task_id
+                limit p_limit)
+               union all
+              (select s.task_id
+                 from taskq.spec s
+                where p_status is null
+                  and s.campaign_id = p_campaign
+                  and s.task_id > p_after
+                order by s.campaign_id, s.task_id
+                limit p_limit)
+               order by 1
+               limit p_limit
           ) p
          cross join lateral (
-             select s.key, s.payload
+             select s.key, s.payload, s.priority
                from taskq.spec s
               where s.campaign_id = p_campaign
                 and s.task_id >= p.task_id
@@ -79,12 +130,56 @@ begin
               limit 1
          ) s
           left join lateral (
-             select n.host
-               from taskq.session n
-              where n.session_id = p.session_id
-                and p.status = 'working'
+             select t.status, t.attempt, t.failures, t.losses, t.due_at, t.claimed_at, t.session_id
+               from taskq.task t
+              where t.campaign_id = p_campaign
+                and t.task_id = p.task_id
              offset 0
-         ) n on true
+         ) t on true
+          left join lateral (
+             select 'working'::taskq.task_status as status, 1 as attempt, b.claimed_at, b.session_id
+               from (
+                   select b.claimed_at, b.session_id, b.tasks
+                     from taskq.bundle b
+                    where b.campaign_id = p_campaign
+                      and b.first_id <= p.task_id
+                      and b.first_id > p.task_id - 65536
+                    order by b.campaign_id desc, b.first_id desc
+                    limit 1
+               ) b
+              where p.task_id = any (b.tasks)
+         ) b on t.status is null
+          left join lateral (
+             select 'waiting'::taskq.task_status as status
+               from (
+                   select n.next_id, n.last_id
+                     from taskq.span n
+                    where n.campaign_id = p_campaign
+                      and n.first_id <= p.task_id
+                    order by n.campaign_id desc, n.first_id desc
+                    limit 1
+               ) n
+              where p.task_id between n.next_id and n.last_id
+         ) n on t.status is null and b.status is null
+          left join lateral (
+             select max(a.attempt) as attempt,
+                    (count(*) filter (where a.outcome = 'failed'))::smallint as failures,
+                    (count(*) filter (where a.outcome = 'lost'
+                                         or a.outcome = 'done'
+                                        and a.error_class in ('agent-lost', 'poison')))::smallint
+                        as losses,
+                    case when bool_or(a.outcome = 'done') then 'done'::taskq.task_status end as status
+               from taskq.attempt a
+              where a.campaign_id = p_campaign
+                and a.task_id = p.task_id
+         ) a on t.status is null and b.status is null and n.status is null
+          left join lateral (
+             select h.host
+               from taskq.session h
+              where h.session_id = coalesce(
+                        case when t.status = 'working' then t.session_id end, b.session_id)
+             offset 0
+         ) h on true
          order by p.task_id;
 end
 $$;

@@ -1,10 +1,9 @@
 -- The open sessions, with the number of attempts that they hold, longest silent first.
--- Index: session_open, task_working.
+-- Index: session_open, those of in_hand().
 select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offers, c.path,
        s.opened_at,
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
-       (select count(*) from taskq.task t
-         where t.session_id = s.session_id and t.status = 'working') as working,
+       taskq.in_hand(s.session_id) as working,
        s.drain as draining, k.name as token, s.trouble, s.suspect
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id

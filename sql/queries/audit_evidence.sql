@@ -11,9 +11,10 @@ select w.task_id,
                 limit 1),
            'task', (
                select to_jsonb(t)
-                 from taskq.task t
+                 from taskq.state t
                 where t.campaign_id = %(campaign)s
-                  and t.task_id = w.task_id),
+                  and t.task_id = w.task_id
+                limit 1),
            'attempts', (
                select coalesce(
                           jsonb_agg(to_jsonb(a) - array['result', 'tail', 'phases', 'error']

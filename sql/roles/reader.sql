@@ -3,11 +3,15 @@
 grant usage on schema taskq to {login};
 grant execute on function taskq.counts, taskq.tasks, taskq.task_ids, taskq.attempts, taskq.results,
     taskq.results_of, taskq.best_results, taskq.failures, taskq.failure_classes, taskq.failure_causes,
-    taskq.usual_run, taskq.left_over to {login};
+    taskq.usual_run, taskq.left_over, taskq.in_hand to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
     taskq.front_refiller, taskq.brake, taskq.refusal, taskq.refused to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,
     losses) on taskq.task to {login};
+grant select (campaign_id, task_id, status, session_id, claimed_at, due_at, attempt, failures, losses)
+    on taskq.state to {login};
+grant select on taskq.span to {login};
+grant select (session_id, first_id, campaign_id, claimed_at, tasks) on taskq.bundle to {login};
 grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, ended_at, outcome,
     error_class, error, result, phases, tail, refused) on taskq.attempt to {login};
 grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, expired, slots, pid,

@@ -12,6 +12,7 @@ from taskq.views import Violation
 #: Checks of tasks, in the order in which they run; `counts` runs after them.
 CHECKS: Final = (
     "halves",
+    "twice",
     "held",
     "leases",
     "overlaps",

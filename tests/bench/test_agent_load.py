@@ -64,7 +64,7 @@ def test_every_agent_of_a_load_holds_what_it_wants(
         load.warm(0)
         load.wait(lambda totals: totals.reported > 0, SOON_S)
     rows = postgres.execute(
-        "select count(*) as held from taskq.task where status = 'working' group by session_id"
+        "select count(*) as held from taskq.state where status = 'working' group by session_id"
     ).fetchall()
     assert [row["held"] for row in rows] == [2] * AGENTS
 

@@ -13,12 +13,12 @@ from tests.chaos.witness import execution_in
 
 _LEASES = """
     select count(*) as leases
-      from taskq.task t
+      from taskq.state t
       join taskq.session s on s.session_id = t.session_id
      where t.status = 'working' and s.agent like %s
 """
-_POOL = "select count(*) as leases from taskq.task where status = 'working' and session_id = 0"
-_ALL = "select count(*) as leases from taskq.task where status = 'working'"
+_POOL = "select count(*) as leases from taskq.state where status = 'working' and session_id = 0"
+_ALL = "select count(*) as leases from taskq.state where status = 'working'"
 _OPEN = """
     select pid, application_name, state, left(query, 60) as query,
            extract(epoch from clock_timestamp() - xact_start)::float as age_s,
@@ -32,7 +32,7 @@ _OPEN = """
 """
 _TASKS = """
     select t.task_id, s.key, t.status::text, t.attempt
-      from taskq.task t
+      from taskq.state t
       join taskq.spec s on (s.campaign_id, s.task_id) = (t.campaign_id, t.task_id)
      order by t.task_id
 """

@@ -177,7 +177,7 @@ def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
         wait_until(lambda: len(queue.agents()) == 4, timeout_s=LATER_S)
 
         pair.kill_primary()
-        standing = "select count(*) from taskq.task where status = '{}'"
+        standing = "select count(*) from taskq.state where status = '{}'"
         assert pair.seen_by_standby(standing.format("working")) == 4
         assert pair.seen_by_standby(standing.format("done")) == 0
         pair.promote()

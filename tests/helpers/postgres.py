@@ -22,7 +22,7 @@ _MISCOUNTED = """
                   count(*) filter (where status = 'done') as true_done,
                   count(*) filter (where status = 'failed') as true_failed,
                   count(*) filter (where status = 'cancelled') as true_cancelled
-             from taskq.task where campaign_id = n.campaign_id) t
+             from taskq.state where campaign_id = n.campaign_id) t
      cross join lateral (
            select count(*) filter (where outcome = 'failed') as true_failures,
                   count(*) filter (where outcome = 'lost'
@@ -43,7 +43,7 @@ def assert_counts_are_true(postgres: Postgres, path: str = "/") -> None:
 def statuses(postgres: Postgres, path: str = "/c") -> dict[str, str]:
     """Return the status of each task of a campaign by its key."""
     rows = postgres.execute(
-        "select s.key, t.status::text from taskq.task t join taskq.spec s using (task_id)"
+        "select s.key, t.status::text from taskq.state t join taskq.spec s using (task_id)"
         " join taskq.campaign c on c.campaign_id = t.campaign_id where c.path = %s",
         [path],
     )
@@ -52,7 +52,7 @@ def statuses(postgres: Postgres, path: str = "/c") -> dict[str, str]:
 
 def task_row(postgres: Postgres, task: int) -> dict[str, Any]:
     """Return the row of a task."""
-    row = postgres.execute("select * from taskq.task where task_id = %s", [task]).fetchone()
+    row = postgres.execute("select * from taskq.state where task_id = %s", [task]).fetchone()
     assert row is not None
     return row
 

@@ -84,6 +84,10 @@ class ScriptedAgent:
             wants=[want] if want else None,
         )
 
+    def claim_singly(self, count: int) -> list[Claimed]:
+        """Claim some tasks one by one, so that each has a row of its own."""
+        return [task for _ in range(count) for task in self.claim(1)]
+
     def claim(self, want: int = 1, *, lease: str | None = None) -> list[Claimed]:
         """Claim tasks; return them in the order of their ids."""
         answer = self.exchange(want=want, lease=lease)

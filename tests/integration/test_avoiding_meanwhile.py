@@ -29,7 +29,7 @@ def bad(campaign: Campaign, hire: Hire, postgres: Postgres) -> Iterator[Scripted
     bad.fail(bad.claim(1)[0])
     assert promote(postgres) == 1
     yield bad
-    assert value(postgres, "select count(*) from taskq.task") == 1
+    assert value(postgres, "select count(*) from taskq.state") == 1
 
 
 def got(agent: ScriptedAgent) -> list[Claimed]:
@@ -87,4 +87,4 @@ def test_task_that_comes_back_from_the_pool_avoids_as_before(
     assert pool.give_back(leased) == 1
     assert pool.lease(1) == []
     assert got(bad) == []
-    assert value(postgres, "select status from taskq.task") == "waiting"
+    assert value(postgres, "select status from taskq.state") == "waiting"

@@ -234,7 +234,7 @@ def test_lost_connection_is_made_anew_unnoticed(
             assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
 
     gathered(scene)
-    assert value(postgres, "select count(*) from taskq.task where status = 'working'") == 5
+    assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 5
 
 
 def test_exchange_that_nobody_waits_for_claims_nothing(
@@ -261,7 +261,7 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
         assert [len((await one).tasks) for one in stuck] == [1] * 7
 
     gathered(scene)
-    assert value(postgres, "select count(*) from taskq.task where status = 'working'") == 8
+    assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 8
 
 
 def test_batcher_serves_one_agent_as_its_own_transport_does(

@@ -162,7 +162,7 @@ def test_beats_go_by_key_whatever_the_statistics_say(
     with watched(postgres) as seen:
         # One of three goes back, and none is void.
         assert postgres.execute(BATCH, [say(2)]).fetchall() == []
-    assert value(postgres, "select count(*) from taskq.task where status = 'waiting'") > 60
+    assert value(postgres, "select count(*) from taskq.state where status = 'waiting'") > 60
     hot = seen.to("task", "session", "spec", "attempt")
     assert hot.access_paths <= {
         "task by task_working",

@@ -120,8 +120,8 @@ class Scene:
         # In the middle, so that what goes from one end of the campaign to the other is seen.
         failed = value(
             self.postgres,
-            "select min(task_id) from taskq.task where campaign_id = %s and status = 'failed'"
-            "   and task_id > (select avg(task_id) from taskq.task where campaign_id = %s)",
+            "select min(task_id) from taskq.state where campaign_id = %s and status = 'failed'"
+            "   and task_id > (select avg(task_id) from taskq.state where campaign_id = %s)",
             *(self.campaign, self.campaign),
         )
         one = {"campaign": self.campaign}

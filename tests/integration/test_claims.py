@@ -197,7 +197,7 @@ def test_claims_of_several_sessions_in_one_call_are_kept_apart(
     assert sorted(shares[known]) == [task.task for task in before]
     assert max(shares[leases[0]]) < min(shares[leases[3]]), "the first claim gets the first tasks"
     held = postgres.execute(
-        "select session_id, count(*) as n from taskq.task where status = 'working' group by 1"
+        "select session_id, count(*) as n from taskq.state where status = 'working' group by 1"
     ).fetchall()
     assert {row["session_id"]: row["n"] for row in held} == {
         greedy.session: 9,
@@ -210,14 +210,15 @@ def test_claim_passes_over_what_others_have_locked(
     campaign: Campaign, hire: Hire, dsn: str
 ) -> None:
     """Nobody waits: a task that is being changed at this moment is left for later."""
-    campaign.seed({"n": n} for n in range(3))
+    for n in range(3):
+        campaign.seed([{"n": n}])  # each with a row of its own
     agent = hire()
     with psycopg.connect(dsn) as other:
-        (locked,) = other.execute("select min(task_id) from taskq.task").fetchone() or pytest.fail(
-            "no task"
+        locked, second, _ = (
+            task for (task,) in other.execute("select task_id from taskq.task order by 1")
         )
         other.execute("select from taskq.task where task_id = %s for update", [locked])
-        assert [task.task for task in agent.claim(1)] == [locked + 1]
+        assert [task.task for task in agent.claim(1)] == [second]
 
 
 def test_task_that_comes_back_is_found_when_nothing_else_waits(

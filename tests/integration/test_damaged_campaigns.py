@@ -19,7 +19,7 @@ RECORDED: Final = """
                                ended_at, outcome)
     select campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
            clock_timestamp(), 'released'
-      from taskq.task where task_id = %(task)s
+      from taskq.state where task_id = %(task)s
 """
 UNCOUNTED: Final = """
     delete from taskq.counter c using taskq.task t

@@ -145,7 +145,7 @@ def test_report_on_a_task_that_nobody_claimed_is_superseded(
     agent: ScriptedAgent, task: Claimed, postgres: Postgres
 ) -> None:
     """A lease opens only what was claimed under it."""
-    unclaimed = value(postgres, "select task_id from taskq.task where status = 'waiting'")
+    unclaimed = value(postgres, "select task_id from taskq.state where status = 'waiting'")
     assert agent.done(Claimed(task.campaign, unclaimed, task.lease, 1, "b", {})) == "superseded"
 
 

@@ -45,7 +45,7 @@ def finish(
 
     What gets lost is back in a second, and is not leased ahead again but claimed in PostgreSQL.
     """
-    only_lost = "select bool_and(session_id = 0) from taskq.task where status = 'waiting'"
+    only_lost = "select bool_and(session_id = 0) from taskq.state where status = 'waiting'"
 
     def finish_all() -> None:
         agent = hire(campaign.path)

@@ -35,7 +35,7 @@ def test_campaign_that_is_asked_for_is_stocked_in_order(
     """With entries that PostgreSQL has leased before, first seeded first."""
     tasks = popper.pop(stocked, LEAST)
     rows = postgres.execute(
-        "select task_id, lease_id::text as lease, attempt from taskq.task"
+        "select task_id, lease_id::text as lease, attempt from taskq.state"
         " where session_id = 0 and status = 'working' order by task_id limit %s",
         [LEAST],
     ).fetchall()
@@ -82,7 +82,7 @@ def test_what_nobody_takes_waits_again(
     wait_until(lambda: in_pool(postgres) == 0, timeout_s=POOL_S)
     assert popper.length(stocked) == 0
     assert campaign.status().waiting == TASKS
-    assert value(postgres, "select max(attempt) from taskq.task") == 0
+    assert value(postgres, "select max(attempt) from taskq.state") == 0
     assert_counts_are_true(postgres)
 
 
@@ -143,7 +143,7 @@ def test_campaign_that_is_closed_leaves_the_lists_at_once(
     """Its leases are given back in one statement."""
     leased = [
         row["task_id"]
-        for row in postgres.execute("select task_id from taskq.task where session_id = 0")
+        for row in postgres.execute("select task_id from taskq.state where session_id = 0")
     ]
     close(campaign)
     wait_until(lambda: in_pool(postgres) == 0, timeout_s=SOON_S)

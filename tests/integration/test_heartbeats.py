@@ -136,7 +136,7 @@ def test_each_of_a_batch_is_answered_for_itself(
     assert (second.stop, second.orders.drain) == (held(*cancelled), True)
     assert isinstance(third, SessionLost)
     assert statuses(postgres)[lost.key] == "waiting"
-    assert value(postgres, "select attempt from taskq.task where task_id = %s", lost.task) == 0
+    assert value(postgres, "select attempt from taskq.state where task_id = %s", lost.task) == 0
     assert [one.done(task) for one, task in ((quiet, kept[0]), (lossy, named), (lossy, lost))] == [
         "accepted",
         "accepted",

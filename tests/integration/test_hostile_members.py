@@ -120,7 +120,7 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
         assert [verdicts(answer) for answer in own] == [[ACCEPTED], [ACCEPTED]]
 
     play(database, scene)
-    owners = value(postgres, "select count(distinct session_id) from taskq.task where attempt > 0")
+    owners = value(postgres, "select count(distinct session_id) from taskq.state where attempt > 0")
     assert owners == 4
 
 

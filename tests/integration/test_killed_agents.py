@@ -69,7 +69,7 @@ def test_killed_agents_cost_only_their_own_executions(
         for number in KILLED:
             agents[number].send_signal(signal.SIGKILL)
         held = postgres.execute(
-            "select count(*) from taskq.task where status = 'working'"
+            "select count(*) from taskq.state where status = 'working'"
         ).fetchone()
         for number, process in enumerate(agents):
             code = process.wait(timeout=120)

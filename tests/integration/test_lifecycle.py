@@ -141,7 +141,7 @@ def test_promotion_is_bounded(queue: Client, hire: Hire, postgres: Postgres) -> 
     postgres.execute(
         "update taskq.task set due_at = clock_timestamp() - make_interval(mins => task_id::integer)"
     )
-    oldest = value(postgres, "select max(task_id) from taskq.task")
+    oldest = value(postgres, "select max(task_id) from taskq.state")
     assert value(postgres, "select taskq.promote(2)") == 2
     waiting = [view.task_id for view in campaign.tasks("waiting")]
     assert waiting == [oldest - 1, oldest]

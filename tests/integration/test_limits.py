@@ -14,7 +14,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
-WORKING = "select count(*) from taskq.task where status = 'working'"
+WORKING = "select count(*) from taskq.state where status = 'working'"
 
 
 def turn(agent: ScriptedAgent, held: list[Claimed], want: int) -> list[Claimed]:

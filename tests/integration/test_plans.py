@@ -285,6 +285,18 @@ CLAIM = {
     "task by task_pkey",
     "task by task_working",
     "spec by spec_pkey",
+    "span by span_waiting",
+    "span by span_pkey",
+    "bundle by bundle_pkey",
+    "bundle by bundle_task",
+}
+
+# What gives bundles and spans up, for what is no plain claim or report.
+UNPACK = {
+    "bundle by bundle_pkey",
+    "bundle by bundle_task",
+    "span by span_pkey",
+    "spec by spec_pkey",
 }
 
 VERBS = {
@@ -292,7 +304,9 @@ VERBS = {
     "report failed": Verb(
         lambda load: load.exchange("failed"), CLAIM | {"attempt by attempt_pkey"}
     ),
-    "report released": Verb(lambda load: load.exchange("released"), CLAIM),
+    "report released": Verb(
+        lambda load: load.exchange("released"), CLAIM | {"attempt by attempt_pkey"}
+    ),
     "report refused": Verb(Load.refuse, CLAIM | {"attempt by attempt_pkey"}),
     "report 100": Verb(lambda load: load.exchange("done", 100), CLAIM, rows=100, pages=4_000),
     "report again": Verb(Load.repeat_report, CLAIM | {"attempt by attempt_pkey"}),
@@ -310,25 +324,26 @@ VERBS = {
         rows=40,
         pages=1_000,
     ),
-    "beat": Verb(Load.beat, {"task by task_pkey", "task by task_working"}),
+    "beat": Verb(Load.beat, UNPACK | {"task by task_pkey", "task by task_working"}),
     "salvage": Verb(Load.salvage, CLAIM | {"attempt by attempt_pkey"}, pages=400),
     "poison": Verb(
         Load.poison,
-        {
+        UNPACK
+        | {
             "task by task_pkey",
             "task by task_working",
             "task by task_failed",
             "attempt by attempt_pkey",
         },
     ),
-    "leave": Verb(Load.leave, {"task by task_pkey", "task by task_working"}),
-    "cancel": Verb(Load.cancel, {"task by task_pkey"}),
+    "leave": Verb(Load.leave, UNPACK | {"task by task_pkey", "task by task_working"}),
+    "cancel": Verb(Load.cancel, UNPACK | {"task by task_pkey"}),
     "retry": Verb(
         Load.retry_failed, {"task by task_failed", "task by task_pkey", "attempt by attempt_pkey"}
     ),
     "keep": Verb(
         Load.keep,
-        {"task by task_working", "task by task_delayed", "task by task_pkey"},
+        UNPACK | {"task by task_working", "task by task_delayed", "task by task_pkey"},
         rows=200,
         pages=1_000,
     ),
@@ -382,7 +397,7 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
         load.draw_no_fold()
         with watched(load.connection) as seen:
             verb.act(load)
-        hot = seen.to("task", "spec", "attempt")
+        hot = seen.to("task", "spec", "attempt", "span", "bundle")
         assert hot.access_paths <= verb.access_paths, name
         assert hot.widest is None or hot.widest.rows <= verb.rows, (name, hot.widest)
         assert seen.buffers <= verb.pages, name

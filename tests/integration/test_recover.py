@@ -35,7 +35,7 @@ def gone(campaign: Campaign, hire: Hire, postgres: Postgres) -> tuple[ScriptedAg
     """Give an agent that has been silent for long, with two tasks of four."""
     campaign.seed({"n": n} for n in range(4))
     agent = hire()
-    tasks = agent.claim(2)
+    tasks = agent.claim_singly(2)
     silence(postgres, agent.session)
     return agent, tasks
 
@@ -106,9 +106,9 @@ def test_dry_run_tells_the_same_and_changes_nothing(
 ) -> None:
     """Not even what it would have written."""
     agent, tasks = gone
-    before = value(postgres, "select array_agg(t::text order by task_id) from taskq.task t")
+    before = value(postgres, "select array_agg(t::text order by task_id) from taskq.state t")
     told = queue.recover(dry_run=True)
-    after = value(postgres, "select array_agg(t::text order by task_id) from taskq.task t")
+    after = value(postgres, "select array_agg(t::text order by task_id) from taskq.state t")
     assert after == before
     assert agent.heartbeat(tasks) == set()
     silence(postgres, agent.session)
@@ -258,6 +258,7 @@ def test_recovering_goes_by_key(
     assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
+        "spec by spec_pkey",
         "attempt by attempt_unsuccessful",
     }
     assert hot.widest is not None

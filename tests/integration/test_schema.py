@@ -106,11 +106,11 @@ def test_nothing_is_anybodys_until_it_is_granted(postgres: Postgres) -> None:
 def test_strangers_may_do_nothing(stranger: psycopg.Connection, postgres: Postgres) -> None:
     """Neither see a table nor call a function, also once they may enter the schema."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema taskq"):
-        stranger.execute("select * from taskq.task")
+        stranger.execute("select * from taskq.state")
     role = role_of(stranger)
     postgres.execute(sql.SQL("grant usage on schema taskq to {}").format(role))
     for statement in (
-        "select * from taskq.task",
+        "select * from taskq.state",
         "select taskq.expire()",
         "select * from taskq.counts('/', 0)",
         "select taskq.claim('/', 1, gen_random_uuid())",

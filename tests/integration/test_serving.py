@@ -21,7 +21,7 @@ from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
 
-_POOL_AGE = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.task"
+_POOL_AGE = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.state"
 
 
 @pytest.fixture

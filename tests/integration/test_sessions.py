@@ -197,7 +197,7 @@ def test_report_that_overtakes_the_expiry_of_its_session_counts(
     agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
     """What is being reported at this moment is not lost, nor waited for."""
-    done, lost = agent.claim(2)
+    done, lost = agent.claim_singly(2)
     silence(postgres, agent.session)
     with psycopg.connect(dsn) as slow:
         slow.execute("select taskq.complete('/c', %s, %s)", [done.task, done.lease])
@@ -224,7 +224,7 @@ def test_what_was_locked_when_its_agent_left_is_not_counted_as_lost(
     agent: ScriptedAgent, postgres: Postgres, dsn: str
 ) -> None:
     """A claim may hold a row locked for a moment that it does not take; upkeep comes back to it."""
-    first, second = agent.claim(2)
+    first, second = agent.claim_singly(2)
     with psycopg.connect(dsn) as other:
         other.execute("select from taskq.task where task_id = %s for update", [second.task])
         assert agent.leave() == 1

@@ -142,7 +142,7 @@ def noted(postgres: Postgres, campaign: Campaign) -> list[dict[str, Any]]:
     )
     tasks = postgres.execute(
         "select t.status, t.attempt, cardinality(t.avoids) as avoided, t.failures"
-        " from taskq.task t where t.campaign_id = %s order by t.task_id",
+        " from taskq.state t where t.campaign_id = %s order by t.task_id",
         [campaign.campaign_id],
     )
     return [*counts.fetchall(), *tasks.fetchall()]

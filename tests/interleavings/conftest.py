@@ -23,5 +23,5 @@ def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
 
 @pytest.fixture
 def held(agent: ScriptedAgent) -> list[Claimed]:
-    """Give both tasks, in the agent's hands."""
-    return agent.claim(2)
+    """Give both tasks, in the agent's hands, each with a row of its own."""
+    return agent.claim_singly(2)

@@ -23,7 +23,7 @@ KEEP = "select lost, promoted from taskq.keep(gen_random_uuid(), 0)"
 
 
 def statuses_of(tasks: list[Claimed], postgres: Postgres) -> list[str]:
-    query = "select status::text from taskq.task where task_id = %s"
+    query = "select status::text from taskq.state where task_id = %s"
     return [str(value(postgres, query, task.task)) for task in tasks]
 
 
@@ -39,7 +39,7 @@ def test_locked_session_does_not_keep_others_from_expiring(
 ) -> None:
     """It is looked at by the next round."""
     for agent in crew:
-        agent.claim(2)
+        agent.claim_singly(2)
         silence(postgres, agent.session)
     lock = calling(
         "select session_id from taskq.session where session_id = %s for update", crew[0].session
@@ -53,7 +53,7 @@ def test_locked_task_keeps_neither_its_session_nor_others_from_expiring(
     crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """The session's other tasks, and those of all others, are handed out at once."""
-    held = [agent.claim(2) for agent in crew]
+    held = [agent.claim_singly(2) for agent in crew]
     for agent in crew:
         silence(postgres, agent.session)
     met = meet(dsn, locking(held[0][0].task), EXPIRE)
@@ -66,7 +66,7 @@ def test_locked_task_does_not_keep_others_from_being_promoted(
     crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """Though it has been due the longest."""
-    tasks = crew[0].claim(4)
+    tasks = crew[0].claim_singly(4)
     for task in tasks:
         crew[0].fail(task)
     postgres.execute(
@@ -82,7 +82,7 @@ def test_round_of_upkeep_passes_over_what_is_locked(
     crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """All its parts, in one transaction."""
-    doomed, failing = crew[0].claim(2), crew[1].claim(2)
+    doomed, failing = crew[0].claim_singly(2), crew[1].claim_singly(2)
     silence(postgres, crew[0].session)
     for task in failing:
         crew[1].fail(task)
@@ -101,7 +101,7 @@ def test_locked_task_does_not_keep_a_beat_from_handing_on_others(
     crew: list[ScriptedAgent], postgres: Postgres, dsn: str
 ) -> None:
     """Of its own session or of others in the same statement; the next beat finds it."""
-    held = [agent.claim(2) for agent in crew]
+    held = [agent.claim_singly(2) for agent in crew]
     beats = json.dumps(
         [{"session": agent.session, "held": [], "drawn": agent.drawn} for agent in crew]
     )
@@ -117,8 +117,8 @@ def test_rows_of_a_campaign_that_is_gone_stop_no_sweep(
     crew: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """Such as a restore of some tables only leaves behind: the sweep serves all others."""
-    held = crew[0].claim(2)
-    delayed = crew[1].claim(2)
+    held = crew[0].claim_singly(2)
+    delayed = crew[1].claim_singly(2)
     for task in delayed:
         crew[1].fail(task)
     for task in (held[0], delayed[0]):
@@ -147,9 +147,18 @@ def test_attempt_that_is_recorded_already_stops_no_sweep(
     crew: list[ScriptedAgent], postgres: Postgres
 ) -> None:
     """Such as a restore of some tables only leaves behind: the record stays as it is."""
-    held = crew[0].claim(2)
+    held = crew[0].claim_singly(2)
     crew[0].done(held[0])
-    postgres.execute("update taskq.task set status = 'working' where task_id = %s", [held[0].task])
+    postgres.execute(
+        """
+        insert into taskq.task (
+               campaign_id, task_id, lease_id, session_id, claimed_at, status, attempt)
+        select campaign_id, task_id, lease_id, session_id, claimed_at, 'working', 1
+          from taskq.attempt
+         where task_id = %s
+        """,
+        [held[0].task],
+    )
     silence(postgres, crew[0].session)
     assert value(postgres, "select lost from taskq.keep(gen_random_uuid(), 0)") == 2
     assert statuses_of(held, postgres) == ["waiting"] * 2
@@ -168,7 +177,8 @@ def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
     """A commit may wait for a standby for that long, and younger leases be swept meanwhile."""
     spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
     campaign = queue.create_campaign(spec)
-    campaign.seed({"n": n} for n in range(2))
+    for n in range(2):
+        campaign.seed([{"n": n}])  # each with a row of its own
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     sweep = calling("select taskq.expire_ahead()")
 

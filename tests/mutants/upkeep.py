@@ -16,9 +16,9 @@ _COUNTS: Final = ("tests/integration/test_counts.py",)
 UPKEEP: Final = (
     Mutant(
         "campaign-that-others-run-is-paused",
-        "sql/functions/pause_refused.sql",
-        "                           and t.campaign_id = v_one.campaign_id\n",
-        "                           and false\n",
+        "sql/functions/has_work.sql",
+        "            and t.campaign_id = coalesce(p_campaign, t.campaign_id)\n",
+        "            and false\n",
         "Three bad hosts pause a campaign whose tasks run for hours on the good ones.",
         _REFUSALS,
     ),
@@ -186,8 +186,8 @@ UPKEEP: Final = (
     Mutant(
         "beat-forgets-what-is-pending",
         "sql/functions/beat.sql",
-        "from unnest(v_waiters, v_pending) as p (session_id, lease_id))",
-        "from unnest(v_waiters, v_pending) as p (session_id, lease_id) where false)",
+        "p (session_id, lease_id))\n                and (t.session_id",
+        "p (session_id, lease_id) where false)\n                and (t.session_id",
         "A beat gives away tasks of a claim whose answer may still come.",
         _SESSIONS,
     ),

@@ -37,7 +37,7 @@ _TASKS = """
     select task_id, status::text, attempt, failures, losses,
            case when status = 'working' then session_id end as session,
            case when status = 'working' then lease_id::text end as lease
-      from taskq.task where campaign_id = %s order by task_id
+      from taskq.state where campaign_id = %s order by task_id
 """
 _ATTEMPTS = """
     select task_id, attempt, lease_id::text, session_id, outcome::text, error_class

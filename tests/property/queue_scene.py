@@ -30,7 +30,7 @@ INDEX = st.integers(0, 10_000)
 
 _TASKS = """
     select task_id, status::text, attempt, failures, losses
-      from taskq.task where campaign_id = %s order by task_id
+      from taskq.state where campaign_id = %s order by task_id
 """
 _ATTEMPTS = """
     select task_id, attempt, lease_id::text, outcome::text, error_class

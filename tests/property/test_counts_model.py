@@ -31,9 +31,16 @@ REPORT = """
     select taskq.exchange(%(campaign)s, (
         select jsonb_agg(
                    jsonb_build_object('task', t.task_id, 'lease', t.lease_id, 'outcome', 'done'))
-          from (select task_id, lease_id from taskq.task
-                 where campaign_id = %(campaign)s and status = 'working'
-                 limit %(count)s for update skip locked) t), null, null, null)
+          from (select * from (
+                    select task_id, lease_id from taskq.task
+                     where campaign_id = %(campaign)s and status = 'working'
+                     limit %(count)s for update skip locked) one
+                 union all
+                select unnest(b.tasks), b.lease_id from (
+                    select tasks, lease_id from taskq.bundle
+                     where campaign_id = %(campaign)s
+                     limit 1 for update skip locked) b
+                 limit %(count)s) t), null, null, null)
 """
 
 

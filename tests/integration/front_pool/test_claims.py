@@ -124,9 +124,9 @@ def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
             tasks += [task.task for task in await told]
             assert claims < 1_000
         assert len(tasks) == len(set(tasks)) == claims
-        held = "select count(*) from taskq.task where status = 'working'"
+        held = "select count(*) from taskq.state where status = 'working'"
         await until(lambda: value(postgres, held) == claims + front.left())
-        waiting = "select min(attempt) from taskq.task where status = 'waiting'"
+        waiting = "select min(attempt) from taskq.state where status = 'waiting'"
         assert value(postgres, waiting) == 0, "it was no attempt"
 
     run_scenario(scenario)
@@ -238,7 +238,7 @@ def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
     async def scenario(pool_client: PoolClient) -> None:
         await pool_client.wait_until_filled()
         assert len(await pool_client.claim()) == 1
-        age = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.task"
+        age = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.state"
         await until(lambda: value(postgres, age) > STALL_S + 0.1)
         assert await pool_client.claim(want=2) == []
         assert pool_client.pool.counters.stale == 2

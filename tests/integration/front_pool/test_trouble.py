@@ -211,7 +211,7 @@ def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
             claims += len(await pool_client.claim(claims))
         with cut_off():
             await asyncio.sleep(6 * KEEP_S)
-        held = "select count(*) from taskq.task where status = 'working'"
+        held = "select count(*) from taskq.state where status = 'working'"
         with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as postgres:
             await until(lambda: value(postgres, held) == claims + front.left())
 

@@ -1,0 +1,25 @@
+-- has_work(session, campaign): whether a session works on something; campaign: null: of any. For expire() and
+-- pause_refused(), not for clients.
+--
+-- Single values: `exists` may be planned as a join that walks all that is working.
+-- Index: task_working, bundle_pkey.
+create or replace function taskq.has_work(p_session bigint, p_campaign bigint default null)
+returns boolean
+language plpgsql stable
+as $$
+begin
+    return coalesce(
+        (select true
+           from taskq.bundle b
+          where b.session_id = p_session
+            and b.campaign_id = coalesce(p_campaign, b.campaign_id)
+          limit 1),
+        (select true
+           from taskq.task t
+          where t.session_id = p_session
+            and t.status = 'working'
+            and t.campaign_id = coalesce(p_campaign, t.campaign_id)
+          limit 1),
+        false);
+end
+$$;

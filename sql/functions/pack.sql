@@ -1,0 +1,62 @@
+-- pack(campaign, above, upto, apart): makes specs that stand nowhere yet waiting tasks. A part of seed_end() and
+-- unspan(); not for clients.
+--
+-- above, upto: all specs with ids above the one, and up to the other; null: to the last. apart: those of
+--     them that get a row each. Result: how many.
+--
+-- Neighbours of one priority become a span, see migrations/0012_packed.sql: of two tasks at least, and
+-- of few enough that many agents can claim beside each other, since a claim locks the span. Others get a
+-- row each as well.
+--
+-- Locks: none. Index: spec_pkey.
+create or replace function taskq.pack(
+    p_campaign bigint, p_above bigint, p_upto bigint default null, p_apart bigint[] default '{}')
+returns integer
+language plpgsql
+as $$
+declare
+    v_least constant integer := 2;
+    v_most constant integer := 500;
+    v_packed integer;
+begin
+    with fresh as materialized (
+        -- The difference is the same for neighbours that are alike, and for no others of them.
+        select s.task_id, s.priority, s.apart,
+               s.ord - row_number() over (partition by s.priority, s.apart order by s.task_id) as run
+          from (
+              select s.task_id, s.priority, s.task_id = any (p_apart) as apart,
+                     row_number() over (order by s.task_id) as ord
+                from taskq.spec s
+               where s.campaign_id = p_campaign
+                 and s.task_id > p_above
+                 and s.task_id <= coalesce(p_upto, 9223372036854775807)
+          ) s
+    ), part as materialized (
+        select p.*, count(*) over (partition by p.priority, p.apart, p.run, p.part) >= v_least
+                    and not p.apart as packed
+          from (
+              select f.*,
+                     (row_number() over run - 1)
+                     / greatest(v_least, least(v_most, count(*) over (
+                           partition by f.priority, f.apart, f.run) / 32)) as part
+                from fresh f
+              window run as (partition by f.priority, f.apart, f.run order by f.task_id)
+          ) p
+    ), spans as (
+        insert into taskq.span (campaign_id, first_id, next_id, last_id, priority)
+        select p_campaign, min(p.task_id), min(p.task_id), max(p.task_id), p.priority
+          from part p
+         where p.packed
+         group by p.priority, p.run, p.part
+         order by 2
+    ), rows as (
+        insert into taskq.task (campaign_id, task_id, priority)
+        select p_campaign, p.task_id, p.priority
+          from part p
+         where not p.packed
+         order by p.task_id
+    )
+    select count(*) into v_packed from fresh;
+    return v_packed;
+end
+$$;

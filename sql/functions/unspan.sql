@@ -1,0 +1,57 @@
+-- unspan(campaign, tasks, after, limit): gives waiting tasks that are in a span a row each, so that something
+-- else can happen to them than a claim. A part of cancel(); not for clients.
+--
+-- tasks: these; null: the first `limit` of all with ids above `after`.
+--
+-- Locks: the spans, in the order of their first id; waits for them. Index: span_pkey, spec_pkey.
+create or replace function taskq.unspan(
+    p_campaign bigint, p_tasks bigint[], p_after bigint default 0, p_limit integer default null)
+returns void
+language plpgsql
+as $$
+declare
+    v_left integer := p_limit;
+    v_span record;
+    v_tasks bigint[];
+begin
+    for v_span in
+        select s.first_id, s.next_id, s.last_id
+          from taskq.span s
+         where s.campaign_id = p_campaign
+           and s.last_id > p_after
+           and (p_tasks is null
+                or s.first_id in (
+                       select n.first_id
+                         from unnest(p_tasks) as u (task_id)
+                        cross join lateral (
+                              select n.first_id, n.next_id, n.last_id
+                                from taskq.span n
+                               where n.campaign_id = p_campaign
+                                 and n.first_id <= u.task_id
+                               order by n.campaign_id desc, n.first_id desc
+                               limit 1) n
+                        where u.task_id between n.next_id and n.last_id))
+         order by s.campaign_id, s.first_id
+           for no key update
+    loop
+        if p_tasks is null then
+            v_tasks := array(
+                select s.task_id
+                  from taskq.spec s
+                 where s.campaign_id = p_campaign
+                   and s.task_id >= v_span.next_id
+                   and s.task_id <= v_span.last_id
+                 order by s.campaign_id, s.task_id
+                 limit v_left);
+            v_left := v_left - cardinality(v_tasks);
+        else
+            v_tasks := p_tasks;
+        end if;
+        delete from taskq.span s
+         where s.campaign_id = p_campaign
+           and s.first_id = v_span.first_id;
+        perform taskq.pack(p_campaign, v_span.next_id - 1, v_span.last_id, v_tasks);
+        exit when v_left <= 0;
+    end loop;
+end
+$$;
