@@ -46,7 +46,10 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """State of a task. claimed_at, host: of the agent that works on it; None without one."""
+    """State of a task. claimed_at, host: of the agent that works on it; None without one.
+
+    failures, losses: since it was last retried; of a task that is done, of all its attempts.
+    """
 
     task_id: int
     key: str

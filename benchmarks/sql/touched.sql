@@ -7,4 +7,4 @@ select t.relname as name, t.n_tup_ins as inserted, t.n_tup_upd as updated, t.n_t
   from pg_stat_user_tables t
   join pg_statio_user_tables i on i.relid = t.relid
  where t.schemaname = 'taskq'
-   and t.relname in ('task', 'spec', 'attempt', 'delta')
+   and t.relname in ('task', 'span', 'bundle', 'spec', 'attempt', 'delta')

@@ -69,6 +69,8 @@ declare
     v_ended bigint[];
     v_draining bigint[];
     v_packed record;
+    v_unclaimed record;
+    v_back taskq.task_status;
 begin
     begin
         select array_agg((b ->> 'session')::bigint),
@@ -176,8 +178,10 @@ begin
         perform taskq.unpack(v_packed.campaign_id, v_packed.tasks, null, false);
     end loop;
 
-    with unclaimed as materialized (
-        select t.campaign_id, t.task_id
+    -- Campaign by campaign: a join with rows of several may be planned as a walk through the table, which
+    -- is small until much fails or is cancelled.
+    for v_unclaimed in
+        select t.campaign_id, array_agg(t.task_id) as tasks
           from unnest(v_sessions, v_drawn) as b (session_id, drawn)
          cross join lateral (
              select t.campaign_id, t.task_id
@@ -193,24 +197,24 @@ begin
                         select h.session_id, h.campaign_id, h.task_id, h.lease_id
                           from unnest(v_holders, v_campaigns, v_tasks, v_leases)
                                as h (session_id, campaign_id, task_id, lease_id))
-              order by t.campaign_id, t.task_id
                 for no key update skip locked
          ) t
          where b.session_id <> all (v_ended || v_mute)
-    ), moved as (
+         group by t.campaign_id
+         order by t.campaign_id
+    loop
+        v_back := taskq.status_after(v_unclaimed.campaign_id, 'waiting');
         update taskq.task t
-           set status = taskq.status_after(t.campaign_id, 'waiting'),
+           set status = v_back,
                attempt = t.attempt - 1
-          from unclaimed u
-         where t.campaign_id = u.campaign_id
-           and t.task_id = u.task_id
-     returning t.campaign_id, t.status
-    )
-    insert into taskq.delta (campaign_id, waiting, working, cancelled)
-    select m.campaign_id, count(*) filter (where m.status = 'waiting'), -count(*),
-           count(*) filter (where m.status = 'cancelled')
-      from moved m
-     group by m.campaign_id;
+         where t.campaign_id = v_unclaimed.campaign_id
+           and t.task_id = any (v_unclaimed.tasks);
+        insert into taskq.delta (campaign_id, waiting, working, cancelled)
+        select v_unclaimed.campaign_id,
+               case when v_back = 'waiting' then count(*) else 0 end, -count(*),
+               case when v_back = 'cancelled' then count(*) else 0 end
+          from unnest(v_unclaimed.tasks);
+    end loop;
 
     return query
         with void as materialized (
@@ -234,7 +238,8 @@ begin
                                from taskq.bundle b
                               where b.session_id = h.session_id
                                 and b.lease_id = h.lease_id
-                                and b.campaign_id = h.campaign_id
+                                -- As no index can answer it: bundle_task has the campaign first.
+                                and b.campaign_id is not distinct from h.campaign_id
                                 and h.task_id = any (b.tasks)
                               limit 1) then false
                        else taskq.salvageable(h.campaign_id, h.task_id, h.lease_id) is null

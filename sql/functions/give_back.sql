@@ -9,17 +9,18 @@
 -- Result: how many attempts ended.
 --
 -- Locks: the bundles of the session, skipping locked ones; the rows of the tasks, likewise.
--- Index: bundle_pkey, task_working, attempt_pkey.
+-- Index: bundle_pkey, task_working, task_pkey, attempt_pkey.
 create or replace function taskq.give_back(p_session bigint, p_outcome taskq.attempt_outcome)
 returns integer
 language plpgsql
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_moved integer;
-    v_packed record;
+    v_moved integer := 0;
+    v_one record;
+    v_back taskq.task_status;
 begin
-    for v_packed in
+    for v_one in
         select b.campaign_id, array_agg(t.task_id) as tasks
           from taskq.bundle b
          cross join lateral unnest(b.tasks) as t (task_id)
@@ -27,68 +28,80 @@ begin
          group by b.campaign_id
          order by b.campaign_id
     loop
-        perform taskq.unpack(v_packed.campaign_id, v_packed.tasks, null, false);
+        perform taskq.unpack(v_one.campaign_id, v_one.tasks, null, false);
     end loop;
-    with held as materialized (
-        select t.campaign_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
-               t.losses,
-               -- Such as damage leaves behind it: it must not stop all upkeep, and was no attempt.
-               num_nulls(t.lease_id, t.claimed_at) = 0 as attempted
-          from taskq.task t
-         where t.session_id = p_session
-           and t.status = 'working'
-         order by t.campaign_id, t.task_id
-           for no key update skip locked
-    ), judged as materialized (
-        select h.*, s.seen,
-               s.nodes >= c.max_lost_nodes as poison,
-               coalesce(s.nodes >= c.max_lost_nodes or h.losses + 1 >= c.max_losses, false)
-               and p_outcome = 'lost' and h.attempted as failed
-          from held h
-          join taskq.campaign c on c.campaign_id = h.campaign_id
-          left join lateral (
-              select l.nodes, l.seen
-                from taskq.losses_seen(
-                    h.campaign_id, h.task_id, h.attempt, h.session_id, h.losses) l
-              offset 0
-          ) s on p_outcome = 'lost' and h.losses + 1 >= least(c.max_losses, c.max_lost_nodes)
-    ), moved as (
-        update taskq.task t
-           set status = case
-                   when j.failed then 'failed'
-                   else taskq.status_after(t.campaign_id, 'waiting')
-               end,
-               attempt = t.attempt - (not j.attempted)::integer,
-               losses = t.losses + (p_outcome = 'lost' and j.attempted)::integer
-          from judged j
-         where t.campaign_id = j.campaign_id
-           and t.task_id = j.task_id
-     returning j.*, t.status
-    ), recorded as (
-        -- Of what moved, not of what is held: a record of a task that stays would be written again.
-        insert into taskq.attempt (
-               campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
-               error_class, error)
-        select m.campaign_id, m.task_id, m.attempt, m.lease_id, m.session_id, m.claimed_at, v_now,
-               p_outcome,
-               case when m.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
-               case when m.failed then m.seen end
-          from moved m
-         where m.attempted
-            -- Such as a restore of some tables only leaves behind: that must not stop it either.
-            on conflict (campaign_id, task_id, attempt) do nothing
-    ), counted as (
+
+    -- Campaign by campaign, see beat().
+    for v_one in
+        select h.campaign_id, array_agg(h.task_id) as tasks
+          from (
+              select t.campaign_id, t.task_id
+                from taskq.task t
+               where t.session_id = p_session
+                 and t.status = 'working'
+                 for no key update skip locked
+          ) h
+         group by h.campaign_id
+         order by h.campaign_id
+    loop
+        v_back := taskq.status_after(v_one.campaign_id, 'waiting');
+        with held as materialized (
+            select t.*,
+                   -- Such as damage leaves behind it: it must not stop all upkeep, and was no attempt.
+                   num_nulls(t.lease_id, t.claimed_at) = 0 as attempted
+              from unnest(v_one.tasks) as u (task_id)
+             cross join lateral (
+                   select t.task_id, t.attempt, t.lease_id, t.claimed_at, t.losses
+                     from taskq.task t
+                    where t.campaign_id = v_one.campaign_id
+                      and t.task_id = u.task_id
+                   offset 0) t
+        ), judged as materialized (
+            select h.*, s.seen,
+                   s.nodes >= c.max_lost_nodes as poison,
+                   coalesce(s.nodes >= c.max_lost_nodes or h.losses + 1 >= c.max_losses, false)
+                   and p_outcome = 'lost' and h.attempted as failed
+              from held h
+              join taskq.campaign c on c.campaign_id = v_one.campaign_id
+              left join lateral (
+                  select l.nodes, l.seen
+                    from taskq.losses_seen(
+                        v_one.campaign_id, h.task_id, h.attempt, p_session, h.losses) l
+                  offset 0
+              ) s on p_outcome = 'lost' and h.losses + 1 >= least(c.max_losses, c.max_lost_nodes)
+        ), moved as (
+            update taskq.task t
+               set status = case when t.task_id = any (array(
+                           select j.task_id from judged j where j.failed))
+                       then 'failed' else v_back end,
+                   attempt = t.attempt - (num_nulls(t.lease_id, t.claimed_at) > 0)::integer,
+                   losses = t.losses
+                       + (p_outcome = 'lost' and num_nulls(t.lease_id, t.claimed_at) = 0)::integer
+             where t.campaign_id = v_one.campaign_id
+               and t.task_id = any (v_one.tasks)
+        ), recorded as (
+            insert into taskq.attempt (
+                   campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at,
+                   outcome, error_class, error)
+            select v_one.campaign_id, j.task_id, j.attempt, j.lease_id, p_session, j.claimed_at,
+                   v_now, p_outcome,
+                   case when j.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
+                   case when j.failed then j.seen end
+              from judged j
+             where j.attempted
+                -- Such as a restore of some tables only leaves behind: that must not stop it either.
+                on conflict (campaign_id, task_id, attempt) do nothing
+        )
         insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)
-        select m.campaign_id,
-               count(*) filter (where m.status = 'waiting'),
+        select v_one.campaign_id,
+               case when v_back = 'waiting' then count(*) filter (where not j.failed) else 0 end,
                -count(*),
-               count(*) filter (where m.status = 'failed'),
-               count(*) filter (where m.status = 'cancelled'),
-               case when p_outcome = 'lost' then count(*) filter (where m.attempted) else 0 end
-          from moved m
-         group by m.campaign_id
-    )
-    select count(*) into v_moved from moved;
+               count(*) filter (where j.failed),
+               case when v_back = 'cancelled' then count(*) filter (where not j.failed) else 0 end,
+               case when p_outcome = 'lost' then count(*) filter (where j.attempted) else 0 end
+          from judged j;
+        v_moved := v_moved + cardinality(v_one.tasks);
+    end loop;
     return v_moved;
 end
 $$;

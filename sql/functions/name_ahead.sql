@@ -1,7 +1,7 @@
 -- name_ahead(sessions, campaigns, tasks, leases): assigns tasks that were leased ahead to the sessions
 -- that have claimed them, one element of each array for a task. Called for the heartbeats of agents, and
 -- by the gateway that handed the tasks out, some seconds later. If two sessions name one task, the first
--- call wins.
+-- wins.
 --
 -- Result: how many. Tasks that are no longer the pool's, or whose session has ended or does not serve
 -- the campaign, are left alone.
@@ -26,30 +26,39 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_named integer;
+    v_named integer := 0;
+    v_one record;
 begin
-    with named as materialized (
-        select n.session_id, t.campaign_id, t.task_id
-          from unnest(p_sessions, p_campaigns, p_tasks, p_leases)
-               as n (session_id, campaign_id, task_id, lease_id)
-         cross join lateral (
-             select t.campaign_id, t.task_id
-               from taskq.task t
-              where t.campaign_id = n.campaign_id
-                and t.task_id = n.task_id
-                and t.lease_id = n.lease_id
-                and t.session_id = 0
-                and t.status::text = 'working'
-                and taskq.covers(n.session_id, n.campaign_id)
-                for no key update skip locked
-         ) t
-    )
-    update taskq.task t
-       set session_id = n.session_id
-      from named n
-     where t.campaign_id = n.campaign_id
-       and t.task_id = n.task_id;
-    get diagnostics v_named = row_count;
+    -- Campaign by campaign, see beat(); sorted by task, see settle_done().
+    for v_one in
+        select d.campaign_id, array_agg(d.task_id order by d.task_id) as tasks,
+               array_agg(d.session_id order by d.task_id) as sessions
+          from (
+              select distinct on (t.campaign_id, t.task_id) t.campaign_id, t.task_id, n.session_id
+                from unnest(p_sessions, p_campaigns, p_tasks, p_leases)
+                     with ordinality as n (session_id, campaign_id, task_id, lease_id, ord)
+               cross join lateral (
+                   select t.campaign_id, t.task_id
+                     from taskq.task t
+                    where t.campaign_id = n.campaign_id
+                      and t.task_id = n.task_id
+                      and t.lease_id = n.lease_id
+                      and t.session_id = 0
+                      and t.status::text = 'working'
+                      and taskq.covers(n.session_id, n.campaign_id)
+                      for no key update skip locked
+               ) t
+               order by t.campaign_id, t.task_id, n.ord
+          ) d
+         group by d.campaign_id
+         order by d.campaign_id
+    loop
+        update taskq.task t
+           set session_id = v_one.sessions[width_bucket(t.task_id, v_one.tasks)]
+         where t.campaign_id = v_one.campaign_id
+           and t.task_id = any (v_one.tasks);
+        v_named := v_named + cardinality(v_one.tasks);
+    end loop;
     return v_named;
 end
 $$;

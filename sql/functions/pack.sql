@@ -32,16 +32,16 @@ begin
                  and s.task_id <= coalesce(p_upto, 9223372036854775807)
           ) s
     ), part as materialized (
-        select p.*, count(*) over (partition by p.priority, p.apart, p.run, p.part) >= v_least
-                    and not p.apart as packed
+        select r.*, r.length >= v_least and not r.apart as packed,
+               -- What is left behind the last whole one belongs to it.
+               least((r.place - 1) / r.size, greatest(r.length / r.size, 1) - 1) as part
           from (
-              select f.*,
-                     (row_number() over run - 1)
-                     / greatest(v_least, least(v_most, count(*) over (
-                           partition by f.priority, f.apart, f.run) / 32)) as part
+              select f.*, row_number() over (neighbours order by f.task_id) as place,
+                     count(*) over neighbours as length,
+                     greatest(v_least, least(v_most, count(*) over neighbours / 32)) as size
                 from fresh f
-              window run as (partition by f.priority, f.apart, f.run order by f.task_id)
-          ) p
+              window neighbours as (partition by f.priority, f.apart, f.run)
+          ) r
     ), spans as (
         insert into taskq.span (campaign_id, first_id, next_id, last_id, priority)
         select p_campaign, min(p.task_id), min(p.task_id), max(p.task_id), p.priority
@@ -55,6 +55,8 @@ begin
           from part p
          where not p.packed
          order by p.task_id
+            -- Of a damaged campaign, which has one twice.
+            on conflict (campaign_id, task_id) do nothing
     )
     select count(*) into v_packed from fresh;
     return v_packed;

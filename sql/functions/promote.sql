@@ -16,30 +16,32 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_promoted integer;
+    v_promoted integer := 0;
+    v_due record;
 begin
-    with due as materialized (
-        select t.campaign_id, t.task_id
-          from taskq.task t
-         where t.status = 'delayed'
-           and t.due_at <= clock_timestamp()
-         order by t.due_at
-         limit p_limit
-           for no key update skip locked
-    ), moved as (
+    -- Campaign by campaign, see beat().
+    for v_due in
+        select d.campaign_id, array_agg(d.task_id) as tasks, count(*)::integer as count
+          from (
+              select t.campaign_id, t.task_id
+                from taskq.task t
+               where t.status = 'delayed'
+                 and t.due_at <= clock_timestamp()
+               order by t.due_at
+               limit p_limit
+                 for no key update skip locked
+          ) d
+         group by d.campaign_id
+         order by d.campaign_id
+    loop
         update taskq.task t
            set status = 'waiting'
-          from due d
-         where t.campaign_id = d.campaign_id
-           and t.task_id = d.task_id
-     returning t.campaign_id
-    ), counted as (
+         where t.campaign_id = v_due.campaign_id
+           and t.task_id = any (v_due.tasks);
         insert into taskq.delta (campaign_id, waiting, delayed)
-        select m.campaign_id, count(*), -count(*)
-          from moved m
-         group by m.campaign_id
-    )
-    select count(*) into v_promoted from moved;
+        values (v_due.campaign_id, v_due.count, -v_due.count);
+        v_promoted := v_promoted + v_due.count;
+    end loop;
     return v_promoted;
 end
 $$;

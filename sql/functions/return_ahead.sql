@@ -25,7 +25,9 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_returned integer;
+    v_returned integer := 0;
+    v_one record;
+    v_back taskq.task_status;
 begin
     if (cardinality(p_tasks) = cardinality(p_campaigns)
         and cardinality(p_leases) = cardinality(p_campaigns)
@@ -36,36 +38,38 @@ begin
         raise exception 'a campaign, a task and a lease for each that goes back'
             using errcode = 'TQ400';
     end if;
-    with held as materialized (
-        select t.campaign_id, t.task_id
-          from unnest(p_campaigns, p_tasks, p_leases) as r (campaign_id, task_id, lease_id)
-         cross join lateral (
-             select t.campaign_id, t.task_id
-               from taskq.task t
-              where t.campaign_id = r.campaign_id
-                and t.task_id = r.task_id
-                and t.lease_id = r.lease_id
-                and t.session_id = 0
-                and t.status::text = 'working'
-                for no key update skip locked
-         ) t
-    ), moved as (
+    -- Campaign by campaign, see beat().
+    for v_one in
+        select d.campaign_id, array_agg(d.task_id) as tasks, count(*)::integer as count
+          from (
+              select distinct t.campaign_id, t.task_id
+                from unnest(p_campaigns, p_tasks, p_leases) as r (campaign_id, task_id, lease_id)
+               cross join lateral (
+                   select t.campaign_id, t.task_id
+                     from taskq.task t
+                    where t.campaign_id = r.campaign_id
+                      and t.task_id = r.task_id
+                      and t.lease_id = r.lease_id
+                      and t.session_id = 0
+                      and t.status::text = 'working'
+                      for no key update skip locked
+               ) t
+          ) d
+         group by d.campaign_id
+         order by d.campaign_id
+    loop
+        v_back := taskq.status_after(v_one.campaign_id, 'waiting');
         update taskq.task t
-           set status = taskq.status_after(t.campaign_id, 'waiting'),
+           set status = v_back,
                attempt = t.attempt - 1,
                session_id = case when p_lost then 0 end
-          from held h
-         where t.campaign_id = h.campaign_id
-           and t.task_id = h.task_id
-     returning t.campaign_id, t.status
-    ), counted as (
+         where t.campaign_id = v_one.campaign_id
+           and t.task_id = any (v_one.tasks);
         insert into taskq.delta (campaign_id, waiting, working, cancelled)
-        select m.campaign_id, count(*) filter (where m.status = 'waiting'), -count(*),
-               count(*) filter (where m.status = 'cancelled')
-          from moved m
-         group by m.campaign_id
-    )
-    select count(*) into v_returned from moved;
+        values (v_one.campaign_id, case when v_back = 'waiting' then v_one.count else 0 end,
+                -v_one.count, case when v_back = 'cancelled' then v_one.count else 0 end);
+        v_returned := v_returned + v_one.count;
+    end loop;
     return v_returned;
 end
 $$;

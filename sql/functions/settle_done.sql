@@ -59,7 +59,7 @@ begin
                  from taskq.bundle b
                 where b.session_id = c.owner
                   and b.lease_id = c.lease
-                  and b.campaign_id = p_campaign
+                  and b.campaign_id is not distinct from p_campaign  -- see beat()
                 order by b.session_id, b.lease_id, b.first_id
                   for no key update) b
     ), ended as materialized (

@@ -70,7 +70,7 @@ begin
                    cross join lateral unnest(b.tasks) as h (task_id)
                    where b.session_id = a.session_id
                      and b.lease_id = a.lease_id
-                     and b.campaign_id = p_campaign
+                     and b.campaign_id is not distinct from p_campaign  -- see beat()
                   offset 0
               ) t
               cross join lateral (

@@ -70,13 +70,15 @@ begin
                select from taskq.bundle b
                 where b.session_id = p_session
                   and b.lease_id = p_lease)
-           and not exists (
-               select from taskq.task w
-                where w.campaign_id = p_campaign
-                  and w.status = 'waiting'
-                  and w.avoids is null
-                  and ((-w.priority), w.task_id) > (v_hint[1], v_hint[2])
-                  and ((-w.priority), w.task_id) < ((-h.priority), h.next_id))
+           -- The first one only: `exists` would be planned as a join, and walk all that come later.
+           and (select ((-w.priority), w.task_id) < ((-h.priority), h.next_id)
+                  from taskq.task w
+                 where w.campaign_id = p_campaign
+                   and w.status = 'waiting'
+                   and w.avoids is null
+                   and ((-w.priority), w.task_id) > (v_hint[1], v_hint[2])
+                 order by w.campaign_id, (-w.priority), w.task_id
+                 limit 1) is not true
     ), moved as (
         update taskq.span s
            set next_id = p.task_id + 1

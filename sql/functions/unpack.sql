@@ -95,6 +95,8 @@ begin
                 limit 1) s on true
          where t.task_id = any (p_tasks)
          order by t.task_id
+            -- Of a damaged campaign, which has one twice.
+            on conflict (campaign_id, task_id) do nothing
     ), rest as materialized (
         select h.session_id, h.lease_id, h.first_id,
                array(select t.task_id

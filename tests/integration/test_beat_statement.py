@@ -163,10 +163,13 @@ def test_beats_go_by_key_whatever_the_statistics_say(
         # One of three goes back, and none is void.
         assert postgres.execute(BATCH, [say(2)]).fetchall() == []
     assert value(postgres, "select count(*) from taskq.state where status = 'waiting'") > 60
-    hot = seen.to("task", "session", "spec", "attempt")
+    hot = seen.to("task", "span", "bundle", "session", "spec", "attempt")
     assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
+        "bundle by bundle_pkey",
+        "bundle by bundle_task",  # of what goes back
+        "spec by spec_pkey",  # its priority
         "session by session_pkey",
         "session by session_open",
     }

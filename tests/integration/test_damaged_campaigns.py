@@ -31,7 +31,7 @@ DAMAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "an attempt that is recorded while it is at work": ("working", (RECORDED,)),
     "no time of the claim": ("working", (in_task(claimed_at="null"),)),
     "a spec and attempts without a task": (
-        "done",
+        "failed",
         ("delete from taskq.task where task_id = %(task)s",),
     ),
     "no counter": (

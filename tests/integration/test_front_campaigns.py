@@ -73,7 +73,7 @@ def run(payload, shared):
 """
 
 _TABLE = """
-    select s.key, t.priority, t.status::text, a.outcome::text, a.error_class, a.result
+    select s.key, s.priority, t.status::text, a.outcome::text, a.error_class, a.result
       from taskq.state t
       join taskq.spec s using (campaign_id, task_id)
       left join taskq.attempt a using (campaign_id, task_id, attempt)

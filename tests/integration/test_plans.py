@@ -37,8 +37,13 @@ class Load:
         self._campaign = campaign
         self._tasks: Iterator[Claimed] = iter(())
 
-    def grow(self, working: int, waiting: int, *, analyze: str = "") -> None:
-        """Add tasks and claim some; bring the statistics up to date once `seeded` or `claimed`."""
+    def grow(
+        self, working: int, waiting: int, *, unpacked: bool = False, analyze: str = ""
+    ) -> None:
+        """Add tasks and claim some; bring the statistics up to date once `seeded` or `claimed`.
+
+        unpacked: each with a row of its own, as after trouble.
+        """
         with self._postgres.transaction():
             above = value(self._postgres, "select taskq.seed_begin(%s)", self._campaign)
             self._postgres.execute(
@@ -47,11 +52,17 @@ class Load:
                 [self._campaign, working + waiting],
             )
             self._postgres.execute("select taskq.seed_end(%s, %s)", [self._campaign, above])
+            if unpacked:
+                unspan = "select taskq.unspan(%s, null, 0, %s)"
+                self._postgres.execute(unspan, [self._campaign, 100_000])
         if analyze == "seeded":
             self._postgres.execute("analyze")
         mine: list[Claimed] = []
         while len(mine) < working:
             mine += self._agent.claim(min(1_000, working - len(mine)))
+        if unpacked:
+            held = [task.task for task in mine]
+            self._postgres.execute("select taskq.unpack(%s, %s)", [self._campaign, held])
         if analyze == "claimed":
             self._postgres.execute("analyze")
         self._tasks = iter(mine[1::2] + mine[::2])
@@ -362,9 +373,10 @@ def load(campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str) -> Iterat
         yield Load(connection, postgres, campaign.campaign_id, hire)
 
 
+@pytest.mark.parametrize("unpacked", [False, True], ids=["packed", "unpacked"])
 @pytest.mark.parametrize("statistics", ["true", "all waiting", "absent", "empty", "few", "cached"])
 def test_every_verb_goes_by_key_whatever_the_statistics_say(
-    statistics: str, load: Load, postgres: Postgres
+    statistics: str, unpacked: bool, load: Load, postgres: Postgres
 ) -> None:
     """No verb walks a table, nor an index over working tasks beyond those that it is about.
 
@@ -387,9 +399,8 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
         for verb in VERBS.values():
             for _ in range(6):
                 verb.act(load)
-    load.grow(
-        20_000, 5_000, analyze={"true": "claimed", "all waiting": "seeded"}.get(statistics, "")
-    )
+    analyze = {"true": "claimed", "all waiting": "seeded"}.get(statistics, "")
+    load.grow(20_000, 5_000, unpacked=unpacked, analyze=analyze)
 
     for name, verb in VERBS.items():
         for _ in range(2):  # planning reads the catalogues, for either way to claim

@@ -148,7 +148,7 @@ class ConcurrentScene(RuleBasedStateMachine):
         rows = self.postgres.execute(_TASKS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (
-                *(task.task, task.status, task.attempt, task.failures, task.losses),
+                *(task.task, task.status, task.attempt, *task.against),
                 *((task.session, task.lease) if task.status == WORKING else (None, None)),
             )
             for task in tasks.values()

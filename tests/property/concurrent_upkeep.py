@@ -23,7 +23,7 @@ from tests.property.queue_model import CANCELLED, DELAYED, WAITING, WORKING
 _DUE = """
     update taskq.task set due_at = clock_timestamp()
      where (campaign_id, task_id) in (
-           select campaign_id, task_id from taskq.state
+           select campaign_id, task_id from taskq.task
             where campaign_id = %s and status = 'delayed'
               for update skip locked)
 """

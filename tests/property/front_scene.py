@@ -189,7 +189,7 @@ class FrontScene(RuleBasedStateMachine):
         rows = self.postgres.execute(_TASKS, [self.ids]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
             (
-                *(task.task, task.status, task.attempt, task.failures, task.losses),
+                *(task.task, task.status, task.attempt, *task.against),
                 *((task.session, task.lease) if task.status == WORKING else (None, None)),
             )
             for task in sorted(self.model.tasks.values(), key=lambda task: task.task)

@@ -45,6 +45,17 @@ class Task:
     avoids: set[str] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)
 
+    @property
+    def against(self) -> tuple[int, int]:
+        """Failures and losses that count: since the last retry; of a task that is done, all."""
+        if self.status != DONE:
+            return self.failures, self.losses
+        lost = {"agent-lost", "poison"}
+        return (
+            sum(one.outcome == FAILED for one in self.ended),
+            sum(one.outcome == LOST or one.error_class in lost for one in self.ended),
+        )
+
 
 class QueueModel:
     """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it.

@@ -77,7 +77,7 @@ class QueueScene(RuleBasedStateMachine):
         """Compare status, attempt number and what counts against a task."""
         rows = self.postgres.execute(_TASKS, [self.campaign.campaign_id]).fetchall()
         assert [tuple(row.values()) for row in rows] == [
-            (task.task, task.status, task.attempt, task.failures, task.losses)
+            (task.task, task.status, task.attempt, *task.against)
             for task in self.model.tasks.values()
         ]
 
