@@ -19,6 +19,8 @@ declare
     v_moved integer := 0;
     v_one record;
     v_back taskq.task_status;
+    v_max_losses integer;
+    v_max_nodes integer;
 begin
     for v_one in
         select b.campaign_id, array_agg(t.task_id) as tasks
@@ -44,6 +46,11 @@ begin
          group by h.campaign_id
          order by h.campaign_id
     loop
+        select c.max_losses, c.max_lost_nodes into v_max_losses, v_max_nodes
+          from taskq.campaign c
+         where c.campaign_id = v_one.campaign_id;
+        -- Rows of a campaign that is gone, such as damage leaves behind it.
+        continue when not found;
         v_back := taskq.status_after(v_one.campaign_id, 'waiting');
         with held as materialized (
             select t.*,
@@ -58,17 +65,16 @@ begin
                    offset 0) t
         ), judged as materialized (
             select h.*, s.seen,
-                   s.nodes >= c.max_lost_nodes as poison,
-                   coalesce(s.nodes >= c.max_lost_nodes or h.losses + 1 >= c.max_losses, false)
+                   s.nodes >= v_max_nodes as poison,
+                   coalesce(s.nodes >= v_max_nodes or h.losses + 1 >= v_max_losses, false)
                    and p_outcome = 'lost' and h.attempted as failed
               from held h
-              join taskq.campaign c on c.campaign_id = v_one.campaign_id
               left join lateral (
                   select l.nodes, l.seen
                     from taskq.losses_seen(
                         v_one.campaign_id, h.task_id, h.attempt, p_session, h.losses) l
                   offset 0
-              ) s on p_outcome = 'lost' and h.losses + 1 >= least(c.max_losses, c.max_lost_nodes)
+              ) s on p_outcome = 'lost' and h.losses + 1 >= least(v_max_losses, v_max_nodes)
         ), moved as (
             update taskq.task t
                set status = case when t.task_id = any (array(
@@ -76,7 +82,8 @@ begin
                        then 'failed' else v_back end,
                    attempt = t.attempt - (num_nulls(t.lease_id, t.claimed_at) > 0)::integer,
                    losses = t.losses
-                       + (p_outcome = 'lost' and num_nulls(t.lease_id, t.claimed_at) = 0)::integer
+                       + (p_outcome = 'lost'
+                          and num_nulls(t.lease_id, t.claimed_at) = 0)::integer
              where t.campaign_id = v_one.campaign_id
                and t.task_id = any (v_one.tasks)
         ), recorded as (
