@@ -142,11 +142,13 @@ class Exchanges:
         pending: list[_Pending] = []
         drawn_orders = yield from self._campaign_orders(exchanges)
         for exchange in exchanges:
-            fenced_reports = zip(exchange.fences, exchange.reports, strict=True)
-            for place, (fence, report) in enumerate(fenced_reports):
-                call = _call(reports, fence.campaign)
-                call.places.append((exchange.session, place))
-                call.reports.append(report)
+            place = 0
+            for some in exchange.reports:
+                call = _call(reports, some.campaign)
+                after = place + some.number
+                call.places += [(exchange.session, one) for one in range(place, after)]
+                call.reports.append(some.text)
+                place = after
             order = drawn_orders[exchange.scope] if exchange.want else None
             pending.append(_Pending(exchange, order))
 
@@ -324,7 +326,7 @@ def _report_only(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query,
         query = calls[0].query()
     else:
         reports = ",".join(report for call in calls for report in call.reports)
-        campaigns = array(call.campaign for call in calls for _ in call.reports)
+        campaigns = array(call.campaign for call in calls for _ in call.places)
         query = Query("settle_many", {"campaigns": campaigns, "reports": f"[{reports}]"})
     (row,) = yield query
     _keep_verdicts(verdicts, [place for call in calls for place in call.places], row["acks"])

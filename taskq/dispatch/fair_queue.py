@@ -53,12 +53,12 @@ One = TypeVar("One", bound=QueuedExchange)
 
 def is_large(exchange: ExchangeRequest) -> bool:
     """Tell whether an exchange costs so much that it has to be sent apart."""
-    reports = len(exchange.reports)
+    reports = len(exchange.fences)
     return (
         reports + exchange.want > LARGE_TASKS
         or (
             reports > LARGE_CAMPAIGNS
-            and len({f.campaign for f in exchange.fences}) > LARGE_CAMPAIGNS
+            and len({some.campaign for some in exchange.reports}) > LARGE_CAMPAIGNS
         )
         or chars(exchange) > LARGE_CHARS
     )
@@ -67,7 +67,7 @@ def is_large(exchange: ExchangeRequest) -> bool:
 def chars(exchange: ExchangeRequest) -> int:
     """Return the number of characters of an exchange's reports."""
     reports = exchange.reports
-    return len(reports[0]) if len(reports) == 1 else sum(map(len, reports))  # mostly it is one
+    return len(reports[0].text) if len(reports) == 1 else sum(len(some.text) for some in reports)
 
 
 class FairQueue(Generic[One]):
@@ -120,7 +120,7 @@ class FairQueue(Generic[One]):
                     kinds.remove(kind)
                     continue
                 tasks += one.exchange.want
-                reports += len(one.exchange.reports)
+                reports += len(one.exchange.fences)
                 size += chars(one.exchange)
                 if taken and (tasks > MOST_TASKS or reports > MOST_TASKS or size > MOST_CHARS):
                     return taken

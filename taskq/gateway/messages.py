@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from taskq.dispatch import heartbeats
+from taskq.dispatch.exchange_request import EncodedReports
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.spec import model
 from taskq_agent import protocol
@@ -213,7 +214,7 @@ read_new_tasks: Final = Reader(NewTasks).read
 encode: Final = msgspec.json.Encoder().encode
 
 
-def report_text(report: ReportMessage, session: int) -> str:
+def encoded_report(report: ReportMessage, session: int) -> EncodedReports:
     """Return a report as the server-side functions take it; raise `BadRequest`."""
     if report.result is not UNSET:
         _check_result(report)
@@ -221,7 +222,7 @@ def report_text(report: ReportMessage, session: int) -> str:
         raise BadRequest("a report needs a lease")
     report.session = session
     try:
-        return encode(report).decode()
+        return EncodedReports(report.campaign, 1, encode(report).decode())
     except UnicodeDecodeError as error:
         raise BadRequest(f"a result is not valid Unicode: {error}") from None
 

@@ -199,7 +199,7 @@ class Service:
             message.lease,
             agent.scope_for(message.lifetime_s, message.without),
             [Fence(report.campaign, report.task, report.lease) for report in reports],
-            [messages.report_text(report, agent.session) for report in reports],
+            [messages.encoded_report(report, agent.session) for report in reports],
         )
         if self._batcher.waiting_apart >= MOST_LARGE and is_large(exchange):
             raise Busy

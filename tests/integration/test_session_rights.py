@@ -14,7 +14,7 @@ from taskq.db.connections import Database
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence, exchange_request
 from taskq.dispatch.fair_share import Scope
-from taskq.gateway.messages import ReportMessage, report_text
+from taskq.gateway.messages import ReportMessage, encoded_report
 from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
 from tests.fixtures.queues import Hire
@@ -158,7 +158,7 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
             lease="",
             scope=Scope("/c"),
             fences=[Fence(task.campaign, task.task, task.lease)],
-            reports=[report_text(message, one.session)],
+            reports=[encoded_report(message, one.session)],
         )
         for one in (stranger, agent)
     ]
@@ -172,9 +172,9 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
 
 def test_only_an_exchange_through_a_gateway_is_limited_to_what_is_its_own() -> None:
     """Beside the database there is nobody to keep apart; it only says who it was."""
-    fenced = json.loads(report_text(ReportMessage(1, 2, "lease", DONE), 7))
+    fenced = json.loads(encoded_report(ReportMessage(1, 2, "lease", DONE), 7).text)
     (free,) = exchange_request(Request(7, (Report(1, 2, "lease", DONE),)), Scope("/c")).reports
-    said_freely = json.loads(free)
+    said_freely = json.loads(free.text)
     assert (fenced.pop("session"), "by" in fenced) == (7, False)
     assert (said_freely.pop("by"), "session" in said_freely) == (7, False)
 

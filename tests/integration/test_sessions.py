@@ -131,6 +131,16 @@ def test_expired_session_is_told_so(agent: ScriptedAgent, postgres: Postgres) ->
     assert agent.exchange(want=1)["refused"] == [agent.session]
 
 
+def test_session_that_expired_without_tasks_claims_no_more(
+    agent: ScriptedAgent, postgres: Postgres
+) -> None:
+    """Although the connection knows where the next task waits."""
+    agent.done(agent.claim(1)[0])
+    silence(postgres, agent.session)
+    expire(postgres)
+    assert agent.exchange(want=1)["refused"] == [agent.session]
+
+
 def test_session_expires_without_tasks_too(
     agent: ScriptedAgent, queue: Client, postgres: Postgres
 ) -> None:
@@ -257,12 +267,16 @@ def test_beat_hands_on_what_the_agent_does_not_name(
     assert agent.done(kept) == "accepted"
 
 
-def test_beat_leaves_claims_alone_that_may_still_be_answered(agent: ScriptedAgent) -> None:
+@pytest.mark.parametrize("want", [1, 2])
+def test_beat_leaves_claims_alone_that_may_still_be_answered(
+    want: int, agent: ScriptedAgent, hire: Hire
+) -> None:
     """A claim that waits for its answer is named as pending."""
     lease = agent.draw_lease()
-    tasks = agent.claim(2, lease=lease)
+    tasks = agent.claim(want, lease=lease)
     agent.heartbeat([], pending=[lease])
-    assert agent.claim(2, lease=lease) == tasks
+    assert not {one.task for one in hire().claim(2)} & {one.task for one in tasks}
+    assert agent.claim(want, lease=lease) == tasks
 
 
 def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: ScriptedAgent) -> None:

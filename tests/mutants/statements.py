@@ -276,7 +276,7 @@ STATEMENTS: Final = (
         "                      where t.task_id not in (select e.task_id from ended e)\n",
         "                      where true\n",
         "A success is accepted as often as it is reported.",
-        _CLAIMS,
+        ("tests/integration/test_packed.py",),
     ),
     Mutant(
         "unpacked-task-stays-in-its-bundle",

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.dispatch.exchange_request import ExchangeRequest, Fence
+from taskq.dispatch.exchange_request import EncodedReports, ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import (
     APART_S,
     LARGE_CAMPAIGNS,
@@ -43,7 +43,8 @@ def one(
     campaigns = itertools.cycle(range(options.pop("campaigns", 1)))
     fences = [Fence(next(campaigns), number, "lease") for number in range(reports)]
     scope = Scope(path, **options)
-    return One(ExchangeRequest(session, want, "lease", scope, fences, ["r" * chars] * reports))
+    encoded = [EncodedReports(fence.campaign, 1, "r" * chars) for fence in fences]
+    return One(ExchangeRequest(session, want, "lease", scope, fences, encoded))
 
 
 def batcher(*some: One) -> FairQueue[One]:
