@@ -287,7 +287,7 @@ class Verb:
     act: Callable[[Load], None]
     access_paths: set[str]
     rows: int = 16
-    pages: int = 120
+    pages: int = 160
 
 
 CLAIM = {
@@ -319,7 +319,12 @@ VERBS = {
         lambda load: load.exchange("released"), CLAIM | {"attempt by attempt_pkey"}
     ),
     "report refused": Verb(Load.refuse, CLAIM | {"attempt by attempt_pkey"}),
-    "report 100": Verb(lambda load: load.exchange("done", 100), CLAIM, rows=100, pages=4_000),
+    "report 100": Verb(
+        lambda load: load.exchange("done", 100),
+        CLAIM | {"attempt by attempt_pkey"},
+        rows=100,
+        pages=4_000,
+    ),
     "report again": Verb(Load.repeat_report, CLAIM | {"attempt by attempt_pkey"}),
     "report for another": Verb(
         Load.report_for_another, CLAIM | {"attempt by attempt_pkey"}, pages=200

@@ -56,6 +56,14 @@ class Task:
     session: int | None = None
     ended: list[Ended] = field(default_factory=list)
 
+    @property
+    def against(self) -> tuple[int, int]:
+        """Failures and losses that count: since the last retry; of a task that is done, all."""
+        if self.status != DONE:
+            return self.failures, self.losses
+        outcomes = [one.outcome for one in self.ended]
+        return outcomes.count(FAILED), outcomes.count(LOST)
+
 
 class FrontModel:
     """Tasks by id. live: the sessions that serve the campaigns; closed: campaigns that are paused.
