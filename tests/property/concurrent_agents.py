@@ -159,14 +159,16 @@ class ConcurrentAgents(ConcurrentScene):
     def _reported(self, said: Iterable[Fence]) -> set[Lock]:
         """Return what a report locks: the tasks that are under these leases.
 
-        All, whatever their leases, as soon as one of these was given up and may be salvaged.
+        All, whatever their leases, as soon as one of these was given up and may be salvaged. A task
+        that is done has nothing to lock.
         """
         model = self.lines.model
         all_of_them = model.salvages and not set(model.lost()).isdisjoint(said)
         return {
             ("task", task)
             for task, lease in said
-            if all_of_them or not model.is_late(model.tasks[task], lease)
+            if model.tasks[task].status != DONE
+            and (all_of_them or not model.is_late(model.tasks[task], lease))
         }
 
     @rule(
