@@ -26,6 +26,7 @@ from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
+from taskq.gateway.large_bodies import LargeBodies
 from taskq.gateway.log import log
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
@@ -72,6 +73,7 @@ class Service:
         self.draining = False
         #: Limits the large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
+        self.large_bodies = LargeBodies()
         self._connections = connections
         self._pace = Pace(time.monotonic)
         self._batcher = Batcher(database, connections=settings.connections)
@@ -365,7 +367,8 @@ class Service:
             raise Busy
         self.metrics.beats += 1
         self.metrics.note_trouble(agent.session, time.monotonic() if message.trouble else None)
-        answer = await self._heartbeats.heartbeat(message.to_protocol(agent.session))
+        text = messages.heartbeat_text(message, agent.session)
+        answer = await self._heartbeats.send(agent.session, text, len(message.held))
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
