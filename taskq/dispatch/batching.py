@@ -28,6 +28,7 @@ from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_queue import FairQueue
 from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
 from taskq.dispatch.futures import resolve
+from taskq.dispatch.large_turns import LargeTurns
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
@@ -40,7 +41,7 @@ WORTH_A_CONNECTION: Final = 32
 #: A further connection is also used when the statements under way take longer than this: one of
 #: them may hang.
 MOST_DELAY_S: Final = 0.01
-#: After a large exchange the next large one waits for this many times its duration, unless nobody
+#: The rest after a large exchange, in its durations; see `large_turns`. There is none if nobody
 #: else has asked for anything in `BUSY_S` seconds: a gateway at work has moments without anything
 #: to do, which belong to those who come next.
 REST_FACTOR: Final = 5.0
@@ -95,9 +96,7 @@ class Batcher(Closing):
         self._exchanges = Exchanges()
         self._queue: FairQueue[Submitted] = FairQueue()
         self._in_statements = 0
-        # Whether a large exchange is under way, and when the next one may be sent at the earliest.
-        self._large_under_way = False
-        self._next_large_at = 0.0
+        self._large_turns = LargeTurns(REST_FACTOR)
         # When a batch of others was sent last.
         self._batch_at = -BUSY_S
         self._rounds: set[asyncio.Task[None]] = set()
@@ -108,7 +107,7 @@ class Batcher(Closing):
     async def close(self) -> None:
         """Finish all exchanges that were submitted, then close the connections."""
         while self._rounds or self._queue:
-            self._next_large_at = 0.0
+            self._large_turns.cut_short()
             self._dispatch(True)
             if self._rounds:
                 await asyncio.wait(self._rounds)  # which does not cancel them if it is cancelled
@@ -172,7 +171,7 @@ class Batcher(Closing):
             self._timer = None
         loop = asyncio.get_running_loop()
         self._dispatch_apart(loop.time())
-        connections = self._connections - self._large_under_way
+        connections = self._connections - self._large_turns.under_way
         busy = connections - len(self._free)
         while self._queue.common and self._free:
             total = self.under_way
@@ -192,14 +191,14 @@ class Batcher(Closing):
 
     def _dispatch_apart(self, now: float) -> None:
         """Send the next large exchange, if one is due and a connection is free."""
-        if self._large_under_way or not self._free:
+        if self._large_turns.under_way or not self._free:
             return
         others = self._queue.common or now - self._batch_at < BUSY_S
-        if others and now < self._next_large_at:
+        if others and self._large_turns.wait_s(now):
             return
         one = self._queue.take_large(now)
         if one is not None:
-            self._large_under_way = True
+            self._large_turns.begin(now)
             self._start_round([one], apart=True)
 
     def _start_round(self, taken: list[Submitted], *, apart: bool = False) -> None:
@@ -214,7 +213,6 @@ class Batcher(Closing):
     ) -> None:
         """Run one batch on a connection, then let the queue go on."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
         try:
             await self._answer(connection, taken, {}, set())
         except BaseException as error:
@@ -224,8 +222,7 @@ class Batcher(Closing):
         finally:
             now = loop.time()
             if apart:
-                self._large_under_way = False
-                self._next_large_at = now + REST_FACTOR * (now - began)
+                self._large_turns.end(now)
             self._in_statements -= len(taken)
             self._queue.done(taken, now)
             self._free.append(connection)

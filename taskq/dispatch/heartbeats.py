@@ -19,6 +19,7 @@ from typing import Any, Final
 from taskq.db.connections import Database, Row
 from taskq.dispatch.closing import Closing
 from taskq.dispatch.futures import resolve
+from taskq.dispatch.large_turns import LargeTurns
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
@@ -104,11 +105,11 @@ BATCH_S: Final = 3.0
 MOST_BEATS: Final = 2_000
 #: Characters in a statement at most, unless a single heartbeat has more.
 MOST_CHARS: Final = 4_000_000
-#: A heartbeat that names more than this is large: it is sent by itself, after all others, and the
-#: next large one waits for `REST_FACTOR` times the duration of its statement, and as many times
-#: longer as it names more than this. So a node with many slots hardly waits, and one that names all
-#: that it may, whose heartbeat keeps everybody waiting while it is read, seldom does so.
+#: A heartbeat that names more than this is large: it is sent by itself, after all others.
 LARGE_NAMED: Final = 1_000
+#: The rest after a large one, in durations of its statement, and as many times longer as it names
+#: more than `LARGE_NAMED`; see `large_turns`. So a node with many slots hardly waits, and one that
+#: names all that it may seldom keeps others waiting.
 REST_FACTOR: Final = 3.0
 #: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
 ANSWER_S: Final = 20.0
@@ -161,8 +162,7 @@ class HeartbeatBatcher(Closing):
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
-        # When the next large heartbeat may be sent at the earliest.
-        self._next_large_at = 0.0
+        self._large_turns = LargeTurns(REST_FACTOR)
 
     @property
     def timeline(self) -> int:
@@ -177,7 +177,7 @@ class HeartbeatBatcher(Closing):
     async def close(self) -> None:
         """Send what waits without delay, then close the connection."""
         while self._round is not None or self._waiting:
-            self._next_large_at = 0.0
+            self._large_turns.cut_short()
             self._dispatch()
             if self._round is not None:
                 await asyncio.wait([self._round])  # which does not cancel it if it is cancelled
@@ -190,13 +190,18 @@ class HeartbeatBatcher(Closing):
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
-        text = encoded(heartbeat)
+        return await self.send(heartbeat.session, encoded(heartbeat), len(heartbeat.held))
+
+    async def send(self, session: int, text: str, named: int) -> HeartbeatAnswer:
+        """Send a heartbeat that is checked and encoded; see `heartbeat`.
+
+        named: how many attempts it names.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
-        waiting = self._waiting.get(heartbeat.session)
-        named = len(heartbeat.held)
+        waiting = self._waiting.get(session)
         if waiting is None:
-            self._waiting[heartbeat.session] = _Waiting(heartbeat.session, text, named, [answer])
+            self._waiting[session] = _Waiting(session, text, named, [answer])
         else:
             waiting.text, waiting.named = text, named
             waiting.answers.append(answer)
@@ -227,7 +232,7 @@ class HeartbeatBatcher(Closing):
             loop = asyncio.get_running_loop()
             delay_s = self._batch_s
             if not common:
-                delay_s = min(delay_s, max(0.0, self._next_large_at - loop.time()))
+                delay_s = min(delay_s, self._large_turns.wait_s(loop.time()))
             self._due = loop.call_later(delay_s, self._dispatch)
 
     def _next_batch(self) -> list[_Waiting]:
@@ -237,7 +242,7 @@ class HeartbeatBatcher(Closing):
         common = (one for one in self._waiting.values() if not one.large)
         taken = list(itertools.islice(common, self._most))
         # If only large ones wait, take one of them.
-        if not taken and asyncio.get_running_loop().time() >= self._next_large_at:
+        if not taken and not self._large_turns.wait_s(asyncio.get_running_loop().time()):
             taken = [*self._waiting.values()][:1]
         for one in taken:
             size += len(one.text)
@@ -251,19 +256,20 @@ class HeartbeatBatcher(Closing):
     async def _send(self) -> None:
         batch = self._next_batch()
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        large = bool(batch) and batch[0].large
         try:
+            if large:
+                self._large_turns.begin(loop.time())
             if batch:
                 await self._answer(batch)
-                if batch[0].large:
-                    now = loop.time()
-                    share = batch[0].named / LARGE_NAMED
-                    self._next_large_at = now + REST_FACTOR * share * (now - began)
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:
                 one.resolve(TransportFailed(f"the heartbeat was broken off: {error!r}"))
             raise
+        finally:
+            if large:
+                self._large_turns.end(loop.time(), batch[0].named / LARGE_NAMED)
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         """Send a batch in one statement; halve it if one of its heartbeats is at fault."""

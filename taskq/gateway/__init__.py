@@ -1,7 +1,8 @@
 r"""The gateway: the queue over HTTP, for agents that have no connection to PostgreSQL.
 
     agents --HTTPS--> server (uvicorn) --> fast_path --> service --> Batcher --> PostgreSQL
-                                      \-> app (ASGI) -/        \-> HeartbeatBatcher, LongPoll, blobs
+                                      \-> app (ASGI) -/        \-> HeartbeatBatcher, LongPoll,
+                                                                   Enrolments, blobs
 
 `service` does the work, without HTTP. `app` serves all requests by ASGI; `fast_path` serves the one
 request of which there are thousands a second, the exchange, without ASGI. A gateway keeps state in

@@ -36,6 +36,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BEARER: Final = "bearer "
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
+Message = TypeVar("Message")
 
 
 #: All endpoints, in the order of the routes; `App` has a method for each.
@@ -76,7 +77,7 @@ class App:
     async def open(self, request: Request) -> Response:
         """Open an agent's session."""
         token = _token(request)
-        hello = messages.read_hello(await _body(request, messages.MAX_HELLO_BYTES))
+        hello = await self._message(request, messages.read_hello, messages.MAX_HELLO_BYTES)
         return _json(await self._service.open(token, hello.to_protocol(), _address(request)))
 
     @_endpoint(
@@ -98,7 +99,8 @@ class App:
         # Most exchanges take the fast path instead.
         token = _token(request)
         agent = await self._service.agent(token)
-        message = messages.read_exchange(await _body(request, messages.MAX_EXCHANGE_BYTES))
+        most = messages.MAX_EXCHANGE_BYTES
+        message = await self._message(request, messages.read_exchange, most)
         answer = await self._service.exchange(agent, message)
         return _json(await self._service.finish(agent, token, message, answer))
 
@@ -112,9 +114,8 @@ class App:
     async def heartbeat(self, request: Request) -> Response:
         """Keep the session alive, and say what it holds."""
         agent = await self._service.agent(_token(request))
-        return _json(
-            await self._service.heartbeat(agent, messages.read_heartbeat(await _body(request)))
-        )
+        message = await self._message(request, messages.read_heartbeat)
+        return _json(await self._service.heartbeat(agent, message))
 
     # Blobs
 
@@ -189,7 +190,7 @@ class App:
     async def set_state(self, request: Request) -> Response:
         """Open, pause or cancel a campaign."""
         manager = await self._manager(request)
-        wanted = messages.read_state(await _body(request))
+        wanted = await self._message(request, messages.read_state)
         changed = await self._management.set_state(manager, wanted.path, wanted.state)
         self._service.poll_soon()
         return _json({"changed": changed})
@@ -198,7 +199,8 @@ class App:
     async def add_tasks(self, request: Request) -> Response:
         """Add tasks."""
         manager = await self._manager(request)
-        wanted = messages.read_new_tasks(await _body(request, messages.MAX_EXCHANGE_BYTES))
+        most = messages.MAX_EXCHANGE_BYTES
+        wanted = await self._message(request, messages.read_new_tasks, most)
         count = await self._management.add_tasks(manager, wanted)
         self._service.poll_soon()
         return _json({"added": count.added, "conflicts": count.conflicts})
@@ -232,6 +234,18 @@ class App:
         return Response(await asyncio.to_thread(_agent_file), media_type="application/zip")
 
     # Shared by several endpoints
+
+    async def _message(
+        self,
+        request: Request,
+        read: Callable[[bytes], Message],
+        most: int = messages.MAX_BODY_BYTES,
+    ) -> Message:
+        """Return the message of a request, which is decoded when its turn comes."""
+        body = await _body(request, most)
+        return await self._service.large_bodies.decoded(
+            body, read, token=_token(request), is_gone=request.is_disconnected
+        )
 
     async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
         # anew: for requests without a statement that would find out that the session has ended.
@@ -310,7 +324,7 @@ def _address(request: Request) -> str:
         raise Forbidden(f"{address!r:.80}, where this comes from, is no address") from None
 
 
-async def _body(request: Request, most: int = messages.MAX_BODY_BYTES) -> bytes:
+async def _body(request: Request, most: int) -> bytes:
     """Return the body; raise `TooLarge` before more than `most` bytes are kept."""
     if int(request.headers.get("content-length", 0)) > most:
         raise TooLarge(f"a body of at most {most} bytes is allowed here")

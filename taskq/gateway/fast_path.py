@@ -18,15 +18,12 @@ from taskq.dispatch.batching import Submitted
 from taskq.gateway.app import bearer
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.connection import IDLE_S, ClientConnection
-from taskq.gateway.errors import TooLarge
-from taskq.gateway.messages import MAX_EXCHANGE_BYTES, Exchange, encode, read_exchange
+from taskq.gateway.large_bodies import LARGE_BYTES
+from taskq.gateway.messages import Exchange, encode, read_exchange
 from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
 
 _PATH: Final = b"/v1/exchange"
-#: Bytes of a body that are read before the sender is known; longer ones go to the application,
-#: unless the connection has shown the same token before.
-_MOST_UNKNOWN_BYTES: Final = 65_536
 
 
 class _NoEvent:
@@ -90,7 +87,7 @@ class AgentConnection(ClientConnection):
             and not self.expect_100_continue
             and not self.parser.should_upgrade()
             and not self.is_busy
-            and self._may_read_body()
+            and self._is_small()
         ):
             self.end_head()
             keep_alive = self.parser.should_keep_alive()
@@ -105,11 +102,9 @@ class AgentConnection(ClientConnection):
         call = self._arriving
         if call is None:
             super().on_body(body)
-        elif self.count_body(len(body)) <= MAX_EXCHANGE_BYTES:
+        else:
+            self.count_body(len(body))
             call.parts.append(body)
-        elif not call.response_complete:
-            call.parts.clear()
-            self._fail(call, TooLarge(f"an exchange has {MAX_EXCHANGE_BYTES} bytes at most"))
 
     def on_message_complete(self) -> None:
         """Serve an exchange that has arrived in full."""
@@ -133,14 +128,11 @@ class AgentConnection(ClientConnection):
             if call.task is not None:
                 call.task.cancel()
 
-    def _may_read_body(self) -> bool:
-        """Tell whether the body may be read before the token is checked."""
+    def _is_small(self) -> bool:
+        """Tell whether the body is small: read before the token is checked, and decoded at once."""
         headers = dict(reversed(self.headers))  # the first one counts, as for the application
         self._authorization = headers.get(b"authorization", b"")
-        size = int(headers.get(b"content-length", MAX_EXCHANGE_BYTES))
-        return size <= _MOST_UNKNOWN_BYTES or (
-            self._authorization == self._known_authorization and size <= MAX_EXCHANGE_BYTES
-        )
+        return int(headers.get(b"content-length", LARGE_BYTES + 1)) <= LARGE_BYTES
 
     # Exchanges
 

@@ -18,18 +18,20 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher, Callback, Submitted, answered
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import is_large
+from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
-from taskq.dispatch.sessions import session_values
 from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
+from taskq.gateway.enrolments import Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
+from taskq.gateway.large_bodies import LargeBodies
 from taskq.gateway.log import log
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
-from taskq.tokens import hashed, session_token
+from taskq.tokens import session_token
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orders, Welcome
 from taskq_agent.text import clean
@@ -42,9 +44,7 @@ if TYPE_CHECKING:
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
-#: Connections for opening sessions, so that however many come keep nobody who is known from being
-#: served; and those for all but sessions and exchanges.
-ENROLMENT_CONNECTIONS: Final = 2
+#: Connections for all but opening sessions and exchanges.
 OTHER_CONNECTIONS: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
 MOST_LARGE: Final = 64
@@ -67,11 +67,12 @@ class Service:
         self.settings = settings
         self.metrics = metrics.Metrics()
         self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
-        self._enrolments = StatementPool(database, ENROLMENT_CONNECTIONS, connections)
+        self._enrolments = Enrolments(database, settings.lease_s, connections)
         self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
         #: Limits the large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
+        self.large_bodies = LargeBodies()
         self._connections = connections
         self._pace = Pace(time.monotonic)
         self._batcher = Batcher(database, connections=settings.connections)
@@ -135,15 +136,12 @@ class Service:
         if self.draining:
             raise Draining
         session = session_token(token, hello.key)
-        (row,) = await self._enrolments.rows(
-            "enrol",
-            token_hash=hashed(token),
-            session_hash=hashed(session),
-            address=address,
-            **session_values(hello, self.settings.lease_s),
-        )
+        timeline, lease_s = self.timeline(), self.settings.lease_s
+        row = await self._enrolments.open(token, session, hello, address)
         self.metrics.opened += 1
-        lease_s = self.settings.lease_s
+        if self.timeline() == timeline:  # else a standby that has taken over may not know it
+            scope = Scope(row["path"], tuple(row["offers"]))
+            self.identities.remember(session, AgentSession(row["session_id"], scope))
         heartbeat_s = lease_s / 4
         if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
             heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
@@ -365,7 +363,8 @@ class Service:
             raise Busy
         self.metrics.beats += 1
         self.metrics.note_trouble(agent.session, time.monotonic() if message.trouble else None)
-        answer = await self._heartbeats.heartbeat(message.to_protocol(agent.session))
+        text = messages.heartbeat_text(message, agent.session)
+        answer = await self._heartbeats.send(agent.session, text, len(message.held))
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways

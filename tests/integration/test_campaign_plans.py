@@ -27,7 +27,7 @@ from tests.helpers.postgres import Postgres, value
 from tests.helpers.variants import rest_thorough
 
 #: What tells a statement of which campaigns it is.
-NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats)\)s")
+NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats|hellos)\)s")
 OLD, NEW, SESSIONS, PAGE = 10_000, 1_200, 400, 100
 TABLES = ("task", "spec", "attempt", "session")
 
@@ -135,7 +135,7 @@ class Scene:
         beat = {"session": agent, "held": [[self.campaign, failed, lease]], "pending": []}
         task = json.dumps([{"key": "n=1", "payload": {}}, {"key": "fresh", "payload": {}}])
         seeding = {"tasks": task, "on_conflict": "skip", "named": 3}
-        site = {"token_hash": b"", "session_hash": b"", "address": None, "lease_s": 60}
+        site = {"place": 0, "token_hash": "", "session_hash": "", "address": None}
         opened = {
             "path": "/new",
             "key": lease,
@@ -194,7 +194,7 @@ class Scene:
             "drain_sessions": [
                 Case(2, {**it, "sites": ["here"], "agents": None, "hosts": None}),
             ],
-            "enrol": [Case(1, {**opened, **site})],
+            "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}, several=True),
                 Case(

@@ -56,7 +56,7 @@ MAY = {
     "end_blob": f"{SERVING} submitter",
     "end_session": SERVING,
     "ended_sessions": f"{READING} gateway",
-    "enrol": "gateway",
+    "enrol_many": "gateway",
     "exchange": SERVING,
     "failure_causes": READING,
     "failure_classes": READING,

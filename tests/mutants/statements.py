@@ -335,6 +335,14 @@ STATEMENTS: Final = (
         ("tests/integration/tokens/test_opening.py",),
     ),
     Mutant(
+        "hellos-in-any-order",
+        "sql/functions/enrol_many.sql",
+        "         order by h.key\n",
+        "",
+        "Two gateways that hear the same hellos wait for each other.",
+        ("tests/integration/tokens/test_together.py",),
+    ),
+    Mutant(
         "revoked-token-keeps-its-sessions",
         "sql/functions/revoke_token.sql",
         "           set ended_at = clock_timestamp()\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
+from taskq.errors import BY_SQLSTATE
 from taskq.tokens import Tokens, hashed, session_token
 from tests.integration.tokens.support import Enrol
 
@@ -34,11 +36,11 @@ def enrol(database: Database) -> Enrol:
     def say_hello(token: str, path: str = "/c", **changed: object) -> dict[str, Any]:
         key = changed.setdefault("key", str(uuid.uuid4()))
         words: dict[str, object] = {
-            "token_hash": hashed(token),
-            "session_hash": hashed(session_token(token, str(key))),
+            "place": 7,
+            "token_hash": f"\\x{hashed(token).hex()}",
+            "session_hash": f"\\x{hashed(session_token(token, str(key))).hex()}",
             "address": "192.0.2.7",
             "path": path,
-            "lease_s": 120.0,
             "agent": "",
             "host": "",
             "site": "",
@@ -47,8 +49,10 @@ def enrol(database: Database) -> Enrol:
             "release": "",
             "offers": ["gpu"],
         }
-        row = database.row("enrol", **(words | changed))
-        assert row is not None
+        hellos = json.dumps([words | changed])
+        (row,) = database.rows("enrol_many", hellos=hellos, lease_s=120.0)
+        if row["refused"] is not None:
+            raise BY_SQLSTATE[row["refused"]](row["reason"])
         return row
 
     return say_hello

@@ -1,0 +1,38 @@
+"""Turns of what is large: one at a time, then a rest that follows from what it has cost.
+
+Whatever one client asks for, what is large then takes a bounded share of what all have to share: a
+connection, the time of an asyncio loop. Whoever asks for little waits for one of them at most.
+
+Pure: times are seconds of any clock that rises.
+"""
+
+from __future__ import annotations
+
+
+class LargeTurns:
+    """Says when the next large request may begin."""
+
+    def __init__(self, rest_factor: float) -> None:
+        """rest_factor: how many times as long as a turn its rest is."""
+        self._rest_factor = rest_factor
+        self._began_at = self._next_at = 0.0
+        #: Whether a turn has begun that has not ended.
+        self.under_way = False
+
+    def begin(self, now: float) -> None:
+        """Begin a turn."""
+        self.under_way = True
+        self._began_at = now
+
+    def end(self, now: float, times: float = 1.0) -> None:
+        """End the turn, and rest `times` as long as usual."""
+        self.under_way = False
+        self._next_at = now + self._rest_factor * times * (now - self._began_at)
+
+    def wait_s(self, now: float) -> float:
+        """Return the seconds that are left of the last rest."""
+        return max(0.0, self._next_at - now)
+
+    def cut_short(self) -> None:
+        """End the rest now."""
+        self._next_at = 0.0
