@@ -126,6 +126,7 @@ class Scene:
         )
         one = {"campaign": self.campaign}
         it = {"path": "/new"}
+        some_of_it = {**it, "limit": 10}
         page = {**one, "after": failed - 1, "limit": PAGE}
         some = list(range(failed, failed + 4))
         lease = "00000000-0000-7000-8000-000000000000"
@@ -203,6 +204,13 @@ class Scene:
                     several=True,
                 ),
             ],
+            "explain_agents": [Case(SESSIONS + 1, some_of_it)],
+            "explain_campaigns": [Case(0, some_of_it)],
+            "explain_closed": [Case(0, some_of_it)],
+            "explain_due": [Case(1_000, it)],
+            "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
+            "explain_refusals": [Case(0, some_of_it)],
+            "explain_tokens": [Case(0, some_of_it)],
             "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
             "failure_classes": [Case(NEW // 4, one)],
             "failures": [Case(PAGE, page)],

@@ -67,7 +67,7 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         Column("pid"),
         Column("slots"),
         Column("working"),
-        Column("draining", lambda one: "yes" if one["draining"] else ""),
+        Column("draining", lambda one: one["banned"] or ("yes" if one["draining"] else "")),
         Column("silent", lambda one: duration(one["silent_s"])),
         Column("trouble", _trouble, gives_way=True),
         Column("campaign", lambda one: one["path"]),
