@@ -31,6 +31,13 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def percent(share: float) -> str:
+    """Return a share from 0 to 1 in percent, with the digits that tell something: `0.4 %`."""
+    value = 100 * share
+    digits = 1 if 0 < value < 9.95 or 90.05 < value < 100 else 0  # noqa: PLR2004  # two digits
+    return f"{value:.{digits}f} %"
+
+
 def counted(number: int, thing: str) -> str:
     """Return a number with its noun: `1 task`, `1,234 tasks`."""
     if number == 1:

@@ -234,7 +234,7 @@ def _silent(
     agents = sum(kind.agents for kind in kinds)
     last = max(kind.last_until for kind in kinds)
     then = ""
-    if facts.brake is None:
+    if facts.brake is None and last > facts.upkeep.now:
         then = f"; who stays so counts as lost at {instant(last)} at the latest"
     yield Reason(
         "silent",

@@ -21,7 +21,9 @@ def upkeep(facts: Facts) -> Iterator[Reason]:
 def _keeper(facts: Facts) -> Iterator[Reason]:
     """Say that nobody does the upkeep, where somebody waits for that."""
     status, since = facts.status, facts.upkeep.keeper_until
-    if not (status.delayed or status.working) or (since and since >= facts.upkeep.now):
+    silent = any(kind.silent for kind in facts.agents)
+    needed = status.delayed or status.working or silent
+    if not needed or (since and since >= facts.upkeep.now):
         return
     at = f" since {instant(since)}" if since else ""
     yield Reason(

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from taskq.db.connections import Database
 from taskq.fleet import bans
 from taskq.fleet.bans import Ban, PlaceKind
+from taskq.fleet.blame import FailureVerdict, TaskFates, blame
+from taskq.fleet.places import Place, Presence, compare_places
+from taskq.fleet.sample import MOST, read_sample
+from taskq.spec.model import check_path
+
+MAX_HOSTS: Final = 50_000
 
 
 class Fleet:
@@ -41,3 +48,31 @@ class Fleet:
     def bans(self) -> list[Ban]:
         """Return the bans that have not ended, latest first."""
         return bans.bans(self._database)
+
+    def hosts(self, path: str = "/") -> list[Place]:
+        """Compare the hosts whose agents serve a campaign, above or below it.
+
+        Attempts are those of a sample of the latest at and below the path, at most 10,000, however
+        many there are. What is clearly worse than elsewhere comes first, then what is banned, then
+        most slots. Raise `NotFound` if there is no such campaign.
+        """
+        return self._compared("host", path)
+
+    def sites(self, path: str = "/") -> list[Place]:
+        """Compare the sites whose agents serve a campaign, as `hosts` does."""
+        return self._compared("site", path)
+
+    def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
+        """Judge, by campaign and class, whose fault failures at and below a path are.
+
+        Takes the same sample as `hosts`; most attempts first, `limit` classes at most. Raise
+        `NotFound` if there is no such campaign.
+        """
+        sample = read_sample(self._database, check_path(path))
+        rows = self._database.rows("failing_tasks", path=path, most=MOST)
+        return blame(sample, [TaskFates(**row) for row in rows], limit)
+
+    def _compared(self, kind: PlaceKind, path: str) -> list[Place]:
+        sample = read_sample(self._database, check_path(path))
+        rows = self._database.rows("places", path=path, limit=MAX_HOSTS)
+        return compare_places(kind, [Presence(**row) for row in rows], sample, self.bans())
