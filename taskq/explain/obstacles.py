@@ -173,7 +173,8 @@ def _no_agents(
     facts: Facts, _: tuple[str, ...], campaigns: Sequence[CampaignFacts]
 ) -> Iterator[Reason]:
     path = _common(facts, campaigns)
-    text = f"{_about(facts, campaigns)}: no agent serves {path}"
+    them = path if len(campaigns) == 1 else "them"
+    text = f"{_about(facts, campaigns)}: no agent serves {them}"
     elsewhere = facts.upkeep.agents
     if elsewhere:
         at_work = f"{counted(elsewhere, 'agent')} at work {verb(elsewhere, 'serves', 'serve')}"
@@ -239,7 +240,7 @@ def _silent(
     yield Reason(
         "silent",
         f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')} "
-        f"that could have {verb(agents, 'it is', 'them are')} silent{then}.",
+        f"that could have them {verb(agents, 'is', 'are')} silent{then}.",
         tasks=_tasks(campaigns),
         commands=[command("agents", "list", path), command("agent", "run", "--campaign", path)],
         figures={"agents": agents, "until": last},
@@ -258,7 +259,7 @@ def _leaving(
     commands = [command("agent", "run", "--campaign", path)]
     for ban in [kind.banned for kind in banned if kind.banned][:1]:
         number = sum(kind.agents for kind in banned)
-        text += f", {number:,} of them by the ban of the {ban[0]} {ban[1]} ({brief(ban[2])})"
+        text += f", {number:,} by a ban (of the {ban[0]} {ban[1]}: {brief(ban[2])})"
         commands = [command(f"{ban[0]}s", "unban", ban[1]), *commands]
     yield Reason(
         "banned" if banned else "draining",
@@ -311,7 +312,7 @@ def _refused(
     yield Reason(
         "refused",
         f"{_about(facts, campaigns)}: {verb(one.agents, 'the only agent', 'all agents')} that "
-        f"could have {verb(one.agents, 'it leaves', 'them leave')} the campaign out for now, "
+        f"could have them {verb(one.agents, 'leaves', 'leave')} the campaign out for now, "
         f"since it cannot be run on {counted(one.hosts, 'host')} "
         f"({some(one.some_hosts, one.hosts)}): {failure(one.error_class, one.error)}. "
         f"The last tries again within {duration(left_s)}; to pause and "

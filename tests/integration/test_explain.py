@@ -273,7 +273,7 @@ def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) ->
     assert queue.fleet.ban("host", "n1", why="its disk dies") == 0
     reason = only(campaign)
     assert (reason.code, reason.figures) == ("banned", {"agents": 1, "banned": 1})
-    assert "by the ban of the host n1 (its disk dies)" in reason.text
+    assert "1 by a ban (of the host n1: its disk dies)" in reason.text
     assert reason.commands[0] == "taskq hosts unban n1"
     hire("/c", host="n2")
     by_code = {one.code: one for one in explained(campaign).reasons}
