@@ -47,6 +47,8 @@ def test_agents_of_a_banned_host_drain_and_keep_what_they_hold(
     campaign.seed({"n": n} for n in range(4))
     bad, other = hire(host="n17"), hire(host="n18")
     (task,) = bad.claim()
+    assert queue.fleet.ban("host", "here", why="no host, but their site") == 0
+    queue.fleet.unban("host", "here")
     assert queue.fleet.ban("host", "n17", why="its disk dies") == 1
     assert {one.host: one.draining for one in queue.agents()} == {"n17": True, "n18": False}
     assert bad.heartbeat([task]) == set()
