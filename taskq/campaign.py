@@ -22,6 +22,10 @@ from taskq.errors import (
     ResultLost,
     UsageError,
 )
+from taskq.explain.reading import read_facts
+from taskq.explain.reasons import Explanation
+from taskq.explain.rules import explain_campaign
+from taskq.explain.task_rules import explain_task
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
@@ -286,6 +290,18 @@ class Campaign:
         (task,) = self._task_ids([key])
         rows = self._database.rows("attempts", campaign=self.campaign_id, task=task)
         return [Attempt(**row) for row in rows]
+
+    def explain(self, key: str | None = None) -> Explanation:
+        """Explain why tasks of this campaign and those below do not run, or not faster.
+
+        key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions
+        and a few rows, however many tasks there are; what blocks most tasks is the first reason.
+        """
+        facts = read_facts(self._database, self.path)
+        if key is None:
+            return explain_campaign(facts)
+        max_attempts = self.spec().retry.max_attempts
+        return explain_task(self.task(key), self.attempts(key), max_attempts, facts)
 
     def wait(self, timeout_s: float | None = None) -> Status:
         """Wait until no task of this campaign or those below is unfinished; return the status.

@@ -110,7 +110,11 @@ class DirectTransport:
         """Renew the session; raise `SessionLost` if it has ended."""
         with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
-        answer = heartbeats.outcome(row, self._heartbeat_connection.timeline)
+            why = None
+            if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:
+                why = statements.row("drain_reasons", sessions=sessions)
+        timeline = self._heartbeat_connection.timeline
+        answer = heartbeats.outcome(row, timeline, why["why"] if why else "")
         if isinstance(answer, SessionLost):
             raise answer
         return answer

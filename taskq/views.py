@@ -152,7 +152,9 @@ class AgentView:
     the name of the token that opened it; None: a direct agent. trouble: from its last heartbeat:
     `failures` in a row, all fast, the last with `error_class`, so that the agent makes one attempt
     at a time, the next `try_in_s` after that heartbeat; None: no trouble. suspect: why its host is
-    suspicious, so that the agent is slowed as well; None: it is not.
+    suspicious, so that the agent is slowed as well; None: it is not. lease_s: seconds of silence
+    after which it counts as lost; expires_at: when that is, unless it is heard before. banned: why
+    it drains, if its host or site is banned.
     """
 
     session_id: int
@@ -171,6 +173,9 @@ class AgentView:
     token: str | None
     trouble: dict[str, Any] | None
     suspect: str | None
+    lease_s: float
+    expires_at: datetime
+    banned: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,13 +188,15 @@ class Orders:
 
     drain: claim no more, and shut down when the held tasks have ended. elsewhere: this gateway is
     shutting down, use another. gateways: the addresses of all gateways; empty: unchanged.
-    claim_after_s: claim no more for so many seconds.
+    claim_after_s: claim no more for so many seconds. why: the reason to drain, for people; empty:
+    none is given.
     """
 
     drain: bool = False
     elsewhere: bool = False
     gateways: Tuple[str, ...] = ()
     claim_after_s: Optional[float] = None
+    why: str = ""
 
 
 NO_ORDERS = Orders()

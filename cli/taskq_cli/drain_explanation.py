@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from taskq.views import AgentView
-from taskq_cli.text import counted, most_common
+from taskq.words import counted
+from taskq_cli.text import most_common
 
 SHOWN: Final = 5
 

@@ -19,6 +19,7 @@ SECTIONS: Final[Sections] = {
         "input": "input:inputs",
         "status": "status:status",
         "watch": "watch:watch",
+        "explain": "explain:explain",
     },
     "Tasks and results": {
         "tasks": "tasks:tasks",
@@ -33,6 +34,8 @@ SECTIONS: Final[Sections] = {
     "Agents": {
         "agents": "agents:agents",
         "agent": "agent:agent",
+        "hosts": "places:hosts",
+        "sites": "places:sites",
         "recover": "recover:recover",
         "gateway": "gateway:gateway",
         "token": "token:token",

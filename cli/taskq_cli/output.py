@@ -17,8 +17,9 @@ from typing import Any, Final
 import click
 
 from taskq.export.json_values import as_json, as_text
+from taskq.words import instant
 from taskq_cli import render
-from taskq_cli.text import instant, one_line, safe_json
+from taskq_cli.text import one_line, safe_json
 
 TABLE_ROWS: Final = 1_000
 """A table keeps its rows in memory, to know how wide its columns are."""

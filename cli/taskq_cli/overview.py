@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from taskq import Campaign, Client
 from taskq.views import AgentView, LeftAgent, LeftOver, Refusals, Status
+from taskq.words import counted, duration
 from taskq_cli.counts import percent_final
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import as_record
-from taskq_cli.text import counted, duration, one_line
+from taskq_cli.text import one_line
 
 CLASSES: Final = 3
 PAUSED: Final = 3

@@ -108,6 +108,17 @@ def table(fitted: Fitted) -> Picture:
     return grid
 
 
+def paragraph(first: str, text: str) -> Picture:
+    """Return a text folded at the width of the terminal; `first` stands before and beside it."""
+    if not first:
+        return Text(text)
+    grid = Table.grid(padding=0)
+    grid.add_column(width=cell_len(first))
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(first), Text(text))
+    return grid
+
+
 def campaign(
     title: str, counts: Mapping[str, int], lines: Sequence[str], *below: Picture
 ) -> Picture:

@@ -1,16 +1,13 @@
-"""Formatting of instants, durations and untrusted text for a terminal."""
+"""Formatting of rates and untrusted text for a terminal."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from datetime import datetime, timezone
 from typing import Final
 
-MINUTE_S: Final = 60
-HOUR_S: Final = 3_600
-DAY_S: Final = 86_400
+from taskq.words import HOUR_S, MINUTE_S
 
 _LINE_END: Final = re.compile(r"\s*\n\s*")
 # Characters that JSON allows unescaped in a string but a terminal may interpret: control characters
@@ -41,27 +38,6 @@ def safe_json(text: str) -> str:
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def instant(at: datetime | None) -> str:
-    """Return an instant in ISO 8601, UTC, to the second."""
-    return "" if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in two units at most: `4.2 s`, `3 min 12 s`, `5 h 10 min`, `2 d 3 h`."""
-    if seconds < MINUTE_S:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"  # noqa: PLR2004  # two digits
-    whole = round(seconds)
-    for unit_s, unit, part_s, part in (
-        (DAY_S, "d", HOUR_S, "h"),
-        (HOUR_S, "h", MINUTE_S, "min"),
-        (MINUTE_S, "min", 1, "s"),
-    ):
-        if whole >= unit_s:
-            rest = whole % unit_s // part_s
-            return f"{whole // unit_s} {unit}" + (f" {rest} {part}" if rest else "")
-    return f"{whole} s"
-
-
 def rate(per_second: float) -> str:
     """Return a rate in the unit that makes it readable: `1,200/s`, `0.85/s`, `12/min`, `3/h`."""
     if not per_second:
@@ -74,13 +50,6 @@ def rate(per_second: float) -> str:
         if value >= 0.5 or unit == "h":  # noqa: PLR2004  # below, the next unit reads better
             return f"{value:,.0f}/{unit}" if value >= 10 else f"{value:.2g}/{unit}"  # noqa: PLR2004  # two digits
     raise AssertionError("unreachable: the last unit takes every value")
-
-
-def counted(number: int, thing: str) -> str:
-    """Return a number with its noun: `1 task`, `1,234 tasks`."""
-    if number == 1:
-        return f"1 {thing}"
-    return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
 
 
 def most_common(counts: Counter[str], shown: int) -> str:

@@ -4,7 +4,9 @@
 -- token, token_hash, address: of a session that is opened with a token; otherwise null. See
 --     open_session() for the others, and for the errors.
 -- session: its id. opened: whether it is new.
--- Error TQ403: the key's session was opened with another token, or with none.
+-- Error TQ403: the key's session was opened with another token, or with none; or the host or site is
+-- banned, unless the key has a session already. Of a ban that commits meanwhile see drain_banned().
+-- Index: session_key_key, ban_pkey.
 create or replace function taskq.admit(
     p_path text,
     p_key uuid,
@@ -27,13 +29,15 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_found record;
+    v_banned constant text := taskq.banned(left(p_host, 200), left(p_site, 200));
 begin
     insert into taskq.session (
            key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid, agent, host, site,
            release, offers, token_id, token_hash, address)
-    values (p_key, taskq.campaign_id(p_path), v_now, v_now, p_lease_s, p_slots, p_pid,
-            left(p_agent, 200), left(p_host, 200), left(p_site, 200), left(p_release, 50),
-            taskq.tags('offers', p_offers), p_token, p_token_hash, p_address)
+    select p_key, taskq.campaign_id(p_path), v_now, v_now, p_lease_s, p_slots, p_pid,
+           left(p_agent, 200), left(p_host, 200), left(p_site, 200), left(p_release, 50),
+           taskq.tags('offers', p_offers), p_token, p_token_hash, p_address
+     where v_banned is null
     -- Two concurrent calls with the same key have the same token: either constraint may fail first.
     on conflict do nothing
     returning session_id into session;
@@ -44,6 +48,9 @@ begin
     select s.session_id, s.ended_at, s.token_id, s.token_hash into v_found
       from taskq.session s
      where s.key = p_key;
+    if not found and v_banned is not null then
+        raise exception '%', v_banned using errcode = 'TQ403';
+    end if;
     if (v_found.token_id, v_found.token_hash) is distinct from (p_token, p_token_hash) then
         raise exception 'the session of this key is somebody else''s; draw another'
             using errcode = 'TQ403';

@@ -1,10 +1,13 @@
 -- The open sessions, with the number of attempts that they hold, longest silent first.
--- Index: session_open, those of in_hand().
+-- Index: session_open, ban_pkey, those of in_hand().
 select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offers, c.path,
        s.opened_at,
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
        taskq.in_hand(s.session_id) as working,
-       s.drain as draining, k.name as token, s.trouble, s.suspect
+       s.drain as draining, k.name as token, s.trouble, s.suspect, s.lease_s,
+       greatest(s.heartbeat_at, pg_postmaster_start_time())
+           + make_interval(secs => s.lease_s) as expires_at,
+       case when s.drain then taskq.banned(s.host, s.site) end as banned
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id
   left join taskq.token k on k.token_id = s.token_id

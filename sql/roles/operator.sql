@@ -1,5 +1,5 @@
 -- operator: steers what is there: campaigns, tasks, agents, tokens, the front, the upkeep; besides what
 -- a reader may do.
 grant execute on function taskq.set_status, taskq.cancel, taskq.retry, taskq.remove_tasks,
-    taskq.remove_campaign, taskq.remove_unused_blobs, taskq.drain_sessions, taskq.create_token,
-    taskq.revoke_token, taskq.recover to {login};
+    taskq.remove_campaign, taskq.remove_unused_blobs, taskq.drain_sessions, taskq.ban, taskq.unban,
+    taskq.create_token, taskq.revoke_token, taskq.recover to {login};

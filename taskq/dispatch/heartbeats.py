@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq.db.connections import Database, Row
+from taskq.db.queries import array
 from taskq.dispatch.closing import Closing
 from taskq.dispatch.futures import resolve
 from taskq.dispatch.large_turns import LargeTurns
@@ -35,14 +36,23 @@ _MOST_BIGINT: Final = 2**63 - 1
 _MOST_INTEGER: Final = 2**31 - 1
 
 
-def outcome(row: Row | None, timeline: int) -> HeartbeatAnswer | SessionLost:
-    """Return the answer in a row of `beat()`; None: it has nothing to say about the session."""
+def draining(rows: Iterable[Row | None]) -> str:
+    """Return the sessions in rows of `beat()` that are to drain, as `drain_reasons` takes them."""
+    return array(row["session_id"] for row in rows if row is not None and row["drain"])
+
+
+def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | SessionLost:
+    """Return the answer in a row of `beat()`; None: it has nothing to say about the session.
+
+    why: the reason to drain, if `drain_reasons` gives one.
+    """
     if row is None:
         return HeartbeatAnswer(timeline=timeline)
     if row["ended"]:
         return SessionLost("the session has ended")
     stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
-    return HeartbeatAnswer(stop, Orders(drain=row["drain"]), timeline, row["suspect"] or "")
+    orders = Orders(drain=row["drain"], why=why)
+    return HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "")
 
 
 def encoded(heartbeat: Heartbeat) -> str:
@@ -113,6 +123,8 @@ LARGE_NAMED: Final = 1_000
 REST_FACTOR: Final = 3.0
 #: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
 ANSWER_S: Final = 20.0
+#: What `draining` returns where no session is to drain, which is nearly always.
+NOBODY: Final = array(())
 
 
 @dataclass(slots=True)
@@ -274,7 +286,7 @@ class HeartbeatBatcher(Closing):
     async def _answer(self, batch: list[_Waiting]) -> None:
         """Send a batch in one statement; halve it if one of its heartbeats is at fault."""
         try:
-            rows = await self._run_statement(batch)
+            rows, reasons = await self._run_statement(batch)
         except TransportFailed as error:
             for one in batch:
                 one.resolve(error)
@@ -290,16 +302,23 @@ class HeartbeatBatcher(Closing):
         else:
             rows_by_session = {row["session_id"]: row for row in rows}
             for one in batch:
-                one.resolve(outcome(rows_by_session.get(one.session), self._connection.timeline))
+                row, why = rows_by_session.get(one.session), reasons.get(one.session, "")
+                one.resolve(outcome(row, self._connection.timeline, why))
 
-    async def _run_statement(self, batch: list[_Waiting]) -> list[Row]:
+    async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
+        """Return the rows of `beat()`, and why sessions among them are to drain."""
         beats = f"[{','.join(one.text for one in batch)}]"
         with as_transport_errors():
             try:
-                return await asyncio.wait_for(
-                    self._connection.rows("beat", beats=beats), timeout=self._answer_s
-                )
+                return await asyncio.wait_for(self._beat(beats), timeout=self._answer_s)
             except asyncio.TimeoutError:
                 raise TransportFailed(
                     f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
                 ) from None
+
+    async def _beat(self, beats: str) -> tuple[list[Row], dict[int, str]]:
+        rows = await self._connection.rows("beat", beats=beats)
+        if (sessions := draining(rows)) == NOBODY:
+            return rows, {}
+        told = await self._connection.rows("drain_reasons", sessions=sessions)
+        return rows, {row["session_id"]: row["why"] for row in told}

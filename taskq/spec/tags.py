@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 from taskq.errors import InvalidCampaign, UsageError
@@ -19,7 +20,26 @@ _VALUE = r"[A-Za-z0-9_.+:/@-]{1,100}"
 _NUMBER = r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?"
 
 _OFFER = re.compile(f"{_NAME}(={_VALUE})?")
+_PARTS = re.compile(f"(?P<name>{_NAME})((?P<relation>>?=)(?P<value>.*))?")
 _REQUIREMENT = re.compile(f"{_NAME}(={_VALUE}|>={_NUMBER})?")
+
+
+def missing(requires: Sequence[str], offers: Sequence[str]) -> list[str]:
+    """Return the requirements that the offers do not meet, by the rule of `offered()` in SQL."""
+    return [tag for tag in requires if not any(_meets(tag, offer) for offer in offers)]
+
+
+def _meets(tag: str, offer: str) -> bool:
+    wanted, offered = _PARTS.fullmatch(tag), _PARTS.fullmatch(offer)
+    if wanted is None or offered is None or wanted["name"] != offered["name"]:
+        return False
+    if wanted["relation"] is None or offered["relation"] is None:
+        return wanted["relation"] is None
+    numbers = [re.fullmatch(_NUMBER, one["value"]) for one in (wanted, offered)]
+    if all(numbers):
+        least, there = Decimal(wanted["value"]), Decimal(offered["value"])
+        return there == least if wanted["relation"] == "=" else there >= least
+    return wanted["relation"] == "=" and wanted["value"] == offered["value"]
 
 
 def check_requires(tags: object) -> tuple[str, ...]:

@@ -126,6 +126,7 @@ class Scene:
         )
         one = {"campaign": self.campaign}
         it = {"path": "/new"}
+        some_of_it = {**it, "limit": 10}
         page = {**one, "after": failed - 1, "limit": PAGE}
         some = list(range(failed, failed + 4))
         lease = "00000000-0000-7000-8000-000000000000"
@@ -203,17 +204,27 @@ class Scene:
                     several=True,
                 ),
             ],
+            "explain_agents": [Case(SESSIONS + 1, some_of_it)],
+            "explain_campaigns": [Case(0, some_of_it)],
+            "explain_closed": [Case(0, some_of_it)],
+            "explain_due": [Case(1_000, it)],
+            "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
+            "explain_refusals": [Case(0, some_of_it)],
+            "explain_tokens": [Case(0, some_of_it)],
+            "failing_tasks": [Case(PAGE, {**it, "most": PAGE})],
             "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
             "failure_classes": [Case(NEW // 4, one)],
             "failures": [Case(PAGE, page)],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
+            "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
             "left_agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
             "left_over": [Case(0, {**it, "offers": None})],
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
+            "places": [Case(SESSIONS + 1, some_of_it)],
             "recover": [
                 Case(
                     NEW // 4,

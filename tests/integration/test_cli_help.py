@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from taskq_cli.main import main
+from tests.helpers.typed_commands import parse
 
 DOCUMENTATION = Path(__file__, "../../../docs/cli.md").resolve().read_text(encoding="utf-8")
 
@@ -35,22 +35,6 @@ every_command = pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
 def _examples(text: str) -> list[str]:
     """Return the command lines in a text, without what a shell adds to them."""
     return [line.strip() for line in re.findall(r"(taskq [a-z][^`|>)\n]*)", text)]
-
-
-def _parse(line: str) -> None:
-    """Let a command line be read, names of options and forms of values included; run nothing."""
-    program, *words = shlex.split(line)
-    assert program == "taskq"
-    group: click.Group = main
-    context = click.Context(main, info_name="taskq", **main.context_settings)
-    while True:
-        name, *words = words
-        command = group.get_command(context, name)
-        assert command is not None, line
-        if not isinstance(command, click.Group):
-            break
-        group, context = command, click.Context(command, parent=context, info_name=name)
-    command.make_context(name, words, parent=context)
 
 
 @every_command
@@ -77,7 +61,7 @@ def test_examples_in_the_help_are_right(names: tuple[str, ...]) -> None:
     _, _, examples = (COMMANDS[names].help or "").partition("\b\nExample")
     assert examples
     for line in _examples(examples):
-        _parse(line)
+        parse(line)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +85,7 @@ def test_documented_examples_are_right() -> None:
     assert cells
     assert blocks
     for line in _examples("\n".join([*cells, *blocks])):
-        _parse(line)
+        parse(line)
 
 
 def test_documentation_names_no_command_that_is_not_there() -> None:

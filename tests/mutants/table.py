@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.agent import AGENT
+from tests.mutants.fleet import FLEET
 from tests.mutants.library import LIBRARY
 from tests.mutants.mutant import Mutant
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.upkeep import UPKEEP
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *STATEMENTS, *UPKEEP)
+MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *FLEET, *STATEMENTS, *UPKEEP)

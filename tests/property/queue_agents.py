@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -12,6 +14,8 @@ from tests.helpers.postgres import expire, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
 
+_OPEN = "select taskq.open_session(%s, gen_random_uuid(), p_host => %s)"
+
 
 class QueueAgents(QueueScene):
     """Each step is done to the queue and to the model, whose answers must be the same."""
@@ -19,7 +23,11 @@ class QueueAgents(QueueScene):
     @precondition(lambda self: len(self.model.live) < 3)
     @rule(host=HOSTS)
     def come(self, host: str) -> None:
-        """Open a session, on a connection of its own."""
+        """Open a session, on a connection of its own, unless the host is banned."""
+        if host in self.model.banned:
+            with pytest.raises(psycopg.DatabaseError, match=f"the host {host} is banned: model"):
+                self.postgres.execute(_OPEN, [self.campaign.path, host])
+            return
         # Silent for longer than that is only who must be.
         agent = ScriptedAgent(self.queue.database, self.campaign.path, lease_s=86_400, host=host)
         self.agents.append(agent)
@@ -159,7 +167,7 @@ class QueueAgents(QueueScene):
     @rule(hosts=st.lists(HOSTS, min_size=1, max_size=3))
     def lose(self, hosts: list[str]) -> None:
         """Lose one agent after the other, each with the first task that waits."""
-        for host in hosts:
+        for host in [host for host in hosts if host not in self.model.banned]:
             self.come(host)
             agent = self.agents[-1]
             self._claim(agent, agent.draw_lease(), 1, from_the_start=True)

@@ -60,7 +60,8 @@ class Task:
 class QueueModel:
     """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it.
 
-    live: the open sessions; hosts: where each session is, or was.
+    live: the open sessions; hosts: where each session is, or was. banned: hosts that are; draining:
+    sessions that were told to leave.
     """
 
     def __init__(self) -> None:
@@ -68,6 +69,8 @@ class QueueModel:
         self.payloads: dict[str, int] = {}
         self.live: set[int] = set()
         self.hosts: dict[int, str] = {}
+        self.banned: set[str] = set()
+        self.draining: set[int] = set()
         self.state = self.above = "open"
         self.salvages = False
         self.never_retry: set[str] = set()
@@ -77,6 +80,11 @@ class QueueModel:
         """Open a session of an agent on a node."""
         self.live.add(session)
         self.hosts[session] = host
+
+    def ban(self, host: str) -> None:
+        """Keep agents away from a host, and tell those that are there to leave."""
+        self.banned.add(host)
+        self.draining |= {one for one in self.live if self.hosts[one] == host}
 
     @property
     def states(self) -> set[str]:
@@ -116,7 +124,8 @@ class QueueModel:
 
     def waiting_for(self, session: int) -> list[Task]:
         """Return those that a session may have: no task fails again where another host is free."""
-        host, serving = self.hosts[session], {self.hosts[one] for one in self.live}
+        host = self.hosts[session]
+        serving = {self.hosts[one] for one in self.live - self.draining}
         return [
             task for task in self.waiting() if host not in task.avoids or serving <= task.avoids
         ]

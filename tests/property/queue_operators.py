@@ -18,6 +18,7 @@ from tests.helpers.postgres import value
 from tests.property.queue_model import DELAYED, Task
 from tests.property.queue_scene import (
     ERROR_CLASSES,
+    HOSTS,
     INDEX,
     POLICY,
     RETRIED_CLASSES,
@@ -152,6 +153,21 @@ class QueueOperators(QueueScene):
             return
         moved = self.campaign.retry(status=status, error_class=error_class)
         assert moved == self.model.retry(status, error_class)
+
+    @rule(host=HOSTS)
+    def ban(self, host: str) -> None:
+        """Keep agents away from a host: no task is moved."""
+        self.queue.fleet.ban("host", host, why="model")
+        self.model.ban(host)
+        draining = {one.session_id for one in self.queue.agents(self.campaign.path) if one.draining}
+        assert draining == self.model.draining & self.model.live
+
+    @precondition(lambda self: self.model.banned)
+    @rule(host=HOSTS)
+    def unban(self, host: str) -> None:
+        """Let agents of a host come again; those that were told to leave stay so."""
+        assert self.queue.fleet.unban("host", host) == (host in self.model.banned)
+        self.model.banned.discard(host)
 
     @rule()
     def fold(self) -> None:

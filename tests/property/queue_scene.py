@@ -68,6 +68,8 @@ class QueueScene(RuleBasedStateMachine):
             self._close()
 
     def _close(self) -> None:
+        for host in self.model.banned:  # the hosts of the next scene have the same names
+            self.queue.fleet.unban("host", host)
         for agent in self.agents:
             agent.close()
         self.postgres.close()

@@ -42,7 +42,7 @@ MESSAGES = [
     Heartbeat(
         1, (Held(1, 2, "lease"),), ("pending",), "drawn", tally=(CampaignOutcomes(1, 30, 2),)
     ),
-    HeartbeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
+    HeartbeatAnswer((Held(1, 2, "lease"),), Orders(drain=True, why="the host n1 is banned")),
 ]
 WELCOME = {"session": 1, "heartbeat_s": 1.0, "lease_s": 4.0}
 

@@ -225,7 +225,8 @@ class AgentCore:
             hold_s = min(max(orders.claim_after_s, 0.0), _LONGEST_HOLD_S)
             self._claiming.hold_off(self._now + hold_s)
         if orders.drain and self._shutdown is None:
-            self._shut_down("it was told to drain", 0, patience_s=math.inf)
+            why = f": {orders.why}" if orders.why else ""
+            self._shut_down(f"it was told to drain{why}", 0, patience_s=math.inf)
 
     def _task_ended(self, event: ev.TaskEnded) -> None:
         self._task_flow.ended(event, self._now)

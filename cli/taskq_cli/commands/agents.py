@@ -6,6 +6,7 @@ import click
 
 from taskq.errors import UsageError
 from taskq.views import Brake
+from taskq.words import counted, duration, instant
 from taskq_cli.drain_explanation import explain_none_drained
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.list_group import ListGroup
@@ -18,7 +19,6 @@ from taskq_cli.shared import (
     path_argument,
     shared_options,
 )
-from taskq_cli.text import counted, duration, instant
 
 MAX_AGENTS = 1_000_000
 
@@ -67,7 +67,7 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         Column("pid"),
         Column("slots"),
         Column("working"),
-        Column("draining", lambda one: "yes" if one["draining"] else ""),
+        Column("draining", lambda one: one["banned"] or ("yes" if one["draining"] else "")),
         Column("silent", lambda one: duration(one["silent_s"])),
         Column("trouble", _trouble, gives_way=True),
         Column("campaign", lambda one: one["path"]),

@@ -13,6 +13,7 @@ from taskq import CampaignSpec, Client
 from taskq.errors import Conflict, UsageError
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.views import Status
+from taskq.words import counted, duration
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.early_exits import resumable
 from taskq_cli.no_handler_warning import warn_no_handler
@@ -20,7 +21,6 @@ from taskq_cli.output import facts, write_record
 from taskq_cli.overview import resume_commands
 from taskq_cli.shared import Invocation, confirm, path_argument, shared_options, yes_option
 from taskq_cli.spec_options import SpecOptions, spec_options
-from taskq_cli.text import counted, duration
 
 _file_option: Final = click.option(
     "--file",

@@ -9,11 +9,11 @@ import click
 from taskq.db import migrations, roles
 from taskq.db.migrations import Schema
 from taskq.db.roles import ROLES
+from taskq.words import counted
 from taskq_cli.decorators import together
 from taskq_cli.early_exits import resumable
 from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options
-from taskq_cli.text import counted
 
 CLEAN_CHUNK: Final = 20
 

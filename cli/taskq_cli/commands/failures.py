@@ -1,14 +1,21 @@
-"""`taskq failures`: failed and lost attempts, grouped by class of error and message."""
+"""`taskq failures`: failed and lost attempts, grouped by cause, and whose fault they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import click
 
 from taskq import Client
+from taskq.errors import UsageError
+from taskq.fleet.blame import FailureVerdict
+from taskq.words import percent
+from taskq_cli import render
+from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import Column, Record, as_record, write_records
+from taskq_cli.places import elsewhere, place_record
 from taskq_cli.shared import (
     Invocation,
     campaign_column,
@@ -17,7 +24,9 @@ from taskq_cli.shared import (
     path_argument,
     shared_options,
 )
+from taskq_cli.text import one_line
 
+VERDICTS: Final = 3
 CAUSES: Final = 20
 """Most groups that are shown for a campaign, unless `--limit` says otherwise."""
 
@@ -25,23 +34,73 @@ CAUSES: Final = 20
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @click.option("--tasks", is_flag=True, help="List each failed task with its last attempt instead.")
+@click.option(
+    "--by",
+    type=click.Choice(["class", "host", "site"]),
+    help="Judge the latest attempts instead: whose fault each class is, or which hosts or sites "
+    "fail more than others.",
+)
 @limit_option
 @shared_options
-def failures(invocation: Invocation, *, path: str, tasks: bool, limit: int | None) -> None:
+def failures(
+    invocation: Invocation, *, path: str, tasks: bool, by: str | None, limit: int | None
+) -> None:
     """Group failed attempts by their cause.
 
     Groups the attempts of CAMPAIGN and all below it that failed, were lost, or were refused by
     hosts that cannot run them, by class of error and message, and for programs by the last line of
     their output. Each group shows attempts by host and the latest attempt. Messages that differ in
-    numbers only are the same. An attempt also counts if its task has succeeded since.
+    numbers only are the same. An attempt also counts if its task has succeeded since. Below the
+    groups stands whose fault the most frequent classes are: of the tasks, of nodes, of a site, of
+    the campaign, or of chance.
 
-    Example:
+    --by class tells more about that. Like --by host and --by site, it reads a sample of the latest
+    attempts, at most 10,000, however many have failed.
+
+    Examples:
       taskq failures /demo
+      taskq failures /demo --by class
     """
+    if by is not None:
+        if tasks:
+            raise UsageError("--tasks lists tasks, --by judges attempts; choose one")
+        _judged(invocation, path, by, limit)
+        return
     with invocation.client() as client:
         records = _failed_tasks(client, path) if tasks else _causes(client, path, limit)
         columns = [*campaign_column(client, path), *(_TASK_COLUMNS if tasks else _CAUSE_COLUMNS)]
         write_records(invocation.output, records, columns, limit=limit)
+        verdicts = [] if tasks or invocation.output != "table" else client.fleet.failures(path)
+    _write_verdicts([one for one in verdicts if one.side != "unclear"][:VERDICTS], path)
+
+
+def _write_verdicts(verdicts: Iterable[FailureVerdict], path: str) -> None:
+    """Write whose fault each class of failures is, and the evidence."""
+    for one in verdicts:
+        where = "" if one.campaign == path else f" in {one.campaign}"
+        text = f"{one.error_class or '(none)'}{where}: {_SIDES[one.side]}: {one.why}."
+        sys.stdout.write(f"\n{render.as_text(render.paragraph('', one_line(text)))}")
+
+
+def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
+    """Write whose fault failures are, by class, or the hosts or sites where attempts failed."""
+    verdicts: list[FailureVerdict] = []
+    with invocation.client() as client:
+        fleet = client.fleet
+        if by == "class":
+            verdicts = fleet.failures(path, limit=limit or CAUSES)
+            columns = [*campaign_column(client, path), *_CLASS_COLUMNS]
+            records = [as_record(one) | {"share": as_record(one.share)} for one in verdicts]
+        else:
+            places = fleet.hosts(path) if by == "host" else fleet.sites(path)
+            records = [place_record(one) for one in places if one.bad]
+            columns = [Column(by, lambda one: one["name"]), *_PLACE_COLUMNS]
+        departed = client.left_agents(path, limit=MAX_LEFT_AGENTS)
+    write_records(invocation.output, records, columns, limit=limit)
+    if invocation.output == "table":
+        _write_verdicts(verdicts, path)
+        if departed:
+            click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
 
 
 def _hosts(one: Record) -> str:
@@ -59,6 +118,34 @@ _CAUSE_COLUMNS = [
     Column("last line of output", lambda one: one["example_line"], gives_way=True),
     Column("hosts", _hosts, gives_way=True),
     Column("last", lambda one: one["last_at"]),
+]
+
+_SIDES: Final = {
+    "task": "the tasks' fault",
+    "node": "the hosts' fault",
+    "site": "the site's fault",
+    "campaign": "the campaign's fault",
+    "chance": "chance",
+    "unclear": "unclear",
+}
+
+_CLASS_COLUMNS = [
+    Column("class", lambda one: one["error_class"] or "(none)"),
+    Column("attempts"),
+    Column("of all", lambda one: percent(one["share"]["share"])),
+    Column("tasks"),
+    Column("hosts"),
+    Column("sites"),
+    Column("fault", lambda one: one["side"]),
+]
+
+_PLACE_COLUMNS = [
+    Column("attempts"),
+    Column("failed", lambda one: one["bad"]),
+    Column("share", lambda one: percent(one["bad"] / one["attempts"])),
+    Column("elsewhere", elsewhere),
+    Column("banned", gives_way=True),
+    Column("verdict", gives_way=True),
 ]
 
 _TASK_COLUMNS = [

@@ -11,10 +11,10 @@ import click
 
 from taskq.errors import Unavailable, UsageError
 from taskq.front.address import FrontAddress
+from taskq.words import counted, duration, instant
 from taskq_cli.front_option import front_option
 from taskq_cli.output import Column, Record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options
-from taskq_cli.text import counted, duration, instant
 
 STOCK_S: Final = 10.0
 

@@ -9,9 +9,10 @@ import click
 from taskq.errors import NotFound
 from taskq.export.json_values import as_json
 from taskq.views import Attempt, TaskView
+from taskq.words import duration, instant
 from taskq_cli.output import as_record, facts, write_records
 from taskq_cli.shared import Invocation, path_argument, shared_options
-from taskq_cli.text import duration, instant, printable
+from taskq_cli.text import printable
 
 
 @click.command()

@@ -12,10 +12,10 @@ import click
 from taskq.errors import NotFound, UsageError
 from taskq.planning.capacity import AMGA_ACCESSES, Capacity, Measured, Need, capacity, from_bench
 from taskq.planning.trial import measured_rate
+from taskq.words import duration
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, seconds, shared_options
-from taskq_cli.text import duration
 
 MAX_BENCH_BYTES: Final = 10_000_000
 COMFORTABLE: Final = 0.5

@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 import click
 
 from taskq.views import Recovery
+from taskq.words import counted
 from taskq_cli.output import as_record, write_record
 from taskq_cli.shared import Invocation, confirm, path_argument, seconds, shared_options, yes_option
-from taskq_cli.text import counted
+from taskq_cli.times import since
 
 _WEEK_S: Final = 604_800
-_UNITS: Final = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(s|min|h|d)")
-
-
-def since(text: str) -> datetime | timedelta:
-    """Parse an instant, or a duration before now; a time without a zone is UTC."""
-    now = datetime.now(timezone.utc)
-    if found := _DURATION.fullmatch(text.strip()):
-        try:
-            ago = timedelta(**{_UNITS[found[2]]: float(found[1])})
-            now - ago
-        except OverflowError:
-            raise click.BadParameter(f"{text!r} ago there was no calendar.") from None
-        return ago
-    try:
-        instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90min or 2h."
-        ) from None
-    instant = instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
-    if instant > now:
-        raise click.BadParameter(
-            f"{text!r} is still to come; a time is UTC unless it says otherwise."
-        )
-    return instant
 
 
 @click.command()

@@ -17,6 +17,7 @@ from taskq.errors import ResultLost, UsageError
 from taskq.export.ranking import Ranking, dotted
 from taskq.export.records import FORMATS, format_of, write
 from taskq.export.tabular import Table
+from taskq.words import counted, duration
 from taskq_cli.decorators import together
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.safe_stream import SafeStream
@@ -28,7 +29,6 @@ from taskq_cli.shared import (
     path_argument,
     shared_options,
 )
-from taskq_cli.text import counted, duration
 
 RESULT_COLUMNS: Final = 8
 

@@ -23,12 +23,12 @@ from taskq.ingest.sources import (
     open_source,
     sweep,
 )
+from taskq.words import counted, duration
 from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
 from taskq_cli.seeder import Seeder, SeedInput
 from taskq_cli.shared import Invocation, path_argument, shared_options
-from taskq_cli.text import counted, duration
 
 
 @click.command()

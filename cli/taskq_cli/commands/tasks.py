@@ -9,6 +9,7 @@ import click
 
 from taskq import Client
 from taskq.export.json_values import as_json
+from taskq.words import counted
 from taskq_cli.counts import STATUSES
 from taskq_cli.early_exits import resumable
 from taskq_cli.error_classes import explain_no_such_class
@@ -23,7 +24,6 @@ from taskq_cli.shared import (
     shared_options,
     yes_option,
 )
-from taskq_cli.text import counted
 
 _key_option: Final = click.option(
     "--key", "keys", multiple=True, metavar="KEY", help="Only this task. May be repeated."

@@ -12,9 +12,9 @@ import click
 
 from taskq.errors import Conflict, UsageError
 from taskq.tokens import DAYS, Kind
+from taskq.words import counted, instant
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import Invocation, campaign_path, complete_path, shared_options
-from taskq_cli.text import counted, instant
 
 _MOST_USES: Final = 1_000_000_000
 

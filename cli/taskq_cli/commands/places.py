@@ -1,0 +1,221 @@
+"""`taskq hosts` and `taskq sites`: compare them, and keep agents away from some."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import click
+
+from taskq.errors import Conflict
+from taskq.fleet.bans import PlaceKind
+from taskq.words import counted
+from taskq_cli import render
+from taskq_cli.list_group import ListGroup
+from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq_cli.places import place_columns, place_record
+from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
+from taskq_cli.text import one_line
+from taskq_cli.times import until as parse_until
+
+_MOST_VERDICTS: Final = 5
+
+_BANNED: Final = (
+    Column("name"),
+    Column("until", lambda one: one["until"] or "lifted"),
+    Column("why", gives_way=True),
+    Column("since", lambda one: one["banned_at"]),
+    Column("by", lambda one: one["login"]),
+)
+
+
+@click.group(cls=ListGroup)
+def hosts() -> None:
+    """Compare hosts with each other, and ban bad ones.
+
+    `list` is the default sub-command.
+
+    Example:
+      taskq hosts list /demo
+    """
+
+
+@click.group(cls=ListGroup)
+def sites() -> None:
+    """Compare sites with each other, and ban bad ones.
+
+    `list` is the default sub-command.
+
+    Example:
+      taskq sites list /demo
+    """
+
+
+_why: Final = click.option(
+    "--why", required=True, metavar="TEXT", help="The reason, which agents and operators are told."
+)
+_until: Final = click.option(
+    "--until",
+    "until",
+    type=parse_until,
+    metavar="TIME|DURATION",
+    help="When the ban ends: a time in UTC, or a duration, as 90min, 12h or 7d. [default: when it "
+    "is lifted]",
+)
+
+
+def _ban(
+    invocation: Invocation,
+    kind: PlaceKind,
+    names: tuple[str, ...],
+    why: str,
+    until: datetime | timedelta | None,
+) -> None:
+    with invocation.client() as client:
+        told = sum(client.fleet.ban(kind, name, why=why, until=until) for name in names)
+    text = f"{counted(len(names), kind)} banned; {counted(told, 'agent')} told to leave."
+    write_record(invocation.output, {f"{kind}s": list(names), "agents": told}, text)
+
+
+def _unban(invocation: Invocation, kind: PlaceKind, names: tuple[str, ...]) -> None:
+    with invocation.client() as client:
+        lifted = [name for name in names if client.fleet.unban(kind, name)]
+    if not lifted:
+        named = one_line(", ".join(names))
+        raise Conflict(f"no such {kind} is banned: {named}; see `taskq {kind}s list --banned`")
+    text = f"{counted(len(lifted), kind)} no longer banned: agents that start there are let in."
+    write_record(invocation.output, {f"{kind}s": lifted}, text)
+
+
+def _list_banned(invocation: Invocation, kind: PlaceKind) -> None:
+    with invocation.client() as client:
+        found = [one for one in client.fleet.bans() if one.kind == kind]
+    write_records(invocation.output, map(as_record, found), _BANNED)
+
+
+@hosts.command("ban")
+@click.argument("names", metavar="HOST...", nargs=-1, required=True)
+@_why
+@_until
+@shared_options
+def ban_hosts(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
+    """Keep agents away from hosts.
+
+    Agents there are told to leave, with the answer to their next heartbeat: they claim no more,
+    finish their tasks, and exit. Agents that start there are refused, with the reason, until the
+    ban ends. HOST is what `taskq hosts` shows.
+
+    Example:
+      taskq hosts ban n17 --why "its scratch disk is full" --until 12h
+    """
+    _ban(invocation, "host", names, **how)
+
+
+@sites.command("ban")
+@click.argument("names", metavar="SITE...", nargs=-1, required=True)
+@_why
+@_until
+@shared_options
+def ban_sites(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
+    """Keep agents away from sites.
+
+    Agents there are told to leave, with the answer to their next heartbeat: they claim no more,
+    finish their tasks, and exit. Agents that start there are refused, with the reason, until the
+    ban ends. SITE is what `taskq sites` shows; to keep out somebody who might name another one,
+    revoke the token.
+
+    Example:
+      taskq sites ban cluster-b --why "the file system is being moved" --until 2026-12-01T08:00Z
+    """
+    _ban(invocation, "site", names, **how)
+
+
+@hosts.command("unban")
+@click.argument("names", metavar="HOST...", nargs=-1, required=True)
+@shared_options
+def unban_hosts(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Let agents of hosts come again.
+
+    Agents that were told to leave do so.
+
+    Example:
+      taskq hosts unban n17
+    """
+    _unban(invocation, "host", names)
+
+
+@sites.command("unban")
+@click.argument("names", metavar="SITE...", nargs=-1, required=True)
+@shared_options
+def unban_sites(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Let agents of sites come again.
+
+    Agents that were told to leave do so.
+
+    Example:
+      taskq sites unban cluster-b
+    """
+    _unban(invocation, "site", names)
+
+
+_banned: Final = click.option(
+    "--banned", is_flag=True, help="List the bans instead, with their reasons."
+)
+
+
+@hosts.command("list")
+@path_argument(default="/")
+@_banned
+@limit_option
+@shared_options
+def list_hosts(invocation: Invocation, **what: Any) -> None:
+    """Compare the hosts whose agents serve a campaign.
+
+    Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is the
+    share that failed, were lost or were refused there, ELSEWHERE that on other hosts in the same
+    campaigns; RUN the typical run time, TIMES how many times as long as elsewhere; USE the share of
+    the slots' time in which a payload ran. What is clearly worse comes first, and is told below the
+    table, with the command that keeps agents away from hosts where too much fails.
+
+    Example:
+      taskq hosts list /demo
+    """
+    _list(invocation, "host", **what)
+
+
+@sites.command("list")
+@path_argument(default="/")
+@_banned
+@limit_option
+@shared_options
+def list_sites(invocation: Invocation, **what: Any) -> None:
+    """Compare the sites whose agents serve a campaign.
+
+    Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is the
+    share that failed, were lost or were refused there, ELSEWHERE that at other sites in the same
+    campaigns; RUN the typical run time, TIMES how many times as long as elsewhere; USE the share of
+    the slots' time in which a payload ran. What is clearly worse comes first, and is told below the
+    table.
+
+    Example:
+      taskq sites list /demo
+    """
+    _list(invocation, "site", **what)
+
+
+def _list(
+    invocation: Invocation, kind: PlaceKind, *, path: str, banned: bool, limit: int | None
+) -> None:
+    if banned:
+        _list_banned(invocation, kind)
+        return
+    with invocation.client() as client:
+        fleet = client.fleet
+        places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
+    write_records(invocation.output, map(place_record, places), place_columns(kind), limit=limit)
+    if invocation.output == "table":
+        for one in [one for one in places if one.verdict][:_MOST_VERDICTS]:
+            text = one_line(f"{one.name}: {one.verdict}.")
+            proposal = f"\n  $ {one_line(one.proposal)}" if one.proposal else ""
+            sys.stdout.write(f"\n{render.as_text(render.paragraph('', text))[:-1]}{proposal}\n")

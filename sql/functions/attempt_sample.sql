@@ -1,0 +1,65 @@
+-- attempt_sample(path, most): a sample of the latest attempts at and below a path, `most` at the most. A part of
+-- latest_attempts() and failing_tasks(); not for clients.
+--
+-- Of each campaign, the attempts of the tasks that were seeded last among those with an attempt: claims go
+-- in that order. Of 50 campaigns, those first in which most runs. outcome: as in `attempt`, or refused.
+-- run_s: seconds that the payload ran, as the agent measured it, else from claim to end; 1 ms at the least.
+-- cut: whether the campaign has more attempts.
+-- Error TQ404: no such campaign.
+--
+-- Reads `most` attempts, however many there are; else it costs as much as counts(). Plans: see tasks().
+-- Index: attempt_pkey, refused_pkey, and those of counts().
+create or replace function taskq.attempt_sample(p_path text, p_most integer)
+returns table (
+    campaign_id bigint,
+    task_id bigint,
+    session_id bigint,
+    claimed_at timestamptz,
+    ended_at timestamptz,
+    error_class text,
+    outcome text,
+    run_s double precision,
+    cut boolean
+)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_campaigns constant integer := 50;
+    v_chosen bigint[];
+    v_each integer;
+begin
+    v_chosen := array(
+        select c.campaign_id
+          from taskq.counts(p_path, null) c
+         where c.done + c.failures + c.losses > 0
+            or exists (select from taskq.refused r where r.campaign_id = c.campaign_id offset 0)
+         order by c.working desc, c.done + c.failures + c.losses desc, c.path
+         limit v_campaigns);
+    v_each := p_most / greatest(1, cardinality(v_chosen));
+    return query
+        select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class,
+               case when a.refused then 'refused' else a.outcome::text end,
+               greatest(
+                   0.001,
+                   case when jsonb_typeof(a.phases -> 'run_s') = 'number'
+                        then (a.phases ->> 'run_s')::double precision
+                        else extract(epoch from a.ended_at - a.claimed_at) end),
+               count(*) over (partition by a.campaign_id) >= v_each
+          from unnest(v_chosen) as k (campaign_id)
+         cross join lateral (
+             select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class,
+                    a.refused, a.outcome, a.phases
+               from taskq.attempt a
+              where a.campaign_id = k.campaign_id
+              order by a.campaign_id desc, a.task_id desc, a.attempt desc
+              limit v_each
+         ) a;
+end
+$$;

@@ -1,0 +1,70 @@
+-- ban(kind, name, why, lifetime_s): keeps agents away from a host or site: those at work there drain, and
+-- no new session is opened there, see admit(), until the ban ends or is lifted. A ban that is there is
+-- replaced.
+--
+-- kind: host or site. name: as agents name it; they may name another one, so whoever is to be kept out
+--     for safety's sake needs a token that is revoked. lifetime_s: seconds until the ban ends; null: when
+--     it is lifted.
+-- Result: how many agents were not draining before. They get the order, with the reason, with the
+--     answer to their next heartbeat, and work on what they hold.
+-- Error TQ400: not such a kind, name, reason or time. Error TQ409: there are 1,000 bans.
+--
+-- Moves no task, and no claim or report reads it; it costs as much as drain_sessions(). Of a session that is
+-- being opened meanwhile see drain_banned().
+--
+-- Locks: the ban's row; the sessions, in their order. Index: ban_pkey, session_open.
+create or replace function taskq.ban(
+    p_kind text,
+    p_name text,
+    p_why text,
+    p_lifetime_s double precision default null
+)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_most constant integer := 1000;
+    v_now constant timestamptz := clock_timestamp();
+    v_told integer;
+begin
+    if (p_kind in ('host', 'site')
+        and length(p_name) between 1 and 200
+        and length(p_why) between 1 and 500
+        and coalesce(p_lifetime_s between 1 and 315360000, p_lifetime_s is null)) is not true
+    then
+        raise exception 'a ban names a host or site (1 to 200 characters) and a reason (1 to 500), and'
+                        ' lasts from 1 s to 10 years'
+            using errcode = 'TQ400';
+    end if;
+    delete from taskq.ban b where b.until <= v_now;
+    if (select count(*) from taskq.ban) >= v_most
+       and not exists (select from taskq.ban b where b.kind = p_kind and b.name = p_name) then
+        raise exception 'there are % bans; lift some', v_most using errcode = 'TQ409';
+    end if;
+    insert into taskq.ban (kind, name, why, login, banned_at, until)
+    values (p_kind, p_name, p_why, session_user, v_now, v_now + make_interval(secs => p_lifetime_s))
+        on conflict (kind, name) do update
+       set why = excluded.why,
+           login = excluded.login,
+           banned_at = excluded.banned_at,
+           until = excluded.until;
+
+    with found as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.ended_at is null
+           and not s.drain
+           and case p_kind when 'host' then s.host else s.site end = p_name
+         order by s.session_id
+           for no key update
+    )
+    update taskq.session s
+       set drain = true
+      from found f
+     where s.session_id = f.session_id;
+    get diagnostics v_told = row_count;
+    return v_told;
+end
+$$;

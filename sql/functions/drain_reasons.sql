@@ -1,0 +1,20 @@
+-- drain_reasons(sessions): why sessions that drain are kept away, where their host or site is banned; see
+-- banned(). Asked with the answers to heartbeats that order to drain. Index: session_pkey, ban_pkey.
+create or replace function taskq.drain_reasons(p_sessions bigint[])
+returns table (session_id bigint, why text)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    return query
+        select s.session_id, b.why
+          from taskq.session s
+         cross join lateral (select taskq.banned(s.host, s.site) as why offset 0) b
+         where s.session_id = any (p_sessions)
+           and b.why is not null;
+end
+$$;

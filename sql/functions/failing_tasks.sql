@@ -1,0 +1,55 @@
+-- failing_tasks(path, most): by campaign and class of error, what became of the tasks of which an attempt
+-- failed, was lost or was refused, as far as a sample of the latest attempts shows; see attempt_sample().
+--
+-- campaign: its path. attempts: that ended so; tasks: of how many tasks. again: tasks of which that
+--     happened on several hosts; then_done: of the others, those that an attempt has done on another host.
+-- Error TQ404: no such campaign.
+--
+-- Index: those of attempt_sample(), session_pkey, campaign_pkey.
+create or replace function taskq.failing_tasks(p_path text, p_most integer)
+returns table (
+    campaign text,
+    error_class text,
+    attempts bigint,
+    tasks bigint,
+    again bigint,
+    then_done bigint
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        with placed as (
+            select s.campaign_id, s.task_id, coalesce(s.error_class, '') as error_class, s.outcome, n.host,
+                   array_agg(n.host) filter (where s.outcome = 'done')
+                       over (partition by s.campaign_id, s.task_id) as done_on
+              from taskq.attempt_sample(p_path, p_most) s
+             cross join lateral (
+                 select n.host from taskq.session n where n.session_id = s.session_id offset 0
+             ) n
+        ), fates as (
+            select p.campaign_id, p.error_class, count(*) as attempts,
+                   count(distinct p.host) > 1 as again,
+                   not max(p.done_on) <@ array_agg(p.host) as then_done
+              from placed p
+             where p.outcome in ('failed', 'lost', 'refused')
+             group by p.campaign_id, p.task_id, p.error_class
+        )
+        select c.path, f.error_class, taskq.total(f.attempts), count(*), count(*) filter (where f.again),
+               count(*) filter (where f.then_done and not f.again)
+          from fates f
+         cross join lateral (
+             select c.path from taskq.campaign c where c.campaign_id = f.campaign_id offset 0
+         ) c
+         group by c.path, f.error_class
+         order by count(*) desc, c.path, f.error_class;
+end
+$$;

@@ -1,0 +1,18 @@
+-- unban(kind, name): lifts the ban of a host or site: new sessions are opened there again. Agents that were
+-- told to leave do so. Result: whether there was a ban that had not ended. Index: ban_pkey.
+create or replace function taskq.unban(p_kind text, p_name text)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_lifted boolean;
+begin
+    delete from taskq.ban b
+     where b.kind = p_kind
+       and b.name = p_name
+ returning (b.until > clock_timestamp()) is not false into v_lifted;
+    return coalesce(v_lifted, false);
+end
+$$;

@@ -1,0 +1,1 @@
+select taskq.ban(%(kind)s, %(place)s, %(why)s, %(lifetime_s)s)

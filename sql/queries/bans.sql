@@ -1,0 +1,5 @@
+-- The bans that have not ended, latest first. Index: none, they are few.
+select kind, name, why, login, banned_at, until
+  from taskq.ban
+ where (until > clock_timestamp()) is not false
+ order by banned_at desc, kind, name

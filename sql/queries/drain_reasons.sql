@@ -1,0 +1,1 @@
+select session_id, why from taskq.drain_reasons(%(sessions)s::bigint[])

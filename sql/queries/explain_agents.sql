@@ -1,0 +1,38 @@
+-- The open sessions that serve a campaign, one above or one below it, by kind: what they serve and offer, and
+-- whether they are heard, drain, or are slowed. banned: of one of them whose host or site is, which,
+-- and why.
+-- first_until, last_until: when the first and the last of them expire if they stay silent, as far as one
+-- knows without the time of a promotion, see serving_since().
+-- Index: session_open, campaign_pkey; the bans are few.
+with living as materialized (
+    select c.path as scope, s.offers, s.drain, s.slots, s.host, s.site,
+           s.trouble is not null or s.suspect is not null as slowed,
+           greatest(s.heartbeat_at, b.since) as heard_at, make_interval(secs => s.lease_s) as lease
+      from taskq.session s
+     cross join (select pg_postmaster_start_time() as since offset 0) b
+     cross join lateral (
+         select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0
+     ) c
+     where s.ended_at is null
+       and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+            or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+), kind as (
+    select l.scope, l.offers, l.drain, l.slowed, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
+           l.slots, l.host, l.heard_at + l.lease as until,
+           case when l.drain then (
+               select array[b.kind, b.name, b.why]
+                 from taskq.ban b
+                where (b.kind, b.name) in (('host', l.host), ('site', l.site))
+                  and (b.until > clock_timestamp()) is not false
+                order by b.kind
+                limit 1) end as banned
+      from living l
+)
+select k.scope, k.offers, k.drain as draining, k.slowed, k.silent, count(*) as agents, sum(k.slots)::bigint as slots,
+       count(distinct k.host) as hosts,
+       (array_agg(distinct k.host))[1:5] as some_hosts, min(k.banned) as banned,
+       min(k.until) as first_until, max(k.until) as last_until
+  from kind k
+ group by k.scope, k.offers, k.drain, k.slowed, k.silent, k.banned is not null
+ order by count(*) desc, k.scope, k.offers
+ limit %(limit)s

@@ -1,0 +1,10 @@
+-- The campaigns that are not open, above, at and below one, from the top.
+-- Index: campaign_path_key, campaign_pkey, campaign_closed.
+select c.path, c.status::text, c.paused_why
+  from taskq.campaign c
+ where c.status <> 'open'
+   and (c.path = %(path)s
+        or c.path > rtrim(%(path)s, '/') || '/' and c.path < rtrim(%(path)s, '/') || '0'
+        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+ order by c.path
+ limit %(limit)s

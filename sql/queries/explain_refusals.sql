@@ -1,0 +1,27 @@
+-- The campaigns at and below a path that agents at work leave out now, since they could not run them: how
+-- many agents, on which hosts, why, and until when at the latest; see hosts_serving().
+-- Index: refusal_pkey, session_pkey.
+select c.path, r.agents, r.hosts, r.some_hosts, r.error_class, r.error, r.until
+  from taskq.refused f
+  join taskq.campaign c on c.campaign_id = f.campaign_id
+ cross join lateral (
+     select count(*) as agents, count(distinct s.host) as hosts,
+            (array_agg(distinct s.host))[1:5] as some_hosts,
+            (array_agg(r.error_class order by r.last_at desc))[1] as error_class,
+            (array_agg(r.error order by r.last_at desc))[1] as error, max(r.until) as until
+       from (
+           select r.session_id, r.last_at, r.error_class, r.error,
+                  r.last_at + interval '10 s' * least(60, 2.0 ^ (least(r.pauses, 9) - 1)) as until
+             from taskq.refusal r
+            where r.campaign_id = f.campaign_id
+           offset 0
+       ) r
+       join taskq.session s on s.session_id = r.session_id
+      where s.ended_at is null
+        and not s.drain
+        and r.until > clock_timestamp()
+     having count(*) > 0
+ ) r
+ where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+ order by r.agents desc, c.path
+ limit %(limit)s

@@ -1,0 +1,22 @@
+-- The tokens of sites that agents of a campaign can have: those that are valid, and those that ended within
+-- 30 days; latest first. Index: none, they are few.
+select t.name, t.paths, t.state, t.ended_at
+  from (
+      select t.token_id, t.name, t.paths,
+             case when t.revoked_at is not null then 'revoked'
+                  when t.expires_at <= clock_timestamp() then 'expired'
+                  when t.uses >= t.max_uses then 'used up'
+                  else 'valid' end as state,
+             case when t.revoked_at is not null then t.revoked_at
+                  when t.expires_at <= clock_timestamp() then t.expires_at end as ended_at
+        from taskq.token t
+       where t.kind = 'site'
+  ) t
+ where (t.ended_at > clock_timestamp() - interval '30 days') is not false
+   and exists (
+       select from unnest(t.paths) as p (path)
+        where p.path = %(path)s
+           or starts_with(%(path)s, rtrim(p.path, '/') || '/')
+           or starts_with(p.path, rtrim(%(path)s, '/') || '/'))
+ order by t.token_id desc
+ limit %(limit)s

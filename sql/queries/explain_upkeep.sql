@@ -1,0 +1,7 @@
+-- Who is at work for the queue as a whole: the keeper (null: there never was one), the refiller of the front,
+-- agents. Index: session_open;
+-- all else are single rows.
+select clock_timestamp() as now, nullif(k.until, '-infinity') as keeper_until, f.epoch > 0 as has_front, f.pool_s,
+       r.until > clock_timestamp() as refilled,
+       (select count(*) from taskq.session s where s.ended_at is null) as agents
+  from taskq.keeper k, taskq.front f, taskq.front_refiller r

@@ -1,0 +1,1 @@
+select taskq.unban(%(kind)s, %(place)s)

@@ -1,0 +1,80 @@
+"""Reading of the facts about a campaign: in one snapshot, without a look at waiting tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskq.db.connections import Database, Row, Statements
+from taskq.explain.facts import (
+    MAX_CAMPAIGNS,
+    MAX_KINDS,
+    MAX_NAMED,
+    AgentKind,
+    CampaignFacts,
+    ClosedCampaign,
+    Facts,
+    OtherCampaign,
+    Refusing,
+    SiteToken,
+    Upkeep,
+    is_within,
+)
+from taskq.views import AgentView, Brake, LeftAgent, Status
+
+MAX_SCOPES: Final = 3
+"""Scopes of agents whose other campaigns are looked at: each costs as much as `counts`."""
+MAX_LEFT: Final = 1_000
+
+
+def read_facts(database: Database, path: str) -> Facts:
+    """Read the facts about a campaign and all below it; raise `NotFound` if there is none."""
+    with database.transaction() as snapshot:
+        snapshot.execute("audit_snapshot")
+        return _read(snapshot, path)
+
+
+def _read(snapshot: Statements, path: str) -> Facts:
+    def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
+        return snapshot.rows(name, path=path, limit=limit)
+
+    status = Status(**snapshot.rows("counts", path=path, depth=0)[0])
+    kinds = [AgentKind(**row) for row in rows("explain_agents", MAX_KINDS)]
+    brake = snapshot.row("brake")
+    (upkeep,) = snapshot.rows("explain_upkeep")
+    return Facts(
+        status=status,
+        campaigns=[CampaignFacts(**row) for row in rows("explain_campaigns", MAX_CAMPAIGNS)],
+        closed=[ClosedCampaign(**row) for row in rows("explain_closed", MAX_CAMPAIGNS)],
+        agents=kinds,
+        refusals=[Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)],
+        others=_others(snapshot, path, kinds),
+        tokens=[SiteToken(**row) for row in rows("explain_tokens")],
+        silent=_silent(snapshot, path) if any(kind.silent for kind in kinds) else [],
+        left=[] if kinds else [LeftAgent(**row) for row in rows("left_agents", MAX_LEFT)],
+        brake=None if brake is None else Brake(**brake),
+        upkeep=Upkeep(**upkeep),
+        due_at=snapshot.value("explain_due", path=path) if status.delayed else None,
+    )
+
+
+def _others(snapshot: Statements, path: str, kinds: list[AgentKind]) -> list[OtherCampaign]:
+    """Return what runs on the agents that serve campaigns above the path as well."""
+    slots: dict[str, int] = {}
+    for kind in kinds:
+        if kind.scope != path and is_within(path, kind.scope):
+            slots[kind.scope] = slots.get(kind.scope, 0) + kind.slots
+    # What is below one scope is below that of agents above it too: count it once.
+    chosen: list[str] = []
+    for scope in sorted(slots):
+        if not any(is_within(scope, other) for other in chosen):
+            chosen.append(scope)
+    return [
+        OtherCampaign(**row)
+        for scope in chosen[:MAX_SCOPES]
+        for row in snapshot.rows("explain_others", scope=scope, path=path, limit=MAX_NAMED)
+    ]
+
+
+def _silent(snapshot: Statements, path: str) -> list[AgentView]:
+    agents = [AgentView(**row) for row in snapshot.rows("agents", path=path, limit=MAX_NAMED)]
+    return [one for one in agents if one.silent_s > one.lease_s / 2 and one.working]

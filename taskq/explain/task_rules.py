@@ -1,0 +1,146 @@
+"""Rules that explain a single task, with the facts about its campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from taskq.explain.facts import Facts
+from taskq.explain.reasons import Explanation, Reason, command, failure, some
+from taskq.explain.rules import explain_campaign
+from taskq.views import Attempt, TaskView
+from taskq.words import counted, duration, instant
+
+ELSEWHERE_S: Final = 120
+"""Seconds for which a task that has failed waits for another host; with its last attempt, a day."""
+
+
+def explain_task(
+    task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
+) -> Explanation:
+    """Explain a task; the reasons of its campaign follow where they keep it from being claimed."""
+    campaigns = [one for one in facts.campaigns if one.path == facts.status.path]
+    about = explain_campaign(replace(facts, campaigns=campaigns))
+    own = list(_own(task, attempts, max_attempts, facts))
+    shared = list(about.reasons) if task.status in {"waiting", "delayed"} else []
+    if task.status == "waiting":
+        shared = [one for one in shared if one.code != "delayed"]
+    elif task.status == "delayed":
+        shared = [one for one in shared if one.code in {"paused", "cancelled", "no-keeper"}]
+    return replace(
+        about, key=task.key, headline=_headline(task, attempts, facts), reasons=[*own, *shared]
+    )
+
+
+def _headline(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> str:
+    if task.status == "working" and task.host is None:
+        return f"leased ahead in Redis, attempt {task.attempt}"
+    if task.status == "working" and task.claimed_at is not None:
+        run_s = max((facts.upkeep.now - task.claimed_at).total_seconds(), 0.0)
+        return f"running on {task.host} for {duration(run_s)}, attempt {task.attempt}"
+    if task.status in {"waiting", "delayed"}:
+        tried = f" after {counted(len(attempts), 'attempt')}" if attempts else ""
+        return f"{task.status}{tried}"
+    last = f" at {instant(attempts[-1].ended_at)} on {attempts[-1].host}" if attempts else ""
+    return f"{task.status}{last}"
+
+
+def _own(
+    task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
+) -> Iterator[Reason]:
+    path, key = facts.status.path, task.key
+    logs, retry = command("logs", path, key), command("retry", path, "--key", key)
+    last = attempts[-1] if attempts else None
+    if task.status == "done":
+        yield Reason("finished", "The task is done; nothing is left to run.", commands=[logs])
+    elif task.status == "cancelled":
+        text = "The task was cancelled: it runs only if it is restored."
+        yield Reason("cancelled", text, 1, commands=[f"{retry} --status cancelled"])
+    elif task.status == "failed" and last is not None:
+        text = (
+            f"The task was given up after {counted(task.failures, 'failure')} and "
+            f"{counted(task.losses, 'lost agent')}; the last: "
+            f"{failure(last.error_class, last.error)}."
+        )
+        yield Reason("failed", text, 1, commands=[logs, retry])
+    elif task.status == "failed":
+        yield Reason("failed", "The task has failed.", 1, commands=[retry])
+    elif task.status == "delayed" and task.due_at is not None:
+        left_s = (task.due_at - facts.upkeep.now).total_seconds()
+        when = f"in {duration(left_s)}" if left_s > 0 else "which is now"
+        text = f"It is delayed until {instant(task.due_at)}, {when}"
+        if last is not None:
+            text += f", since its last attempt failed on {last.host}: "
+            text += failure(last.error_class, last.error)
+        yield Reason("delayed", f"{text}.", 1, commands=[logs], figures={"due_at": task.due_at})
+    elif task.status == "working":
+        yield from _working(task, facts)
+    elif task.status == "waiting":
+        yield from _elsewhere(task, attempts, max_attempts, facts)
+
+
+def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
+    """Say of an attempt that runs whether its agent is heard."""
+    path = facts.status.path
+    if task.host is None:
+        yield Reason(
+            "leased-ahead",
+            "It is leased ahead in Redis: gateways and agents that were started with --redis hand "
+            f"it out. If nobody takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
+            1,
+            commands=[command("front", "status"), command("front", "flush")],
+        )
+        return
+    for one in [one for one in facts.silent if one.host == task.host][:1]:
+        until = one.expires_at
+        held = (
+            f"it is handed out again at {instant(until)}"
+            if facts.brake is None
+            else "the brake on expiry holds it"
+        )
+        yield Reason(
+            "held-by-silent",
+            f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it is that "
+            f"of this task, {held}, unless it is heard before.",
+            1,
+            commands=[command("agents", "list", path), command("recover", "--dry-run")],
+            figures={"silent_s": one.silent_s, "until": until},
+        )
+        return
+    yield Reason(
+        "running",
+        f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}.",
+        1,
+        blocks=False,
+        commands=[command("agents", "list", path), command("cancel", path, "--key", task.key)],
+    )
+
+
+def _elsewhere(
+    task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
+) -> Iterator[Reason]:
+    """Say where a task that has failed is not tried again for now."""
+    failed = [one for one in attempts if one.outcome == "failed"]
+    hosts = list(dict.fromkeys(one.host for one in failed[::-1]))
+    if not failed or not task.failures:
+        return
+    is_last = task.failures + 1 >= max_attempts
+    waits_s = 86_400 if is_last else ELSEWHERE_S
+    # It has waited since it came due, and was not due before its last attempt had ended.
+    if facts.upkeep.now > failed[-1].ended_at + timedelta(seconds=waits_s + 3_600):
+        return
+    yield Reason(
+        "elsewhere",
+        f"It failed on {some(hosts)} and is tried on another host first, for up to "
+        f"{duration(waits_s)} as long as one serves the campaign"
+        f"{', since it is its last attempt' if is_last else ''}.",
+        1,
+        blocks=False,
+        commands=[
+            command("logs", facts.status.path, task.key),
+            command("hosts", facts.status.path),
+        ],
+        figures={"hosts": hosts, "max_attempts": max_attempts},
+    )

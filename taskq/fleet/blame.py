@@ -1,0 +1,164 @@
+"""Whose fault failures are: the tasks', that of hosts, a site, the campaign, or of nobody."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from taskq.fleet.evidence import Share, share
+from taskq.fleet.judging import Judgement
+from taskq.fleet.sample import BAD, TELLING, Group
+from taskq.words import counted, percent
+
+Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
+
+_HALF: Final = 0.5
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFates:
+    """What became of tasks with failures of a class; see `failing_tasks` in SQL for the fields."""
+
+    campaign: str
+    error_class: str
+    attempts: int
+    tasks: int
+    again: int
+    then_done: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureVerdict:
+    """Attempts of a campaign in a sample of the latest that failed with one class, and whose fault.
+
+    share: of all attempts in the sample. hosts, sites: on how many of those with attempts.
+    tasks: of how many tasks; again: how many of these failed so on several hosts; then_done: how
+    many were then done on another. side: who is likely at fault: the tasks, nodes, a site, the
+    campaign; chance: failures that do not come again; unclear: the sample does not tell. why: the
+    evidence, in words. places: the hosts or sites at fault.
+    """
+
+    campaign: str
+    error_class: str
+    attempts: int
+    share: Share
+    hosts: int
+    sites: int
+    tasks: int
+    again: int
+    then_done: int
+    side: Side
+    why: str
+    places: Sequence[str]
+
+
+def blame(sample: Iterable[Group], fates: Iterable[TaskFates], limit: int) -> list[FailureVerdict]:
+    """Return a verdict for each campaign and class, most attempts first, `limit` at most."""
+    by_campaign = defaultdict(list)
+    for group in sample:
+        if group.outcome in TELLING:
+            by_campaign[group.campaign].append(group)
+    most = sorted(fates, key=lambda one: (-one.attempts, one.campaign, one.error_class))
+    return [_verdict(one, by_campaign[one.campaign]) for one in most[:limit]]
+
+
+def _verdict(fates: TaskFates, groups: Sequence[Group]) -> FailureVerdict:
+    # Only this class counts as bad: another fault of a host is no evidence.
+    judged = [
+        one
+        if one.outcome not in BAD or (one.error_class or "") == fates.error_class
+        else replace(one, outcome="done")
+        for one in groups
+    ]
+    here = [one for one in judged if one.outcome in BAD]
+    whole = sum(one.attempts for one in judged)
+    side, why, places = _side(judged, fates)
+    return FailureVerdict(
+        campaign=fates.campaign,
+        error_class=fates.error_class,
+        attempts=fates.attempts,
+        share=share(fates.attempts, whole),
+        hosts=len({one.host for one in here}),
+        sites=len({one.site for one in here}),
+        tasks=fates.tasks,
+        again=fates.again,
+        then_done=fates.then_done,
+        side=side,
+        why=why,
+        places=places,
+    )
+
+
+def _side(groups: Sequence[Group], fates: TaskFates) -> tuple[Side, str, Sequence[str]]:
+    hosts, sites = _by(groups, "host"), _by(groups, "site")
+    all_bad = _bad(groups)
+    judged = Judgement(hosts)
+    bad_hosts = sorted(judged.failing, key=lambda name: -_bad(hosts[name]))
+    at_sites = {name: {one.host for one in some} for name, some in sites.items() if name}
+    # A site is at fault if most of its hosts are, and there are several.
+    judged_sites = Judgement(sites)
+    bad_sites = [
+        name
+        for name in sorted(judged_sites.failing - {""}, key=lambda name: -_bad(sites[name]))
+        if 2 * len(at_sites[name] & judged.failing) > len(at_sites[name]) > 1
+    ]
+    if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
+        return "site", _beside("at", bad_sites, judged_sites), bad_sites
+    if sum(_bad(hosts[name]) for name in bad_hosts) > _HALF * all_bad:
+        return "node", _beside("on", bad_hosts, judged), bad_hosts
+    rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
+    everywhere = share(_bad(rest), sum(one.attempts for one in rest))
+    many = counted(len(hosts), "host")
+    if everywhere.low > _HALF and len(hosts) > 1:
+        text = f"{percent(everywhere.share)} of all attempts on {many} fail so"
+        return "campaign", f"{text} (at least {percent(everywhere.low)})", []
+    tried = fates.again + fates.then_done
+    again = share(fates.again, tried)
+    told = f"of {counted(tried, 'task')} tried on a second host {fates.again:,} failed so again"
+    if tried and again.low > _HALF:
+        return "task", f"{told} (at least {percent(again.low)})", []
+    if tried and again.high < _HALF:
+        return "chance", f"{told} (at most {percent(again.high)})", []
+    if len(hosts) == 1:
+        return "unclear", "only one host has attempts: no other shows whether it is the host's", []
+    if not tried:
+        return (
+            "unclear",
+            f"no host of {many} stands out, and no task was tried on a second",
+            [],
+        )
+    return "unclear", f"no host of {many} stands out; {told}: too few to tell", []
+
+
+def _by(groups: Iterable[Group], what: Literal["host", "site"]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = defaultdict(list)
+    for one in groups:
+        found[one.host if what == "host" else one.site].append(one)
+    return dict(found)
+
+
+def _bad(groups: Iterable[Group]) -> int:
+    return sum(one.attempts for one in groups if one.outcome in BAD)
+
+
+def _beside(where: str, names: Sequence[str], judged: Judgement) -> str:
+    """Return how often the worst places fail beside the others."""
+    parts = []
+    for name in names[:_SHOWN]:
+        found = judged.comparison(name)
+        if found is not None:
+            here = found.here
+            parts.append(
+                f"{percent(here.share)} of {here.attempts:,} attempts {where} {name} "
+                f"(at least {percent(here.low)})"
+            )
+    more = f" and {where} {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    found = judged.comparison(names[0])
+    elsewhere = ""
+    if found is not None:
+        others = found.elsewhere
+        elsewhere = f", elsewhere {percent(others.share)} (at most {percent(others.high)})"
+    return f"{', '.join(parts)}{more} fail so{elsewhere}"

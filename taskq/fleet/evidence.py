@@ -1,0 +1,139 @@
+"""Statistics that compare a host, site or class of error with the rest: shares and run times.
+
+A difference counts if the intervals of both sides, each with a confidence of 99.9 %, do not
+overlap: they are wide where little was seen, so neither a number of attempts nor a share decides by
+itself. Places are compared within campaigns only, weighted as the place has them, so that who got
+a bad campaign is no bad place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+#: Quantile of the normal distribution for 99.9 %, two-sided.
+Z: Final = 3.29
+_LEAST_RUNS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of attempts, with its interval; all from 0 to 1."""
+
+    share: float
+    low: float
+    high: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The share here and, weighted as the campaigns are here, elsewhere."""
+
+    here: Share
+    elsewhere: Share
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the share here is surely larger."""
+        return self.here.low > self.elsewhere.high
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Number of run times, and the sums of their natural logarithms and of the squares of these."""
+
+    number: int = 0
+    logs: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: RunTimes) -> RunTimes:
+        return RunTimes(
+            self.number + other.number, self.logs + other.logs, self.squares + other.squares
+        )
+
+    def __sub__(self, other: RunTimes) -> RunTimes:
+        return RunTimes(
+            self.number - other.number, self.logs - other.logs, self.squares - other.squares
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean of the logarithms."""
+        return self.logs / self.number
+
+    @property
+    def variance_of_mean(self) -> float:
+        """Estimated variance of the mean."""
+        spread = max(self.squares - self.number * self.mean**2, 0.0)
+        return spread / (self.number - 1) / self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Slowness:
+    """How many times as long as elsewhere attempts take, with its interval."""
+
+    times: float
+    low: float
+    high: float
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether they surely take longer."""
+        return self.low > 1
+
+
+def share(part: float, attempts: float) -> Share:
+    """Return a share with its interval by E. B. Wilson, J. Am. Stat. Assoc. 22, 1927, 209."""
+    if attempts <= 0:
+        return Share(0.0, 0.0, 1.0, 0)
+    estimate, z2 = part / attempts, Z * Z
+    centre = (estimate + z2 / (2 * attempts)) / (1 + z2 / attempts)
+    half = Z * math.sqrt(estimate * (1 - estimate) / attempts + z2 / (4 * attempts**2))
+    half /= 1 + z2 / attempts
+    low = 0.0 if part <= 0 else max(centre - half, 0.0)
+    high = 1.0 if part >= attempts else min(centre + half, 1.0)
+    return Share(estimate, low, high, round(attempts))
+
+
+def compare(
+    here: Mapping[str, tuple[int, int]], elsewhere: Mapping[str, tuple[int, int]]
+) -> Comparison | None:
+    """Compare a place with others; None: these have no attempts of its campaigns.
+
+    here, elsewhere: by campaign, how many attempts count, of how many.
+    """
+    counted = attempts = expected = spread = 0.0
+    for campaign, (part, whole) in here.items():
+        other_part, other_whole = elsewhere.get(campaign, (0, 0))
+        if other_whole and whole:
+            counted, attempts = counted + part, attempts + whole
+            expected += whole * other_part / other_whole
+            spread += whole**2 / other_whole
+    if not attempts:
+        return None
+    # As many attempts elsewhere as would give an estimate of this precision in one campaign.
+    effective = attempts**2 / spread
+    return Comparison(share(counted, attempts), share(expected / attempts * effective, effective))
+
+
+def slowness(here: Mapping[str, RunTimes], elsewhere: Mapping[str, RunTimes]) -> Slowness | None:
+    """Compare run times within campaigns; None: too few are known.
+
+    The ratios of the geometric means are averaged, weighted by their precision.
+    """
+    total = weights = 0.0
+    for campaign, times in here.items():
+        others = elsewhere.get(campaign, RunTimes())
+        if min(times.number, others.number) < _LEAST_RUNS:
+            continue
+        # Times of one machine vary by a percent or so for reasons that no sample shows.
+        variance = times.variance_of_mean + others.variance_of_mean + 1e-4 / times.number
+        total += (times.mean - others.mean) / variance
+        weights += 1 / variance
+    if not weights:
+        return None
+    mean, half = total / weights, Z / math.sqrt(weights)
+    return Slowness(math.exp(mean), math.exp(mean - half), math.exp(mean + half))

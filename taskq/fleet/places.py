@@ -1,0 +1,189 @@
+"""Comparison of hosts, or of sites: what they have, how their attempts end, how long they take."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskq.fleet.bans import Ban, PlaceKind
+from taskq.fleet.evidence import Comparison, RunTimes, Slowness
+from taskq.fleet.judging import Judgement, ends, is_failing, is_slow, run_times
+from taskq.fleet.sample import Group
+from taskq.words import percent
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Agents at work on one host, as one site names it."""
+
+    host: str
+    site: str
+    agents: int
+    slots: int
+    slowed: int
+    draining: int
+    silent: int
+    suspect: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host or site, with its agents at work and its attempts in the sample.
+
+    site: of a host; several are joined. slowed, draining, silent: how many of the agents are.
+    suspect: why the keeper slowed the host. banned: why agents are kept away. attempts: those that
+    succeeded or failed here; bad: those that failed, were lost with their agent, or were refused.
+    failing: the share of bad attempts, beside that elsewhere in the same campaigns; None: there is
+    no elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
+    elsewhere. use: the share of the slots' time in which a payload ran; None: not enough is known.
+    apart: hosts of a site that fail, while most of it does not: failing is without them.
+    """
+
+    kind: PlaceKind
+    name: str
+    site: str
+    agents: int
+    slots: int
+    slowed: int
+    draining: int
+    silent: int
+    suspect: str | None
+    banned: str | None
+    attempts: int
+    bad: int
+    failing: Comparison | None
+    run_s: float | None
+    slow: Slowness | None
+    use: float | None
+    apart: Sequence[str]
+
+    @property
+    def verdict(self) -> str:
+        """What is clearly wrong with it, in words; empty: nothing."""
+        parts = []
+        if self.failing is not None and is_failing(self.failing):
+            here, elsewhere = self.failing.here, self.failing.elsewhere
+            parts.append(
+                f"{percent(here.share)} of {here.attempts:,} attempts fail here "
+                f"(at least {percent(here.low)}), elsewhere {percent(elsewhere.share)} "
+                f"(at most {percent(elsewhere.high)})"
+            )
+        if self.slow is not None and is_slow(self.slow):
+            parts.append(
+                f"tasks take {self.slow.times:.1f} times as long as elsewhere "
+                f"({self.slow.low:.1f} to {self.slow.high:.1f})"
+            )
+        return "; ".join(parts)
+
+    @property
+    def proposal(self) -> str | None:
+        """The command that keeps agents away, where the evidence of failures is clear."""
+        if self.banned or self.failing is None or not is_failing(self.failing):
+            return None
+        here = self.failing.here
+        why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
+        words = ["taskq", f"{self.kind}s", "ban", self.name, "--why", why, "--until", "1d"]
+        return shlex.join(words)
+
+
+def compare_places(
+    kind: PlaceKind, present: Iterable[Presence], sample: Sequence[Group], bans: Iterable[Ban]
+) -> list[Place]:
+    """Return the hosts or sites that have a name, those with most to say first.
+
+    What fails on a few hosts of a site is not the site's fault: it is judged without them.
+    """
+
+    def named(one: Presence | Group) -> str:
+        return one.host if kind == "host" else one.site
+
+    there = defaultdict(list)
+    for presence in present:
+        there[named(presence)].append(presence)
+    done = defaultdict(list)
+    for group in sample:
+        done[named(group)].append(group)
+    apart = _apart(sample) if kind == "site" else {}
+    judgement = Judgement(
+        {
+            name: [one for one in groups if one.host not in apart.get(name, ())]
+            for name, groups in done.items()
+        }
+    )
+    why = {ban.name: ban.why for ban in bans if ban.kind == kind}
+    places = []
+    for name in sorted({*there, *done, *why} - {""}):
+        one = Place(
+            kind=kind,
+            name=name,
+            banned=why.get(name),
+            failing=judgement.comparison(name),
+            slow=judgement.slowness(name),
+            apart=apart.get(name, []),
+            **_presence(kind, there[name], done[name]),
+            **_past(done[name]),
+        )
+        places.append(one)
+    places.sort(key=lambda one: (not one.verdict, not one.banned, -one.slots, -one.attempts))
+    return places
+
+
+def _apart(sample: Sequence[Group]) -> dict[str, list[str]]:
+    """Return by site its hosts that fail, unless they are most of its hosts."""
+    hosts = defaultdict(list)
+    sites: dict[str, set[str]] = defaultdict(set)
+    for one in sample:
+        hosts[one.host].append(one)
+        sites[one.site].add(one.host)
+    failing = Judgement(hosts).failing
+    found = {site: sorted(names & failing) for site, names in sites.items()}
+    return {site: bad for site, bad in found.items() if bad and 2 * len(bad) < len(sites[site])}
+
+
+def _presence(kind: PlaceKind, there: Sequence[Presence], done: Sequence[Group]) -> dict[str, Any]:
+    """Return what a place has now."""
+    sites = dict.fromkeys([one.site for one in there] + [one.site for one in done])
+    return {
+        what: sum(getattr(one, what) for one in there)
+        for what in ("agents", "slots", "slowed", "draining", "silent")
+    } | {
+        "site": ", ".join(filter(None, sites)) if kind == "host" else "",
+        "suspect": next((one.suspect for one in there if one.suspect), None),
+    }
+
+
+def _past(done: Sequence[Group]) -> dict[str, Any]:
+    """Return what its attempts have come to."""
+    found, times = ends(done), sum(run_times(done).values(), RunTimes())
+    return {
+        "attempts": sum(whole for _, whole in found.values()),
+        "bad": sum(part for part, _ in found.values()),
+        "run_s": math.exp(times.mean) if times.number else None,
+        "use": _use(done),
+    }
+
+
+def _use(groups: Iterable[Group]) -> float | None:
+    """Return the share of the slots' time in which payloads ran.
+
+    Of sessions with two attempts for each slot at least, from their first claim to their last end,
+    that serve nothing outside the sample.
+    """
+    sessions = defaultdict(list)
+    for one in groups:
+        if one.within and one.first_at is not None:
+            sessions[one.session_id].append(one)
+    payload_s = presence_s = 0.0
+    for parts in sessions.values():
+        slots = parts[0].slots
+        if sum(one.attempts for one in parts) < 2 * slots:
+            continue
+        first = min(one.first_at for one in parts if one.first_at)
+        last = max(one.last_at for one in parts if one.last_at)
+        payload_s += sum(one.payload_s or 0.0 for one in parts)
+        presence_s += slots * (last - first).total_seconds()
+    return min(payload_s / presence_s, 1.0) if presence_s > 0 else None

@@ -1,0 +1,45 @@
+"""Numbers with their nouns, instants and durations, as texts for people have them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Final
+
+MINUTE_S: Final = 60
+HOUR_S: Final = 3_600
+DAY_S: Final = 86_400
+
+
+def instant(at: datetime | None) -> str:
+    """Return an instant in ISO 8601, UTC, to the second."""
+    return "" if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in two units at most: `4.2 s`, `3 min 12 s`, `5 h 10 min`, `2 d 3 h`."""
+    if seconds < MINUTE_S:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"  # noqa: PLR2004  # two digits
+    whole = round(seconds)
+    for unit_s, unit, part_s, part in (
+        (DAY_S, "d", HOUR_S, "h"),
+        (HOUR_S, "h", MINUTE_S, "min"),
+        (MINUTE_S, "min", 1, "s"),
+    ):
+        if whole >= unit_s:
+            rest = whole % unit_s // part_s
+            return f"{whole // unit_s} {unit}" + (f" {rest} {part}" if rest else "")
+    return f"{whole} s"
+
+
+def percent(share: float) -> str:
+    """Return a share from 0 to 1 in percent, with the digits that tell something: `0.4 %`."""
+    value = 100 * share
+    digits = 1 if 0 < value < 9.95 or 90.05 < value < 100 else 0  # noqa: PLR2004  # two digits
+    return f"{value:.{digits}f} %"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number with its noun: `1 task`, `1,234 tasks`."""
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"

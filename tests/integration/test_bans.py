@@ -1,0 +1,237 @@
+"""Bans of hosts and sites: who leaves, who is not let in, and until when."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from datetime import datetime, timedelta, timezone
+
+import psycopg
+import pytest
+
+from taskq import Campaign, Client
+from taskq.db.connections import Database
+from taskq.direct import DirectTransport
+from taskq.errors import Conflict, UsageError
+from taskq.tokens import hashed, session_token
+from taskq_agent.errors import Refused
+from taskq_agent.protocol import Heartbeat, Hello
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, value
+
+pytestmark = pytest.mark.usefixtures("campaign", "true_counts")
+
+KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
+HOUR = timedelta(hours=1)
+
+
+def hello(host: str, site: str = "", key: str | None = None) -> Hello:
+    """Return what an agent says first."""
+    return Hello(key or str(uuid.uuid4()), "/c", "agent", host, 1, site, 1, "0", ())
+
+
+def enrol(postgres: Postgres, secret: str, key: str, host: str = "n1", site: str = "") -> None:
+    """Open a session as a gateway does."""
+    postgres.execute(
+        "select taskq.enrol(%s, %s, null, '/c', %s, p_host => %s, p_site => %s)",
+        [hashed(secret), hashed(session_token(secret, key)), key, host, site],
+    )
+
+
+def test_agents_of_a_banned_host_drain_and_keep_what_they_hold(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """It moves no task: what they hold is theirs until they report."""
+    campaign.seed({"n": n} for n in range(4))
+    bad, other = hire(host="n17"), hire(host="n18")
+    (task,) = bad.claim()
+    assert queue.fleet.ban("host", "here", why="no host, but their site") == 0
+    queue.fleet.unban("host", "here")
+    assert queue.fleet.ban("host", "n17", why="its disk dies") == 1
+    assert {one.host: one.draining for one in queue.agents()} == {"n17": True, "n18": False}
+    assert bad.heartbeat([task]) == set()
+    assert bad.done(task) == "accepted"
+    assert len(other.claim()) == 1
+    assert queue.fleet.ban("host", "n17", why="its disk died") == 0
+    (ban,) = queue.fleet.bans()
+    assert (ban.kind, ban.name, ban.why, ban.until) == ("host", "n17", "its disk died", None)
+    assert ban.login == value(postgres, "select session_user")
+
+
+def test_agents_are_told_why(database: Database, queue: Client) -> None:
+    """With the answer to a heartbeat; and whoever starts there is refused with the reason."""
+    transport = DirectTransport(database)
+    welcome = transport.open(hello("n17"))
+    try:
+        assert not transport.heartbeat(Heartbeat(welcome.session)).orders.drain
+        queue.fleet.ban("host", "n17", why="its disk dies", until=datetime.now(timezone.utc) + HOUR)
+        orders = transport.heartbeat(Heartbeat(welcome.session)).orders
+        assert orders.drain
+        assert orders.why.startswith("the host n17 is banned until 20")
+        assert orders.why.endswith("Z: its disk dies")
+    finally:
+        transport.close(welcome.session)
+    second = DirectTransport(database)
+    with pytest.raises(Refused, match=r"the host n17 is banned until .*: its disk dies"):
+        second.open(hello("n17"))
+    queue.fleet.unban("host", "n17")
+    second.close(second.open(hello("n17")).session)
+
+
+def test_session_that_is_open_is_found_again_by_its_key(database: Database, queue: Client) -> None:
+    """Its answer may have been lost; an agent that holds tasks is not sent away."""
+    transport, again = DirectTransport(database), DirectTransport(database)
+    key = str(uuid.uuid4())
+    session = transport.open(hello("n17", key=key)).session
+    queue.fleet.ban("host", "n17", why="x")
+    assert again.open(hello("n17", key=key)).session == session
+    again.close(session)
+    transport.close(session)
+
+
+def test_site_is_that_of_the_token_where_none_is_named(queue: Client, postgres: Postgres) -> None:
+    """A ban of a site keeps away all that say they are there, with whatever token."""
+    secret, _ = queue.tokens.create("site", "cracow", ["/c"])
+    enrol(postgres, secret, str(uuid.uuid4()))
+    assert queue.fleet.ban("site", "cracow", why="power cut") == 1
+    with pytest.raises(psycopg.DatabaseError, match="the site cracow is banned: power cut") as told:
+        enrol(postgres, secret, str(uuid.uuid4()))
+    assert told.value.sqlstate == "TQ403"
+    enrol(postgres, secret, str(uuid.uuid4()), site="warsaw")
+
+
+def test_ban_ends_at_its_time(queue: Client, hire: Hire, postgres: Postgres) -> None:
+    """Without anybody doing anything."""
+    queue.fleet.ban("host", "n17", why="x", until=HOUR)
+    with pytest.raises(psycopg.DatabaseError, match="the host n17 is banned until"):
+        postgres.execute("select taskq.open_session('/c', gen_random_uuid(), p_host => 'n17')")
+    postgres.execute("update taskq.ban set until = clock_timestamp()")
+    assert queue.fleet.bans() == []
+    assert not hire(host="n17").exchange(want=1)["refused"]
+    assert not queue.fleet.unban("host", "n17")
+    # It is gone with the next.
+    queue.fleet.ban("host", "n18", why="x")
+    assert value(postgres, "select count(*) from taskq.ban") == 1
+
+
+def test_session_that_was_being_opened_meanwhile_is_drained_by_the_keeper(
+    dsn: str, queue: Client, postgres: Postgres
+) -> None:
+    """Neither the ban nor the session could see the other."""
+    with psycopg.connect(dsn) as opening:
+        opening.execute("select taskq.open_session('/c', gen_random_uuid(), p_host => 'n17')")
+        assert queue.fleet.ban("host", "n17", why="x") == 0
+        opening.commit()
+    assert [one.draining for one in queue.agents()] == [False]
+    postgres.execute(KEEP)
+    assert [one.draining for one in queue.agents()] == [True]
+
+
+def test_keeper_looks_at_sessions_while_a_ban_is_new_only(
+    queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """Later it costs a look at a few bans; it waits for nobody, and passes over locked sessions."""
+    hire(host="n1")
+    queue.fleet.ban("host", "n17", why="x")
+    with watched(postgres) as seen:
+        postgres.execute("select taskq.drain_banned()")
+    assert seen.to("session").access_paths <= {"session by session_open", "session by None"}
+    postgres.execute("update taskq.ban set banned_at = banned_at - interval '1 h'")
+    with watched(postgres) as seen:
+        postgres.execute("select taskq.drain_banned()")
+    assert seen.to("session").accesses == []
+
+
+def test_banned_host_is_no_other_to_wait_for(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """A task that failed elsewhere does not wait for agents that claim no more."""
+    campaign.seed([{"n": 1}])
+    first = hire(host="n1")
+    hire(host="n2")
+    first.fail(first.claim()[0])
+    postgres.execute("update taskq.task set due_at = clock_timestamp()")
+    value(postgres, "select taskq.promote()")
+    assert first.claim() == []
+    queue.fleet.ban("host", "n2", why="x")
+    first.forget_position()
+    assert len(first.claim()) == 1
+
+
+def test_two_bans_and_heartbeats_at_a_time_end_well(queue: Client, hire: Hire) -> None:
+    """Nobody waits in a circle."""
+    agents = [hire(host=f"n{n % 3}") for n in range(12)]
+
+    def ban_all() -> None:
+        for n in range(3):
+            queue.fleet.ban("host", f"n{n}", why="x")
+            queue.fleet.unban("host", f"n{n}")
+
+    threads = [threading.Thread(target=ban_all) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for agent in agents * 3:
+        agent.heartbeat(None)
+    for thread in threads:
+        thread.join()
+    assert all(one.draining for one in queue.agents())
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "until"),
+    [
+        ("", "x", None),
+        ("n" * 201, "x", None),
+        ("n1", "", None),
+        ("n1", "  ", None),
+        ("n1", "x" * 501, None),
+        ("n1", "x", timedelta(0)),
+        ("n1", "x", timedelta(days=4_000)),
+        ("n1", "x", datetime(2020, 1, 1, tzinfo=timezone.utc)),
+        ("n1", "x", datetime(2120, 1, 1)),  # noqa: DTZ001  # what is refused
+    ],
+)
+def test_ban_that_makes_no_sense_is_refused(
+    name: str, why: str, until: datetime | timedelta | None, queue: Client
+) -> None:
+    """Nothing is changed."""
+    with pytest.raises(UsageError):
+        queue.fleet.ban("host", name, why=why, until=until)
+    assert queue.fleet.bans() == []
+
+
+def test_bans_are_few(queue: Client, postgres: Postgres) -> None:
+    """Whoever starts an agent reads them."""
+    postgres.execute(
+        "insert into taskq.ban select 'host', 'h' || n, 'x', 'me', clock_timestamp()"
+        "  from generate_series(1, 1000) n"
+    )
+    with pytest.raises(Conflict, match="there are 1000 bans"):
+        queue.fleet.ban("site", "one more", why="x")
+    assert queue.fleet.ban("host", "h7", why="again") == 0
+    with watched(postgres) as seen:
+        postgres.execute("select taskq.banned('h7', 'nowhere')")
+    assert seen.to("ban").access_paths <= {"ban by ban_pkey"}
+
+
+def test_command_bans_lists_and_lifts(dsn: str, hire: Hire) -> None:
+    """Several at a time; agents show why they leave."""
+    taskq = CommandLine(dsn)
+    hire(host="n1")
+    hire(host="n2")
+    assert taskq.out("hosts", "ban", "n1", "n3", "--why", "hot", "--until", "12h") == (
+        "2 hosts banned; 1 agent told to leave.\n"
+    )
+    banned = taskq.json("hosts", "--banned")
+    assert [(one["name"], one["why"]) for one in banned] == [("n3", "hot"), ("n1", "hot")]
+    assert "the host n1 is banned until 20" in taskq.out("agents")
+    agents = {one["host"]: one["banned"] for one in taskq.json("agents")}
+    assert agents["n2"] is None
+    assert agents["n1"].endswith("Z: hot")
+    assert taskq("sites", "list", "--banned").stderr == "There are none.\n"
+    assert taskq.json("hosts", "unban", "n1", "n3", "n4") == {"hosts": ["n1", "n3"]}
+    assert taskq.refused("hosts", "unban", "n1")[0] == 3
+    assert taskq.json("sites", "ban", "here", "--why", "moving") == {"sites": ["here"], "agents": 1}
+    assert taskq.refused("hosts", "ban", "n1", "--why", "x", "--until", "2001-01-01")[0] == 2

@@ -1,0 +1,409 @@
+"""`taskq explain`: why nothing runs, in each of the forms in which that is asked."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq.db.connections import Database
+from taskq.explain.reasons import Explanation, Reason
+from taskq.spec.tags import missing
+from taskq.tokens import hashed, session_token
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, silence, value
+from tests.helpers.scripted_agent import ScriptedAgent, report_of
+from tests.helpers.scripted_pool import ScriptedPool
+from tests.helpers.typed_commands import parse
+
+HANDLER = Handler("command", argv=("true",))
+KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
+Make = Callable[..., Campaign]
+
+
+@pytest.fixture(autouse=True)
+def _kept(postgres: Postgres) -> None:
+    """Let there be a keeper."""
+    postgres.execute(KEEP)
+
+
+@pytest.fixture
+def make(queue: Client) -> Make:
+    """Give a function that makes a campaign with a handler and tasks."""
+
+    def made(path: str = "/c", tasks: int = 20, **spec: object) -> Campaign:
+        campaign = queue.create_campaign(CampaignSpec(path, handler=HANDLER, **spec))  # type: ignore[arg-type]
+        campaign.seed({"n": n} for n in range(tasks))
+        return campaign
+
+    return made
+
+
+def explained(campaign: Campaign, key: str | None = None) -> Explanation:
+    """Explain; see that each command that is proposed can be typed."""
+    found = campaign.explain(key)
+    for reason in found.reasons:
+        for line in reason.commands:
+            for one in line.partition(" -- ")[0].split("; "):
+                parse(one)
+    return found
+
+
+def only(campaign: Campaign, key: str | None = None) -> Reason:
+    """Return the only reason."""
+    (reason,) = explained(campaign, key).reasons
+    return reason
+
+
+def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
+    """Refuse so many tasks."""
+    agent.exchange(
+        [
+            report_of(
+                *(task, "released"), refused=True, error_class="program-missing", error="no vina"
+            )
+            for task in agent.claim(tasks)
+        ]
+    )
+
+
+def test_paused_from_above_names_the_campaign_and_who_paused_it(
+    make: Make, queue: Client, hire: Hire
+) -> None:
+    """The topmost that is not open has to be resumed first."""
+    low = make("/top/middle/low")
+    hire("/top")
+    queue.campaign("/top/middle").pause()
+    reason = only(low)
+    assert (reason.code, reason.tasks, reason.blocks) == ("paused", 20, True)
+    assert "/top/middle (a campaign above) was paused by an operator" in reason.text
+    assert list(reason.commands) == ["taskq campaign resume /top/middle"]
+    queue.campaign("/top").pause()
+    assert only(low).figures["closed"] == "/top"
+    assert "20 tasks wait in /top/middle/low: /top was" in only(queue.campaign("/top")).text
+
+
+def test_paused_by_itself_tells_why(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """What it said of itself when it paused, and where to look."""
+    campaign = make()
+    hire("/c")
+    why = "120 of 121 attempts failed within 3 s, mostly exit-1 (120)"
+    postgres.execute(
+        "update taskq.campaign set status = 'paused', paused_why = %s where path = '/c'", [why]
+    )
+    reason = only(campaign)
+    assert f"/c paused itself: {why}" in reason.text
+    assert list(reason.commands) == ["taskq failures /c", "taskq campaign resume /c"]
+
+
+def test_limit_of_running_tasks_is_told_with_both_numbers(make: Make, hire: Hire) -> None:
+    """How many work, and how many may."""
+    campaign = make(max_running=3)
+    assert len(hire("/c").claim(10)) == 3
+    reason = only(campaign)
+    assert (reason.code, reason.tasks) == ("max-running", 17)
+    assert reason.figures == {"working": 3, "max_running": 3}
+    assert list(reason.commands) == ["taskq campaign change /c --max-running none"]
+
+
+def test_share_of_other_campaigns_is_told(make: Make, hire: Hire) -> None:
+    """Who has the slots, and how much of them the weights would give."""
+    small, _ = make("/small"), make("/big", weight=3.0)
+    hire("/", host="n1")
+    hire("/big", host="n2").claim(1)
+    reason = only(small)
+    assert reason.code == "share"
+    assert reason.figures["elsewhere"] == 1
+    assert reason.figures["share"] == pytest.approx(0.25)
+    assert "most in /big (1, weight 3); by weight 25% are for /small" in reason.text
+    assert "taskq campaign change /small --weight 2" in reason.commands
+
+
+def test_slots_that_are_all_busy_are_counted(make: Make, hire: Hire) -> None:
+    """It runs as fast as it can with these agents."""
+    campaign = make()
+    hire("/c").claim(1)
+    found = explained(campaign)
+    assert found.headline == "1 runs, 19 tasks wait"
+    assert [one.code for one in found.reasons] == ["busy"]
+    assert not found.reasons[0].blocks
+
+
+def test_delayed_tasks_are_due_at_an_instant(make: Make, hire: Hire) -> None:
+    """The first of them, with what makes others wait less."""
+    campaign = make(tasks=1, retry=RetryPolicy(backoff_s=600))
+    agent = hire("/c")
+    agent.fail(agent.claim()[0])
+    found = explained(campaign)
+    assert found.headline == "nothing runs, 1 is delayed"
+    (reason,) = found.reasons
+    assert (reason.code, reason.tasks, reason.blocks) == ("delayed", 1, True)
+    key = next(campaign.tasks()).key
+    due = campaign.task(key).due_at
+    assert reason.figures["due_at"] == due
+    one = only(campaign, key)
+    assert (one.code, one.figures["due_at"]) == ("delayed", due)
+    assert "failed on node1: Boom: it broke" in one.text
+
+
+def test_leased_ahead_is_no_task_that_runs(
+    make: Make, hire: Hire, database: Database, postgres: Postgres
+) -> None:
+    """Redis has them, and only who asks there gets them."""
+    campaign = make(tasks=4)
+    hire("/c")
+    pool = ScriptedPool(database, campaign.campaign_id)
+    assert len(pool.lease(4)) == 4
+    postgres.execute(
+        "insert into taskq.front_list (campaign_id, entries, rank) values (%s, 4, 0)"
+        " on conflict (campaign_id) do update set entries = 4",
+        [campaign.campaign_id],
+    )
+    postgres.execute("update taskq.front_refiller set until = clock_timestamp() + interval '1 h'")
+    found = explained(campaign)
+    assert (found.headline, found.leased_ahead) == ("nothing runs", 4)
+    assert [(one.code, one.tasks, one.blocks) for one in found.reasons] == [
+        ("leased-ahead", 4, True)
+    ]
+    assert only(campaign, next(campaign.tasks()).key).code == "leased-ahead"
+
+
+def test_brake_tells_how_many_are_silent(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """What they have is held, and can be handed out by hand."""
+    campaign = make(tasks=12)
+    agents = [hire("/c", host=f"n{n}") for n in range(12)]
+    for agent in agents:
+        agent.claim()
+    for agent in agents:
+        silence(postgres, agent.session)
+    value(postgres, "select taskq.expire()")
+    reasons = {one.code: one for one in explained(campaign).reasons}
+    assert reasons["brake"].figures == {"silent": 12, "agents": 12, "until": None}
+    assert "held until one of them is heard" in reasons["brake"].text
+    assert "taskq recover --dry-run" in reasons["brake"].commands
+    assert "held-by-silent" not in reasons
+
+
+def test_silent_agent_holds_its_tasks_until_an_instant(
+    make: Make, queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """Of the campaign, and of the task."""
+    campaign = make(tasks=1)
+    agent = hire("/c", host="n17")
+    agent.claim()
+    silence(postgres, agent.session)
+    (until,) = (one.expires_at for one in queue.agents())
+    for reason in (only(campaign), only(campaign, next(campaign.tasks()).key)):
+        assert reason.code == "held-by-silent"
+        assert "n17" in reason.text
+        assert reason.figures["until"] == until
+
+
+def test_no_agent_that_serves_it_is_told_with_those_that_left(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """With the reasons of those, and with those that serve other campaigns."""
+    campaign = make(requires=("gpu",))
+    assert only(campaign).text == ("20 tasks wait: no agent serves /c; it needs the tag gpu.")
+    assert only(campaign).commands[0] == "taskq agent run --campaign /c --offer gpu"
+    make("/other")
+    hire("/other")
+    for _ in range(2):
+        postgres.execute(
+            "select taskq.end_session(%s, 'this node is broken')", [hire("/c").session]
+        )
+    reason = only(campaign)
+    assert "the 1 agent at work serves other campaigns only" in reason.text
+    assert "Within the hour 2 left: this node is broken." in reason.text
+    assert "taskq agents list /c --left" in reason.commands
+
+
+@pytest.mark.parametrize(
+    ("offers", "missed"),
+    [((), ["gpu", "mem>=16"]), (("gpu",), ["mem>=16"]), (("gpu", "mem=8.5"), ["mem>=16"])],
+)
+def test_tags_that_nobody_offers_are_named(
+    offers: tuple[str, ...], missed: list[str], make: Make, hire: Hire
+) -> None:
+    """And what agents offer instead."""
+    campaign = make(requires=("gpu", "mem>=16"))
+    hire("/c", offers=offers)
+    reason = only(campaign)
+    assert (reason.code, reason.figures["missing"]) == ("tags", missed)
+    assert reason.text.startswith("20 tasks wait: no agent at work offers " + " ".join(missed))
+
+
+def test_requirements_are_met_as_the_server_says(postgres: Postgres) -> None:
+    """Both have one rule."""
+    requires = ["gpu", "arch=a100", "mem>=16", "n=1.0", "v>=2.5"]
+    offers = ["gpu", "gpu=yes", "arch=a100", "arch=h100", "mem=16", "mem=15.9", "mem=lots", "n=1"]
+    for tag in requires:
+        for offer in [*offers, "v=2.50", "v", "n=01"]:
+            said = value(postgres, "select taskq.offered(%s, %s)", [tag], [offer])
+            assert (missing([tag], [offer]) == []) == said, (tag, offer)
+
+
+def test_refusing_agents_say_why_and_when_they_try_again(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """All of them, or some beside others."""
+    campaign = make()
+    for host in ("n1", "n2"):
+        refuse(hire("/c", host=host))
+    reason = only(campaign)
+    assert (reason.code, reason.figures["hosts"], reason.blocks) == ("refused", 2, True)
+    assert "2 hosts (n1, n2): program-missing: no vina" in reason.text
+    hire("/c", host="n3")
+    by_code = {one.code: one for one in explained(campaign).reasons}
+    assert not by_code["refused"].blocks
+    # Once the agents try again, they are as good as others.
+    postgres.execute("update taskq.refusal set last_at = last_at - interval '1 h'")
+    assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
+
+
+def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) -> None:
+    """Told to leave by hand, or by a ban with its reason."""
+    campaign = make()
+    hire("/c", host="n1")
+    assert queue.drain_agents("/c") == 1
+    assert only(campaign).code == "draining"
+    assert queue.fleet.ban("host", "n1", why="its disk dies") == 0
+    reason = only(campaign)
+    assert (reason.code, reason.figures) == ("banned", {"agents": 1, "banned": 1})
+    assert "1 by a ban (of the host n1: its disk dies)" in reason.text
+    assert reason.commands[0] == "taskq hosts unban n1"
+    hire("/c", host="n2")
+    by_code = {one.code: one for one in explained(campaign).reasons}
+    assert by_code["banned"].text == (
+        "1 of 2 agents is told to leave (host n1 is banned: its disk dies)."
+    )
+
+
+def test_silent_agents_are_no_agents(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """Whether they are lost is not known before an instant."""
+    campaign = make()
+    agent = hire("/c")
+    silence(postgres, agent.session)
+    assert (only(campaign).code, only(campaign).blocks) == ("silent", True)
+
+
+def test_tokens_that_ended_are_named_until_they_are_replaced(
+    make: Make, queue: Client, postgres: Postgres
+) -> None:
+    """Expired or revoked; one that is valid again under its name is none."""
+    campaign = make()
+    secret, _ = queue.tokens.create("site", "cracow", ["/c"])
+    key = str(uuid.uuid4())
+    postgres.execute(
+        "select taskq.enrol(%s, %s, null, '/c', %s)",
+        [hashed(secret), hashed(session_token(secret, key)), key],
+    )
+    assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
+    queue.tokens.revoke("cracow")
+    codes = {one.code: one for one in explained(campaign).reasons}
+    assert codes.keys() == {"no-agents", "token"}
+    assert codes["token"].text.startswith("The token cracow for agents of /c was revoked at 20")
+    queue.tokens.create("site", "cracow", ["/c"])
+    assert only(campaign).code == "no-agents"
+    postgres.execute("update taskq.token set expires_at = clock_timestamp()")
+    codes = {one.code: one for one in explained(campaign).reasons}
+    assert codes["token"].figures["state"] == "expired"
+    assert list(codes["token"].commands) == [
+        "taskq token revoke cracow",
+        "taskq token create cracow --site --campaign /c --to cracow.token",
+    ]
+
+
+def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
+    """Without tasks, and with all of them ended."""
+    campaign = make(tasks=0)
+    assert (explained(campaign).headline, only(campaign).code) == (
+        "nothing has been seeded",
+        "nothing-seeded",
+    )
+    campaign.seed([{"n": 0}, {"n": 1}])
+    agent = hire("/c")
+    one, two = agent.claim(2)
+    agent.done(one)
+    agent.fail(two, retry=False)
+    found = explained(campaign)
+    assert found.headline == "finished: all 2 tasks have ended"
+    assert (found.reasons[0].code, found.reasons[0].text) == (
+        "finished",
+        "1 done, 1 failed, 0 cancelled.",
+    )
+    assert "taskq retry /c" in found.reasons[0].commands
+    assert only(campaign, two.key).text == (
+        "The task was given up after 1 failure and 0 lost agents; the last: Boom: it broke."
+    )
+    assert explained(campaign, one.key).headline.startswith("done at 20")
+
+
+def test_campaign_without_a_handler_is_told(queue: Client, hire: Hire) -> None:
+    """Of several campaigns, how many tasks each reason keeps."""
+    queue.create_campaign("/c/bare").seed({"n": n} for n in range(5))
+    hire("/c")
+    paused = queue.create_campaign(CampaignSpec("/c/paused", handler=HANDLER))
+    paused.seed({"n": n} for n in range(7))
+    paused.pause()
+    found = explained(queue.campaign("/c"))
+    assert [(one.code, one.tasks) for one in found.reasons] == [("paused", 7), ("no-handler", 5)]
+    assert found.reasons[1].commands[0].startswith("taskq campaign change /c/bare -- PROGRAM")
+
+
+def test_upkeep_that_nobody_does_is_told(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """Where something waits for it."""
+    campaign = make(tasks=1)
+    agent = hire("/c")
+    task = agent.claim()[0]
+    postgres.execute("update taskq.keeper set until = '-infinity'")
+    assert [one.code for one in explained(campaign).reasons] == ["no-keeper"]
+    postgres.execute(KEEP)
+    assert explained(campaign).reasons == []
+    assert explained(campaign).headline == "1 runs, nothing is in the way"
+    assert only(campaign, task.key).code == "running"
+
+
+def test_failed_task_waits_for_another_host(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """It is not due to its campaign that it does not run."""
+    campaign = make(tasks=1, retry=RetryPolicy(backoff_s=0))
+    agent = hire("/c", host="n1")
+    agent.fail(agent.claim()[0])
+    postgres.execute(KEEP)
+    found = explained(campaign, next(campaign.tasks()).key)
+    assert found.headline == "waiting after 1 attempt"
+    assert found.reasons[0].code == "elsewhere"
+    assert found.reasons[0].figures["hosts"] == ["n1"]
+
+
+def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """They make one attempt at a time, whatever slots they have."""
+    campaign = make()
+    agent = hire("/c", host="n1")
+    postgres.execute(
+        "update taskq.session set suspect = 'bad' where session_id = %s", [agent.session]
+    )
+    by_code = {one.code: one for one in explained(campaign).reasons}
+    assert by_code["slowed"].figures == {"agents": 1, "slots": 1}
+
+
+def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:
+    """For people each reason with its commands, whole; for programs the same with numbers."""
+    campaign = make(requires=("gpu",))
+    taskq = CommandLine(dsn)
+    hire("/c")
+    with taskq.terminal("explain", "/c", columns=80) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.seen.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "/c  nothing runs, 20 tasks wait"
+    assert "   $ taskq agent run --campaign /c --offer gpu" in lines
+    told = taskq.json("explain", "/c")
+    assert told["reasons"][0]["code"] == "tags"
+    assert told["reasons"][0]["figures"] == {"missing": ["gpu"], "agents": 1}
+    key = next(campaign.tasks()).key
+    assert taskq.json("explain", "/c", key)["key"] == key
+    assert taskq.refused("explain", "/c", "nope")[0] == 66

@@ -1,0 +1,187 @@
+"""`taskq hosts`, `sites` and `failures --by`: three planted problems, each found at a glance."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from taskq import Campaign, Client
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
+from tests.helpers.scripted_agent import report_of
+
+SITES = {"alpha": ["a1", "a2", "a3", "n17"], "beta": ["b1", "b2", "b3"], "gamma": ["g1", "g2"]}
+INSERT = """
+    insert into taskq.attempt (
+           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
+           error_class, phases)
+    select %(campaign)s, (r ->> 0)::bigint, (r ->> 1)::integer, gen_random_uuid(),
+           (r ->> 2)::bigint, %(at)s, %(at)s + make_interval(secs => (r ->> 3)::double precision),
+           (r ->> 4)::taskq.attempt_outcome, r ->> 5,
+           jsonb_build_object('run_s', (r ->> 3)::double precision)
+      from jsonb_array_elements(%(rows)s::jsonb) r
+"""
+
+
+@pytest.fixture
+def planted(queue: Client, campaign: Campaign, postgres: Postgres) -> Campaign:
+    """Give a campaign with a black hole, a slow site, and a task in 20 that crashes."""
+    campaign.seed({"n": n} for n in range(1_000))
+    sessions = {
+        host: postgres.execute(
+            "select taskq.open_session('/c', gen_random_uuid(), 86400, 'a', %s, %s, 1, 2) as id",
+            [host, site],
+        ).fetchone()["id"]
+        for site, hosts in SITES.items()
+        for host in hosts
+    }
+    draw = random.Random(1)
+    rows: list[tuple[object, ...]] = []
+    for task in campaign.tasks():
+        for attempt in range(1, 4):
+            host = draw.choice([*sessions, "n17", "n17", "n17"])
+            run_s = draw.lognormvariate(2, 0.3) * (5 if host.startswith("g") else 1)
+            outcome, error_class = "done", None
+            if host == "n17":
+                run_s, outcome, error_class = 0.1, "failed", "exit-127"
+            elif task.task_id % 20 == 0:
+                outcome, error_class = "failed", "signal-11"
+            rows.append((task.task_id, attempt, sessions[host], run_s, outcome, error_class))
+            if outcome == "done":
+                break
+    at = datetime.now(timezone.utc) - timedelta(hours=1)
+    values = {"campaign": campaign.campaign_id, "at": at, "rows": json.dumps(rows)}
+    postgres.execute(INSERT, values)
+    bad = sum(row[4] == "failed" for row in rows)
+    postgres.execute(
+        "update taskq.counter set done = %s, failures = %s where campaign_id = %s",
+        [len(rows) - bad, bad, campaign.campaign_id],
+    )
+    assert queue.campaign("/c").status().failures == bad
+    return campaign
+
+
+@pytest.fixture
+def taskq(dsn: str) -> Iterator[CommandLine]:
+    """Give the command line."""
+    return CommandLine(dsn)
+
+
+def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
+    planted: Campaign, queue: Client, taskq: CommandLine
+) -> None:
+    """Its share of failures beside that of the others in the same campaign."""
+    hosts = queue.fleet.hosts(planted.path)
+    first = hosts[0]
+    assert (first.name, first.site, first.agents, first.slots) == ("n17", "alpha", 1, 2)
+    assert first.failing is not None
+    assert first.failing.here.share == 1
+    assert first.failing.elsewhere.high < 0.2
+    assert [one.name for one in hosts if one.failing and one.failing.is_worse] == ["n17"]
+    told = taskq.out("hosts", "/c")
+    assert told.splitlines()[1].startswith("n17 ")
+    assert "attempts fail here (at least " in told
+    (line,) = [line for line in told.splitlines() if line.startswith("  $ ")]
+    assert line.startswith("  $ taskq hosts ban n17 --why '100 % of ")
+    taskq.out(*line.split("taskq ")[1].replace("'", "").split(" --why ")[0].split(), "--why", "x")
+    assert queue.fleet.hosts("/c")[0].banned == "x"
+    assert queue.fleet.hosts("/c")[0].proposal is None
+
+
+def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: CommandLine) -> None:
+    """Five times as long as elsewhere; a bad host is no fault of its site."""
+    sites = queue.fleet.sites(planted.path)
+    assert sites[0].name == "gamma"
+    assert sites[0].slow is not None
+    assert sites[0].slow.low < 5 < sites[0].slow.high
+    assert [one.name for one in sites if one.verdict] == ["gamma"]
+    by_name = {one.name: one for one in sites}
+    assert by_name["alpha"].apart == ["n17"]
+    told = taskq.out("sites", "/c")
+    assert "1 bad host: n17" in told
+    assert "gamma: tasks take " in told
+    (record,) = [one for one in taskq.json("sites", "/c") if one["name"] == "gamma"]
+    assert record["slow"]["times"] == pytest.approx(sites[0].slow.times)
+
+
+def test_failures_are_told_with_their_side(
+    planted: Campaign, queue: Client, taskq: CommandLine
+) -> None:
+    """The host's are the host's, and those that come again elsewhere the tasks'."""
+    verdicts = {one.error_class: one for one in queue.fleet.failures(planted.path)}
+    assert (verdicts["exit-127"].side, verdicts["exit-127"].places) == ("node", ["n17"])
+    assert verdicts["signal-11"].side == "task"
+    assert verdicts["signal-11"].hosts > 4
+    told = taskq.out("failures", "/c")
+    assert "exit-127: the hosts' fault: 100 % of " in told
+    assert "signal-11: the tasks' fault: of " in told
+    rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--by", "class")}
+    assert {name: one["side"] for name, one in rows.items()} == {
+        "exit-127": "node",
+        "signal-11": "task",
+    }
+    assert "node" in taskq.out("failures", "/c", "--by", "class")
+    assert taskq.json("failures", "/c", "--by", "site")[0]["name"] == "gamma"
+    assert taskq.json("failures", "/c", "--by", "host")[0]["name"] == "n17"
+    assert taskq.refused("failures", "/c", "--by", "host", "--tasks")[0] == 2
+
+
+def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hire: Hire) -> None:
+    """What a host could not run counts as bad there; what it only handed back does not."""
+    campaign.seed({"n": n} for n in range(60))
+    good, bad = hire(host="good"), hire(host="bad")
+    for _ in range(30):
+        good.done(good.claim()[0])
+    for _ in range(5):
+        report = report_of(bad.claim()[0], "released", refused=True, error_class="prepare-failed")
+        bad.exchange([report])
+    good.release(good.claim()[0], started=True)
+    places = {one.name: one for one in queue.fleet.hosts("/c")}
+    assert (places["bad"].bad, places["bad"].attempts) == (5, 5)
+    assert (places["good"].bad, places["good"].attempts) == (0, 30)
+    assert places["bad"].verdict
+    (verdict,) = queue.fleet.failures("/c")
+    assert (verdict.error_class, verdict.side, verdict.places) == (
+        "prepare-failed",
+        "node",
+        ["bad"],
+    )
+
+
+def test_use_of_slots_is_payload_time_over_presence(
+    queue: Client, campaign: Campaign, postgres: Postgres
+) -> None:
+    """From the first claim to the last end of a session."""
+    campaign.seed({"n": n} for n in range(4))
+    session = postgres.execute(
+        "select taskq.open_session('/c', gen_random_uuid(), 60, 'a', 'h', 's', 1, 1) as id"
+    ).fetchone()["id"]
+    at = datetime.now(timezone.utc) - timedelta(hours=1)
+    for n, task in enumerate(campaign.tasks()):
+        rows = json.dumps([(task.task_id, 1, session, 5.0, "done", None)])
+        begun = at + timedelta(seconds=10 * n)
+        postgres.execute(INSERT, {"campaign": campaign.campaign_id, "at": begun, "rows": rows})
+    postgres.execute("update taskq.counter set done = 4")
+    (place,) = queue.fleet.hosts("/c")
+    assert place.use == pytest.approx(20 / 35)
+    assert place.run_s == pytest.approx(5)
+
+
+def test_places_without_attempts_or_agents_are_shown(
+    queue: Client, campaign: Campaign, hire: Hire, taskq: CommandLine
+) -> None:
+    """An idle host, and one that is banned while nobody is there."""
+    hire("/c", host="idle")
+    queue.fleet.ban("host", "gone", why="sold")
+    places = {one.name: one for one in queue.fleet.hosts(campaign.path)}
+    assert (places["idle"].agents, places["idle"].attempts, places["idle"].use) == (1, 0, None)
+    assert (places["gone"].agents, places["gone"].banned) == (0, "sold")
+    assert "banned: sold" in taskq.out("hosts")
+    assert taskq.refused("hosts", "/nope")[0] == 66
+    assert queue.fleet.failures("/c") == []
+    assert taskq("failures", "/c", "--by", "class").stderr == "There are none.\n"

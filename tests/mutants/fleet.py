@@ -1,0 +1,70 @@
+"""Bugs in bans, and in what is said of hosts, sites and failures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_BANS: Final = ("tests/integration/test_bans.py",)
+_EVIDENCE: Final = ("tests/unit/test_fleet_evidence.py",)
+_EXPLAIN: Final = ("tests/integration/test_explain.py",)
+
+FLEET: Final = (
+    Mutant(
+        "ban-is-not-seen-at-the-door",
+        "sql/functions/admit.sql",
+        "     where v_banned is null\n",
+        "",
+        "An agent that starts on a banned host claims tasks.",
+        _BANS,
+    ),
+    Mutant(
+        "ban-never-ends",
+        "sql/functions/banned.sql",
+        "       and b.name = p_host\n       and (b.until > clock_timestamp()) is not false;\n",
+        "       and b.name = p_host;\n",
+        "A host stays banned when its time is over.",
+        _BANS,
+    ),
+    Mutant(
+        "ban-of-a-host-is-one-of-its-site",
+        "sql/functions/ban.sql",
+        "case p_kind when 'host' then s.host else s.site end = p_name",
+        "p_name in (s.host, s.site)",
+        "Agents of a site leave since a host of that name is banned.",
+        _BANS,
+    ),
+    Mutant(
+        "session-opened-meanwhile-escapes-a-ban",
+        "sql/functions/keep.sql",
+        "    perform taskq.drain_banned();\n",
+        "",
+        "An agent that came while its host was banned works on there.",
+        _BANS,
+    ),
+    Mutant(
+        "bad-hosts-are-a-measure",
+        "taskq/fleet/judging.py",
+        "for campaign, (part, whole) in found.items() if name not in self.failing else ():",
+        "for campaign, (part, whole) in found.items():",
+        "Beside a black hole all other hosts look well.",
+        _EVIDENCE,
+    ),
+    Mutant(
+        "site-is-blamed-for-a-host",
+        "taskq/fleet/places.py",
+        '    apart = _apart(sample) if kind == "site" else {}\n',
+        "    apart: dict[str, list[str]] = {}\n",
+        "A site is proposed to be banned since one of its hosts is broken.",
+        _EVIDENCE,
+    ),
+    Mutant(
+        "reason-is-that-of-the-campaign-below",
+        "taskq/explain/obstacles.py",
+        "return next((one for one in facts.closed if is_within(path, one.path)), None)",
+        "return next((one for one in facts.closed if is_within(one.path, path)), None)",
+        "Who is paused from above is told something else.",
+        _EXPLAIN,
+    ),
+)

@@ -1,0 +1,184 @@
+"""What attempts say of hosts, sites and classes of error: statistics, without a database."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from taskq.fleet.blame import FailureVerdict, TaskFates, blame
+from taskq.fleet.evidence import RunTimes, compare, share, slowness
+from taskq.fleet.judging import NOTABLE, Judgement
+from taskq.fleet.places import compare_places
+from taskq.fleet.sample import Group
+
+Told = tuple[str, str, str, int]
+
+
+def group(
+    host: str,
+    outcome: str = "done",
+    attempts: int = 1,
+    *,
+    site: str = "s",
+    campaign: str = "/c",
+    error_class: str | None = None,
+    times: RunTimes | None = None,
+) -> Group:
+    """Return attempts that ended alike, each of them after a second."""
+    ran = times or RunTimes(attempts)
+    session = abs(hash((host, site)))
+    return Group(
+        *(campaign, session, host, site, 1, True, outcome, error_class, attempts, attempts),
+        *(float(attempts), ran.logs, ran.squares, None, None, None),
+    )
+
+
+def failed(host: str, attempts: int, error_class: str = "exit-1", site: str = "s") -> Group:
+    """Return attempts that failed."""
+    return group(host, "failed", attempts, site=site, error_class=error_class)
+
+
+def ran(seconds: Iterable[float]) -> RunTimes:
+    """Return what is known of run times."""
+    logs = [math.log(one) for one in seconds]
+    return RunTimes(len(logs), sum(logs), sum(one * one for one in logs))
+
+
+def test_interval_covers_the_true_share_nearly_always() -> None:
+    """However small the number is; seen of 2,000 samples."""
+    draw = random.Random(7)
+    for true, attempts in ((0.02, 50), (0.5, 8), (0.9, 30), (0.98, 200)):
+        covered = 0
+        for _ in range(2_000):
+            part = sum(draw.random() < true for _ in range(attempts))
+            found = share(part, attempts)
+            assert 0 <= found.low <= found.share <= found.high <= 1
+            covered += found.low <= true <= found.high
+        assert covered > 1_975, (true, attempts)
+
+
+def test_nothing_seen_says_nothing() -> None:
+    """Neither for nor against."""
+    assert (share(0, 0).low, share(0, 0).high) == (0, 1)
+    assert compare({"/c": (3, 3)}, {}) is None
+    assert compare({}, {"/c": (3, 3)}) is None
+    assert slowness({"/c": ran([1, 1])}, {"/c": ran([1, 2, 3])}) is None
+
+
+@pytest.mark.parametrize(
+    ("here", "elsewhere", "worse"),
+    [
+        ((3, 3), (0, 200), True),
+        ((2, 2), (2, 8), False),
+        ((20, 20), (200, 200), False),
+        ((6, 100), (2, 2_000), True),
+        ((3, 100), (200, 10_000), False),
+        ((100, 200), (100, 250), False),
+    ],
+)
+def test_place_is_worse_only_if_chance_does_not_explain_it(
+    here: tuple[int, int], elsewhere: tuple[int, int], *, worse: bool
+) -> None:
+    """A few failures where others have none count more than many among many."""
+    found = compare({"/c": here}, {"/c": elsewhere})
+    assert found is not None
+    assert found.is_worse == worse
+
+
+def test_campaigns_are_not_mixed_up() -> None:
+    """Who works for a bad campaign is as good as one that works for a good one."""
+    here, elsewhere = {"/bad": (90, 100)}, {"/bad": (900, 1_000), "/good": (0, 9_000)}
+    found = compare(here, elsewhere)
+    assert found is not None
+    assert not found.is_worse
+    assert found.elsewhere.share == pytest.approx(0.9)
+    found = compare({"/good": (90, 100)}, elsewhere)
+    assert found is not None
+    assert found.is_worse
+
+
+def test_slow_place_is_found_with_its_factor() -> None:
+    """In several campaigns whose tasks take different times."""
+    draw = random.Random(3)
+
+    def drawn(mean: float, number: int) -> RunTimes:
+        return ran(draw.lognormvariate(math.log(mean), 0.4) for _ in range(number))
+
+    here = {"/short": drawn(5, 40), "/long": drawn(500, 20)}
+    elsewhere = {"/short": drawn(1, 900), "/long": drawn(100, 400)}
+    found = slowness(here, elsewhere)
+    assert found is not None
+    assert found.low < 5 < found.high
+    assert found.is_slower
+    same = slowness({"/short": drawn(1, 40)}, elsewhere)
+    assert same is not None
+    assert not (same.is_slower and same.times >= NOTABLE)
+
+
+def test_few_bad_places_do_not_make_others_look_well() -> None:
+    """They are no measure: one that fails a little beside them is found too."""
+    hosts = {f"h{n}": [group(f"h{n}", attempts=100)] for n in range(8)}
+    hosts["hole"] = [failed("hole", 5_000)]
+    hosts["poor"] = [group("poor", attempts=80), failed("poor", 20)]
+    judged = Judgement(hosts)
+    assert judged.failing == {"hole", "poor"}
+    found = judged.comparison("h0")
+    assert found is not None
+    assert found.elsewhere.share == 0
+
+
+def test_site_is_judged_without_its_few_bad_hosts() -> None:
+    """They are named; a site whose hosts all fail is at fault itself."""
+    sample = [
+        *(group(f"a{n}", attempts=100, site="alpha") for n in range(5)),
+        failed("hole", 3_000, site="alpha"),
+        *(group(f"b{n}", attempts=100, site="beta") for n in range(5)),
+        *(failed(f"g{n}", 40, site="gamma") for n in range(3)),
+    ]
+    sites = {one.name: one for one in compare_places("site", [], sample, [])}
+    assert sites["alpha"].apart == ["hole"]
+    assert not sites["alpha"].verdict
+    assert "100 % of 120 attempts fail here" in sites["gamma"].verdict
+    assert sites["gamma"].proposal is not None
+    assert sites["gamma"].proposal.startswith("taskq sites ban gamma --why ")
+    hosts = compare_places("host", [], sample, [])
+    assert [one.name for one in hosts if one.verdict] == ["hole", "g0", "g1", "g2"]
+
+
+def verdict(sample: list[Group], again: int = 0, then_done: int = 0) -> FailureVerdict:
+    """Judge the failures with exit-1."""
+    attempts = sum(one.attempts for one in sample if one.error_class == "exit-1")
+    (found,) = blame(sample, [TaskFates("/c", "exit-1", attempts, attempts, again, then_done)], 9)
+    return found
+
+
+def test_fault_is_found_on_each_side() -> None:
+    """Of a node, a site, the campaign, the tasks, nobody; or it is not known."""
+    good = [group(f"h{n}", attempts=100, site=f"s{n % 3}") for n in range(9)]
+    node = verdict([*good, failed("n17", 300, site="s1")], then_done=200)
+    assert (node.side, node.places) == ("node", ["n17"])
+    assert node.why.startswith("100 % of 300 attempts on n17 (at least 9")
+    assert node.share.share == pytest.approx(0.25)
+    bad_site = [failed(f"g{n}", 50, site="gamma") for n in range(4)]
+    site = verdict([*good, *bad_site], then_done=100)
+    assert (site.side, site.places) == ("site", ["gamma"])
+    everywhere = [failed(f"h{n}", 60) for n in range(9)]
+    assert verdict(everywhere).side == "campaign"
+    now_and_then = [*good, *(failed(f"h{n}", 3, site=f"s{n % 3}") for n in range(9))]
+    assert verdict(now_and_then, again=14).side == "task"
+    assert verdict(now_and_then, then_done=14).side == "chance"
+    assert verdict(now_and_then, again=1, then_done=1).side == "unclear"
+    assert verdict([failed("h1", 60)]).side == "unclear"
+
+
+def test_other_faults_of_a_host_are_no_evidence() -> None:
+    """Where everything else fails, this class may still be the tasks'."""
+    sample = [
+        *(group(f"h{n}", attempts=100) for n in range(9)),
+        *(failed(f"h{n}", 2) for n in range(9)),
+        failed("h3", 500, "exit-127"),
+    ]
+    assert verdict(sample, again=15).side == "task"
