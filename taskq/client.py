@@ -14,6 +14,7 @@ from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.errors import Conflict, UnknownCampaign
+from taskq.pilots.store import Pilots
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
 from taskq.tokens import Tokens
@@ -49,12 +50,14 @@ def connect(dsn: str | None = None) -> Client:
 class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
-    tokens: administration of the tokens of sites and managers.
+    tokens: administration of the tokens of sites and managers. pilots: of what starts agents on
+    batch systems.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.tokens = Tokens(database)
+        self.pilots = Pilots(database)
 
     def __enter__(self) -> Self:
         return self

@@ -33,6 +33,7 @@ SECTIONS: Final[Sections] = {
     "Agents": {
         "agents": "agents:agents",
         "agent": "agent:agent",
+        "pilots": "pilots:pilots",
         "recover": "recover:recover",
         "gateway": "gateway:gateway",
         "token": "token:token",

@@ -1,0 +1,229 @@
+"""Hosts without a batch system: this one, or others by ssh.
+
+What is done on a host is a shell script, sent to `sh -s` through standard input, so that nothing of
+it, a token least of all, is in a command line. A job is a folder with its name: to make it is what
+submits the job once only. A process is known by its number and the time of its start.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+from taskq.agent_file import build
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.folder import JobFolder, as_tail, checked_token
+from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.script import AGENT_FILE
+from taskq.pilots.settings import PilotSettings
+
+#: Seconds for which a host that gave no answer is not given jobs.
+_ASIDE_S: Final = 300.0
+_HOSTS_AT_ONCE: Final = 16
+_TAIL_BYTES: Final = 3_000
+_ANSWER = re.compile(r"(taskq-[a-z0-9-]+) (queued|running|ended) (\d*)")
+
+_BEGAN = """\
+began() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+"""
+_PREPARE = """\
+set -eu
+umask 077
+mkdir -p {folder}
+cd {folder}
+probe=.probe-$$
+printf %4096s '' > "$probe" && rm -f "$probe"
+"""
+_STORE = """\
+base64 -d > .{file}-$$ <<'TASKQ_END'
+{content}
+TASKQ_END
+mv -f .{file}-$$ {file}
+"""
+_SUBMIT = """\
+set -eu
+umask 077
+cd {folder}
+if ! mkdir {name}.job 2>/dev/null; then exit 0; fi
+cat > {name}.job/script <<'TASKQ_END_OF_SCRIPT'
+echo "$$ $(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" > {folder}/{name}.job/process
+{script}TASKQ_END_OF_SCRIPT
+nohup setsid sh {name}.job/script > {name}.out 2>&1 < /dev/null &
+"""
+_JOBS = """\
+cd {folder} 2>/dev/null || exit 0
+for name in {names}; do
+    [ -d "$name.job" ] || continue
+    if [ -f "$name.exit" ]; then
+        echo "$name ended $(cat "$name.exit")"
+    elif read -r process since < "$name.job/process" 2>/dev/null; then
+        if [ "$(began "$process")" = "$since" ]; then
+            echo "$name running $process"
+        else
+            echo "$name ended "
+        fi
+    elif [ -n "$(find "$name.job" -maxdepth 0 -mmin +1)" ]; then
+        echo "$name ended "
+    else
+        echo "$name queued "
+    fi
+done
+"""
+
+
+class Hosts:
+    """This host (no hosts named), or several by ssh."""
+
+    def __init__(
+        self,
+        settings: PilotSettings,
+        environment: Mapping[str, str],
+        *,
+        remote_shell: Sequence[str] = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+    ) -> None:
+        """remote_shell: what stands before the name of a host; a client of ssh."""
+        self._settings = settings
+        self._environment = dict(environment)
+        self._remote_shell = list(remote_shell)
+        self._hosts: tuple[str | None, ...] = settings.hosts or (None,)
+        self._aside: dict[str | None, float] = {}
+        self._ready: set[str | None] = set()
+        self._local = JobFolder(settings)
+
+    def missing(self) -> str | None:
+        """Return what this machine lacks."""
+        program = self._remote_shell[0] if self._settings.hosts else "setsid"
+        return missing_program(program, self._environment)
+
+    def prepare(self) -> None:
+        """Look at the token; each host is prepared before its first job."""
+        if self._settings.token_file is not None:
+            checked_token(self._settings.token_file)
+        if not self._settings.hosts:
+            self._local.prepare()
+
+    def submit(self, name: str, script: str, places: Mapping[str, int]) -> SeenJob:
+        """Start a job where the fewest are; a host that gives no answer is put aside."""
+        words: list[str] = []
+        for host in self._by_load(places):
+            if (refusal := self._submit_to(host, name, script)) is None:
+                return SeenJob(name, "queued", place=host)
+            words.append(refusal)
+        if not words:
+            raise BatchSystemError(
+                "no host is left: those that gave no answer are put aside for 5 min"
+            )
+        raise BatchSystemError("; ".join(words))
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return how each is; those of a host that gives no answer are an error."""
+        seen: dict[str, SeenJob] = {}
+        script = _BEGAN + _JOBS.format(
+            folder=shlex.quote(self._settings.folder), names=" ".join(names) or "''"
+        )
+        words = []
+        with ThreadPoolExecutor(_HOSTS_AT_ONCE) as pool:
+            for answer in pool.map(lambda host: self._ask(host, script), self._hosts):
+                if isinstance(answer, BatchSystemError):
+                    words.append(str(answer))
+                else:
+                    seen |= answer
+        if words:
+            raise PartialAnswer("; ".join(words), seen)
+        return seen
+
+    def cancel(self, job: SeenJob) -> None:
+        """Do nothing: what waits here begins within a moment."""
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return the end of a job's output."""
+        if place is None:
+            return self._local.tail(name)
+        with suppress(BatchSystemError):
+            folder = shlex.quote(self._settings.folder)
+            text = f"cd {folder} && tail -c {_TAIL_BYTES} {name}.out\n"
+            return as_tail(self._shell(place, text).encode())
+        return None
+
+    def token_file(self) -> str | None:
+        """Return where the token is on the hosts; None: where the settings say."""
+        return f"{self._settings.folder}/token" if self._settings.hosts else None
+
+    def _submit_to(self, host: str | None, name: str, script: str) -> str | None:
+        """Start a job on a host; return why that fails, None if it does not."""
+        folder = shlex.quote(self._settings.folder)
+        try:
+            if host is not None and host not in self._ready:
+                self._shell(host, self._preparation())
+                self._ready.add(host)
+            self._shell(host, _SUBMIT.format(folder=folder, name=name, script=script))
+        except BatchSystemError as error:
+            self._ready.discard(host)
+            self._aside[host] = time.monotonic() + _ASIDE_S
+            return str(error)
+        return None
+
+    def _ask(self, host: str | None, script: str) -> dict[str, SeenJob] | BatchSystemError:
+        if host is not None and self._aside.get(host, 0.0) > time.monotonic():
+            return BatchSystemError(f"{host} gave no answer and is put aside for 5 min")
+        try:
+            return dict(self._answers(host, self._shell(host, script).splitlines()))
+        except BatchSystemError as error:
+            if host is not None:
+                self._aside[host] = time.monotonic() + _ASIDE_S
+            return error
+
+    def _by_load(self, places: Mapping[str, int]) -> list[str | None]:
+        """Return the hosts that may have another job, those with the fewest first."""
+        load = Counter(places)
+        now = time.monotonic()
+        free = [
+            host
+            for host in self._hosts
+            if self._aside.get(host, 0.0) <= now
+            and (host is None or load[host] < self._settings.jobs_per_host)
+        ]
+        return sorted(free, key=lambda host: load[host or ""])
+
+    def _preparation(self) -> str:
+        """Return the script that stores the agent and the token on a host."""
+        text = _PREPARE.format(folder=shlex.quote(self._settings.folder))
+        files = {AGENT_FILE: build()}
+        if self._settings.token_file is not None:
+            files["token"] = checked_token(self._settings.token_file)
+        for file, data in files.items():
+            text += _STORE.format(file=file, content=base64.encodebytes(data).decode().rstrip("\n"))
+        return text
+
+    def _shell(self, host: str | None, script: str) -> str:
+        argv, what = ["sh", "-s"], "this host"
+        if host is not None:
+            argv, what = [*self._remote_shell, "--", host, "sh -s"], host
+        return run(argv, environment=self._environment, text=script, what=what)
+
+    def _answers(self, host: str | None, lines: Iterable[str]) -> Iterable[tuple[str, SeenJob]]:
+        for line in lines:
+            found = _ANSWER.fullmatch(line)
+            if found is None:
+                raise BatchSystemError(f"{host or 'sh'} says what makes no sense: {line[:200]!r}")
+            name, state, number = found.groups()
+            states: dict[str, JobState] = {"queued": "queued", "running": "running"}
+            where = states.get(state, "ended")
+            code = int(number) if where == "ended" and number else None
+            native_id = number if where == "running" else ""
+            yield name, SeenJob(native_id or name, where, exit_code=code, place=host)
+
+
+class PartialAnswer(BatchSystemError):
+    """Some hosts gave no answer. seen: what the others said."""
+
+    def __init__(self, message: str, seen: dict[str, SeenJob]) -> None:
+        super().__init__(message)
+        self.seen = seen
