@@ -44,7 +44,8 @@ class Fleet:
     """The pilot's jobs that are live, and all agents that serve its campaigns.
 
     queued: for how many seconds each waits in the batch system. serving: for how many seconds each
-    runs, of those whose agent was heard. started_lately: jobs that began within the last minute.
+    runs, of those whose agent was heard. settling: jobs whose agent was first heard a moment ago,
+    so that it may not have claimed yet. started_lately: jobs that began within the last minute.
     slots: of all agents that serve the campaigns and offer at least what this pilot's do.
     """
 
@@ -52,13 +53,14 @@ class Fleet:
     queued: tuple[float, ...] = ()
     starting: int = 0
     serving: tuple[float, ...] = ()
+    settling: int = 0
     started_lately: int = 0
     slots: int = 0
 
     @property
     def coming(self) -> int:
         """Jobs whose agents will claim soon."""
-        return self.submitting + len(self.queued) + self.starting
+        return self.submitting + len(self.queued) + self.starting + self.settling
 
     @property
     def live(self) -> int:
@@ -232,7 +234,7 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: Fleet, why: list[
 
 def _about_fleet(settings: PilotSettings, fleet: Fleet) -> str:
     parts = {
-        "serving": len(fleet.serving),
+        "serving": len(fleet.serving) + fleet.settling,
         "starting": fleet.starting,
         "queued": len(fleet.queued),
         "being submitted": fleet.submitting,

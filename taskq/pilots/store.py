@@ -114,12 +114,14 @@ class Pilots:
 def fleet(jobs: Sequence[PilotJob], slots: int) -> Fleet:
     """Return what the planner wants to know of a pilot's jobs. slots: of all agents like its."""
     running = [job for job in jobs if job.status == "running"]
-    serving = [job for job in running if (job.heard_ago_s or 0.0) > _SETTLING_S]
+    serving = [job for job in running if job.heard_at is not None]
+    settled = [job for job in serving if (job.heard_ago_s or 0.0) > _SETTLING_S]
     return Fleet(
         submitting=sum(job.status == "submitting" for job in jobs),
         queued=tuple(job.age_s for job in jobs if job.status == "queued"),
-        starting=len(running) - len(serving),
-        serving=tuple(job.running_s or 0.0 for job in serving),
+        starting=sum(job.heard_at is None for job in running),
+        serving=tuple(job.running_s or 0.0 for job in settled),
+        settling=len(serving) - len(settled),
         started_lately=sum((job.running_s or _LATELY_S) < _LATELY_S for job in jobs),
         slots=slots,
     )

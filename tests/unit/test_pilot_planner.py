@@ -212,7 +212,13 @@ def test_a_plan_keeps_its_limits_whatever_is_the_case(
     cores: int,
 ) -> None:
     """Never more than allowed, never for nothing, never both submitting and cancelling."""
-    fleet = Fleet(0, tuple(queued), starting, tuple(serving), lately, slots)
+    fleet = Fleet(
+        queued=tuple(queued),
+        starting=starting,
+        serving=tuple(serving),
+        started_lately=lately,
+        slots=slots,
+    )
     made = planned([waiting(claimable, usual_s)], fleet, cores=cores)
     assert 0 <= made.submit <= max(0, 100 - fleet.live)
     assert made.submit <= claimable

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Final
 
 from taskq.agent_file import build
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import JobFolder, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import AGENT_FILE
@@ -87,8 +87,14 @@ class Hosts:
         environment: Mapping[str, str],
         *,
         remote_shell: Sequence[str] = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """remote_shell: what stands before the name of a host; a client of ssh."""
+        """Set the driver up; it asks no host yet.
+
+        remote_shell: what stands before the name of a host; a client of ssh. timeout_s: for what is
+        done on a host.
+        """
+        self._timeout_s = timeout_s
         self._settings = settings
         self._environment = dict(environment)
         self._remote_shell = list(remote_shell)
@@ -206,7 +212,13 @@ class Hosts:
         argv, what = ["sh", "-s"], "this host"
         if host is not None:
             argv, what = [*self._remote_shell, "--", host, "sh -s"], host
-        return run(argv, environment=self._environment, text=script, what=what)
+        return run(
+            argv,
+            environment=self._environment,
+            text=script,
+            what=what,
+            timeout_s=self._timeout_s,
+        )
 
     def _answers(self, host: str | None, lines: Iterable[str]) -> Iterable[tuple[str, SeenJob]]:
         for line in lines:
