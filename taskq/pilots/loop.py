@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from taskq.db.connections import Database
-from taskq.errors import Conflict, NotFound, TaskqError
+from taskq.errors import TaskqError, Unavailable
 from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
@@ -46,6 +46,8 @@ TERM_S: Final = 120.0
 _SUBMIT_WITHIN_S: Final = 30.0
 #: An agent that was first heard so lately ends a row of failures.
 _LATELY_S: Final = 120.0
+#: How much longer than its time limit a job may seem to last.
+_SLACK_S: Final = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -151,10 +153,12 @@ class PilotLoop:
                 break
             try:
                 done.append(self._act(pilot, stop or threading.Event()))
-            except (Conflict, NotFound) as error:  # another loop took over, or it is gone
-                done.append(PilotRound(pilot.name, acted=False, trouble=str(error)))
             except BatchSystemError as error:
                 done.append(PilotRound(pilot.name, acted=True, trouble=str(error)))
+            except Unavailable:
+                raise  # PostgreSQL: no pilot can be looked at
+            except TaskqError as error:  # another loop took over, it is gone, or damaged
+                done.append(PilotRound(pilot.name, acted=False, trouble=str(error)))
         return done
 
     def leave(self) -> None:
@@ -205,7 +209,13 @@ class PilotLoop:
         except PartialAnswer as partial:
             self._say_once(f"{case.pilot.name}, some hosts", str(partial))
             seen = partial.seen
-            looked = [job for job in looked if job.name in seen]
+            # On a host that is silent for longer than a job can last, none is left.
+            over_s = case.settings.time_limit + _SLACK_S
+            looked = [
+                job
+                for job in looked
+                if job.name in seen or job.place not in partial.silent or job.age_s > over_s
+            ]
         places = {job.name: job.place for job in jobs}
         changes = []
         for change in reconcile(looked, seen):
@@ -226,38 +236,36 @@ class PilotLoop:
             for _ in range(made.submit):
                 if stop.is_set() or not self._hold(case.pilot.pilot_id, TERM_S):
                     break
-                case.driver.prepare()
-                change = self._submit_one(case, places)
-                if change is None:
+                place = case.driver.prepare(places)
+                if not self._submit_one(case, place):
                     break
                 done += 1
-                if change.place:
-                    places[change.place] += 1
+                if place is not None:
+                    places[place] += 1
         except BatchSystemError as error:
             trouble = str(error)
             before = 0 if done else case.pilot.failures
             self._note(case, [], health(before, [], heard=False, refusal=trouble))
         return done, trouble
 
-    def _submit_one(self, case: _Case, places: Mapping[str, int]) -> Change | None:
-        """Submit a job; return what was written down of it, None if no more are allowed."""
+    def _submit_one(self, case: _Case, place: str | None) -> bool:
+        """Submit a job; return whether another one is allowed."""
         begun = time.monotonic()
-        numbers = self._database.rows(
-            "begin_pilot_jobs",
+        number = self._database.value(
+            "begin_pilot_job",
             pilot=case.pilot.pilot_id,
             holder=self._holder,
-            count=1,
+            place=place,
             most=case.settings.most,
         )
-        if not numbers:
-            return None
-        number = numbers[0]["number"]
+        if number is None:
+            return False
         name = job_name(case.pilot, number)
         script = script_of(case.pilot, case.settings, number, case.driver)
         if time.monotonic() - begun > _SUBMIT_WITHIN_S:
             raise BatchSystemError("this machine stood still for too long to submit a job")
         try:
-            seen = case.driver.submit(name, script, places)
+            seen = case.driver.submit(name, script, place)
         except BatchSystemError as error:
             # It may have come through; if nobody can say now, a later round sees it by its name.
             known = self._known(case.driver, name)
@@ -268,9 +276,8 @@ class PilotLoop:
                 self._note(case, [refused], None)
                 raise
             seen = known
-        change = Change(number, name, seen.state, seen.native_id, seen.place)
-        self._note(case, [change], None)
-        return change
+        self._note(case, [Change(number, name, seen.state, seen.native_id or None, place)], None)
+        return True
 
     def _known(self, driver: Driver, name: str) -> SeenJob | None:
         """Return a job whose submission failed, ended if it is not there; None: nobody can say."""

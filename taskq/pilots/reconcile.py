@@ -29,8 +29,8 @@ JobState: TypeAlias = Literal["queued", "running", "ended"]
 class SeenJob:
     """What the batch system says of a job.
 
-    native_id: its own name for it. why: its words on the state. exit_code: the agent's, if known.
-    cancelled: whether somebody ended it there.
+    native_id: its own name for it; empty: it has none, or does not say it. why: its words on the
+    state. exit_code: the agent's, if known. cancelled: whether somebody ended it there.
     """
 
     native_id: str
@@ -90,15 +90,15 @@ def _change(job: PilotJob, seen: SeenJob | None) -> Change | None:
         job.number,
         job.name,
         seen.state,
-        native_id=seen.native_id,
+        native_id=seen.native_id or None,
         place=seen.place,
         why=seen.why,
         exit_code=seen.exit_code,
     )
     if seen.state == "ended":
         return replace(change, outcome=_outcome(job, seen))
-    same = (job.status, job.native_id, job.why) == (seen.state, seen.native_id, seen.why)
-    return None if same else change
+    same = (job.status, job.why) == (seen.state, seen.why)
+    return None if same and seen.native_id in {"", job.native_id} else change
 
 
 def _unknown(job: PilotJob) -> Change | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.hosts import PartialAnswer
 from taskq.pilots.reconcile import JobState, SeenJob
 
 
@@ -16,7 +17,8 @@ class Killed(BaseException):
 class ScriptedBatch:
     """Jobs by name. scripts: what was submitted, in order, also twice.
 
-    refusal: why it takes no jobs. silence: why it gives no answers. dies: kill the loop `before` or
+    refusal: why it takes no jobs. place: where the next one goes. silent: places that give no
+    answer. silence: why it gives no answers. dies: kill the loop `before` or
     `after` the next submission. outputs: what jobs have written.
     """
 
@@ -28,6 +30,8 @@ class ScriptedBatch:
         self.refusal: str | None = None
         self.silence: str | None = None
         self.lacks: str | None = None
+        self.place: str | None = None
+        self.silent: frozenset[str] = frozenset()
         self.dies = ""
         self.prepared = 0
 
@@ -35,19 +39,20 @@ class ScriptedBatch:
         """Return what this machine lacks."""
         return self.lacks
 
-    def prepare(self) -> None:
+    def prepare(self, places: Mapping[str, int]) -> str | None:
         """Count the calls."""
-        self.prepared += 1
-
-    def submit(self, name: str, script: str, places: Mapping[str, int]) -> SeenJob:
-        """Take a job."""
         del places
+        self.prepared += 1
+        return self.place
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Take a job."""
         if self.dies == "before":
             raise Killed
         if self.refusal is not None:
             raise BatchSystemError(self.refusal)
         self.scripts.append((name, script))
-        self.known[name] = SeenJob(str(len(self.scripts)), "queued", "PENDING")
+        self.known[name] = SeenJob(str(len(self.scripts)), "queued", "PENDING", place=place)
         if self.dies == "after":
             raise Killed
         return self.known[name]
@@ -56,7 +61,11 @@ class ScriptedBatch:
         """Return those of these names that are known."""
         if self.silence is not None:
             raise BatchSystemError(self.silence)
-        return {name: self.known[name] for name in names if name in self.known}
+        known = {name: self.known[name] for name in names if name in self.known}
+        if self.silent:
+            said = {name: job for name, job in known.items() if job.place not in self.silent}
+            raise PartialAnswer("some are silent", said, self.silent)
+        return known
 
     def cancel(self, job: SeenJob) -> None:
         """End a job that waits."""

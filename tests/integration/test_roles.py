@@ -41,7 +41,7 @@ MAY = {
     "beat": SERVING,
     "begin_blob": f"{SERVING} submitter",
     "begin_front": UPKEEP,
-    "begin_pilot_jobs": SUBMITTING_PILOTS,
+    "begin_pilot_job": SUBMITTING_PILOTS,
     "best_results": READING,
     "blob": ALL,
     "blob_part": ALL,

@@ -21,15 +21,18 @@ class Driver(Protocol):
         """Return what this machine lacks for the driver, in words; None: nothing."""
         ...
 
-    def prepare(self) -> None:
-        """Make what jobs need before the first is submitted; called before each submission."""
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Make what the next job needs; return its place, if the driver chooses one.
+
+        An error means that nothing was submitted. places: how many live jobs there are where.
+        """
         ...
 
-    def submit(self, name: str, script: str, places: Mapping[str, int]) -> SeenJob:
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Submit a job, and return how it is known.
 
         A name that the batch system has already is not submitted again where the driver can tell.
-        places: how many live jobs there are where, for drivers that choose.
+        After an error the job may be there.
         """
         ...
 

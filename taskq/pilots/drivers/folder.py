@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
+import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +17,9 @@ from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
 
 TAIL_BYTES: Final = 3_000
+#: Seconds after which the files of a job are removed; the database forgets it then as well.
+KEPT_S: Final = 30 * 86_400
+_DAY_S: Final = 86_400
 _MAX_TOKEN_BYTES: Final = 4_096
 
 
@@ -23,13 +29,14 @@ class JobFolder:
     def __init__(self, settings: PilotSettings) -> None:
         self._path = Path(settings.folder)
         self._has_agent = bool(settings.gateways)
+        self._tidied_at = -math.inf
 
     def prepare(self) -> None:
         """Make the folder, with the agent's file if jobs need it."""
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._has_agent:
-                _write_if_other(self._path / AGENT_FILE, build())
+                _write_if_other(self._path / AGENT_FILE, agent_file())
             probe = self._path / f".probe-{os.getpid()}"
             try:
                 probe.write_bytes(b"?" * 4_096)  # a disk that is full still makes empty files
@@ -37,6 +44,17 @@ class JobFolder:
                 probe.unlink(missing_ok=True)
         except OSError as error:
             raise BatchSystemError(f"cannot write in {self._path}: {error.strerror}") from None
+        if time.monotonic() - self._tidied_at > _DAY_S:
+            self._tidied_at = time.monotonic()
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the files of jobs that ended long ago."""
+        before = time.time() - KEPT_S
+        for file in (*self._path.glob("taskq-*.out"), *self._path.glob("taskq-*.exit")):
+            with suppress(OSError):
+                if file.stat().st_mtime < before:
+                    file.unlink()
 
     def exit_code(self, name: str) -> int | None:
         """Return the exit code that a job's script has written; None if it has not."""
@@ -51,6 +69,12 @@ class JobFolder:
             file.seek(max(0, file.tell() - TAIL_BYTES))
             return as_tail(file.read(TAIL_BYTES))
         return None
+
+
+@cache
+def agent_file() -> bytes:
+    """Return the agent as one file; it is built once, which takes a moment."""
+    return build()
 
 
 def as_tail(output: bytes) -> str | None:

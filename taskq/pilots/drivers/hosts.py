@@ -17,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from taskq.agent_file import build
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
-from taskq.pilots.drivers.folder import JobFolder, as_tail, checked_token
+from taskq.pilots.drivers.folder import JobFolder, agent_file, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
@@ -39,7 +38,11 @@ umask 077
 mkdir -p {folder}
 cd {folder}
 probe=.probe-$$
-printf %4096s '' > "$probe" && rm -f "$probe"
+printf %4096s '' > "$probe" || {{ rm -f "$probe"; exit 73; }}
+rm -f "$probe"
+find . -maxdepth 1 \\( -name 'taskq-*.out' -o -name 'taskq-*.exit' \\) -mtime +30 \\
+    -exec rm -f {{}} + || true
+find . -maxdepth 1 -name 'taskq-*.job' -mtime +400 -exec rm -rf {{}} + || true
 """
 _STORE = """\
 base64 -d > .{file}-$$ <<'TASKQ_END'
@@ -99,8 +102,8 @@ class Hosts:
         self._environment = dict(environment)
         self._remote_shell = list(remote_shell)
         self._hosts: tuple[str | None, ...] = settings.hosts or (None,)
-        self._aside: dict[str | None, float] = {}
-        self._ready: set[str | None] = set()
+        self._aside: dict[str, float] = {}
+        self._ready: set[str] = set()
         self._local = JobFolder(settings)
 
     def missing(self) -> str | None:
@@ -108,25 +111,27 @@ class Hosts:
         program = self._remote_shell[0] if self._settings.hosts else "setsid"
         return missing_program(program, self._environment)
 
-    def prepare(self) -> None:
-        """Look at the token; each host is prepared before its first job."""
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Return the host with the fewest jobs that answers; the others are put aside."""
         if self._settings.token_file is not None:
             checked_token(self._settings.token_file)
         if not self._settings.hosts:
             self._local.prepare()
-
-    def submit(self, name: str, script: str, places: Mapping[str, int]) -> SeenJob:
-        """Start a job where the fewest are; a host that gives no answer is put aside."""
+            return None
         words: list[str] = []
         for host in self._by_load(places):
-            if (refusal := self._submit_to(host, name, script)) is None:
-                return SeenJob(name, "queued", place=host)
+            if (refusal := self._prepare(host)) is None:
+                return host
             words.append(refusal)
-        if not words:
-            raise BatchSystemError(
-                "no host is left: those that gave no answer are put aside for 5 min"
-            )
-        raise BatchSystemError("; ".join(words))
+        raise BatchSystemError(
+            "; ".join(words) or "no host is left: those that gave no answer are put aside for 5 min"
+        )
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Start a job on a host, or here."""
+        folder = shlex.quote(self._settings.folder)
+        self._shell(place, _SUBMIT.format(folder=folder, name=name, script=script))
+        return SeenJob("", "queued", place=place)
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return how each is; those of a host that gives no answer are an error."""
@@ -134,15 +139,16 @@ class Hosts:
         script = _BEGAN + _JOBS.format(
             folder=shlex.quote(self._settings.folder), names=" ".join(names) or "''"
         )
-        words = []
+        silent: dict[str, str] = {}
         with ThreadPoolExecutor(_HOSTS_AT_ONCE) as pool:
-            for answer in pool.map(lambda host: self._ask(host, script), self._hosts):
+            answers = pool.map(lambda host: self._ask(host, script), self._hosts)
+            for host, answer in zip(self._hosts, answers, strict=True):
                 if isinstance(answer, BatchSystemError):
-                    words.append(str(answer))
+                    silent[host or ""] = str(answer)
                 else:
                     seen |= answer
-        if words:
-            raise PartialAnswer("; ".join(words), seen)
+        if silent:
+            raise PartialAnswer("; ".join(silent.values()), seen, frozenset(silent))
         return seen
 
     def cancel(self, job: SeenJob) -> None:
@@ -162,18 +168,16 @@ class Hosts:
         """Return where the token is on the hosts; None: where the settings say."""
         return f"{self._settings.folder}/token" if self._settings.hosts else None
 
-    def _submit_to(self, host: str | None, name: str, script: str) -> str | None:
-        """Start a job on a host; return why that fails, None if it does not."""
-        folder = shlex.quote(self._settings.folder)
+    def _prepare(self, host: str) -> str | None:
+        """Make a host ready for a job; return why that fails, None if it does not."""
+        prepare = _PREPARE.format(folder=shlex.quote(self._settings.folder))
         try:
-            if host is not None and host not in self._ready:
-                self._shell(host, self._preparation())
-                self._ready.add(host)
-            self._shell(host, _SUBMIT.format(folder=folder, name=name, script=script))
+            self._shell(host, prepare if host in self._ready else prepare + self._stored())
         except BatchSystemError as error:
             self._ready.discard(host)
             self._aside[host] = time.monotonic() + _ASIDE_S
             return str(error)
+        self._ready.add(host)
         return None
 
     def _ask(self, host: str | None, script: str) -> dict[str, SeenJob] | BatchSystemError:
@@ -186,27 +190,26 @@ class Hosts:
                 self._aside[host] = time.monotonic() + _ASIDE_S
             return error
 
-    def _by_load(self, places: Mapping[str, int]) -> list[str | None]:
+    def _by_load(self, places: Mapping[str, int]) -> list[str]:
         """Return the hosts that may have another job, those with the fewest first."""
         load = Counter(places)
         now = time.monotonic()
         free = [
             host
-            for host in self._hosts
-            if self._aside.get(host, 0.0) <= now
-            and (host is None or load[host] < self._settings.jobs_per_host)
+            for host in self._settings.hosts
+            if self._aside.get(host, 0.0) <= now and load[host] < self._settings.jobs_per_host
         ]
-        return sorted(free, key=lambda host: load[host or ""])
+        return sorted(free, key=lambda host: load[host])
 
-    def _preparation(self) -> str:
+    def _stored(self) -> str:
         """Return the script that stores the agent and the token on a host."""
-        text = _PREPARE.format(folder=shlex.quote(self._settings.folder))
-        files = {AGENT_FILE: build()}
+        files = {AGENT_FILE: agent_file()}
         if self._settings.token_file is not None:
             files["token"] = checked_token(self._settings.token_file)
-        for file, data in files.items():
-            text += _STORE.format(file=file, content=base64.encodebytes(data).decode().rstrip("\n"))
-        return text
+        return "".join(
+            _STORE.format(file=file, content=base64.encodebytes(data).decode().rstrip("\n"))
+            for file, data in files.items()
+        )
 
     def _shell(self, host: str | None, script: str) -> str:
         argv, what = ["sh", "-s"], "this host"
@@ -230,12 +233,13 @@ class Hosts:
             where = states.get(state, "ended")
             code = int(number) if where == "ended" and number else None
             native_id = number if where == "running" else ""
-            yield name, SeenJob(native_id or name, where, exit_code=code, place=host)
+            yield name, SeenJob(native_id, where, exit_code=code, place=host)
 
 
 class PartialAnswer(BatchSystemError):
-    """Some hosts gave no answer. seen: what the others said."""
+    """Some hosts gave no answer: the silent ones. seen: what the others said."""
 
-    def __init__(self, message: str, seen: dict[str, SeenJob]) -> None:
+    def __init__(self, message: str, seen: dict[str, SeenJob], silent: frozenset[str]) -> None:
         super().__init__(message)
         self.seen = seen
+        self.silent = silent

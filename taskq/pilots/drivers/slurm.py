@@ -54,15 +54,17 @@ class Slurm:
         found = (missing_program(name, self._environment) for name in names)
         return next(filter(None, found), None)
 
-    def prepare(self) -> None:
+    def prepare(self, places: Mapping[str, int]) -> str | None:
         """Make the folder of output, and look at the token."""
+        del places
         self._folder.prepare()
         if self._settings.token_file is not None:
             checked_token(self._settings.token_file)
+        return None
 
-    def submit(self, name: str, script: str, places: Mapping[str, int]) -> SeenJob:
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Submit a job; its script goes through standard input."""
-        del name, places
+        del name, place
         said = run(["sbatch", "--parsable"], environment=self._environment, text=script)
         lines = said.split()  # a site's own messages may come before the number
         found = _SUBMITTED.fullmatch(lines[-1]) if lines else None

@@ -85,8 +85,8 @@ def wait_for(driver: Hosts, state: str, name: str = NAME) -> SeenJob:
 def test_job_runs_by_itself_and_its_end_is_known(folder: Path) -> None:
     """With its exit code and output."""
     driver = here(folder)
-    driver.prepare()
-    driver.submit(NAME, f"echo hello\nsleep 0.3\necho 7 > {folder}/{NAME}.exit\nexit 7\n", {})
+    driver.prepare({})
+    driver.submit(NAME, f"echo hello\nsleep 0.3\necho 7 > {folder}/{NAME}.exit\nexit 7\n", None)
     assert wait_for(driver, "ended").exit_code == 7
     assert driver.tail(NAME, None) == "hello"
     assert driver.jobs([OTHER]) == {}
@@ -95,11 +95,11 @@ def test_job_runs_by_itself_and_its_end_is_known(folder: Path) -> None:
 def test_job_is_submitted_once_whoever_asks(folder: Path) -> None:
     """Its name is a folder, which two cannot make."""
     driver = here(folder)
-    driver.prepare()
+    driver.prepare({})
     counting = f"echo x >> {folder}/count\n{LASTS}"
-    driver.submit(NAME, counting, {})
+    driver.submit(NAME, counting, None)
     wait_for(driver, "running")
-    here(folder).submit(NAME, counting, {})
+    here(folder).submit(NAME, counting, None)
     wait_until((folder / "count").exists)
     assert (folder / "count").read_text() == "x\n"
 
@@ -107,8 +107,8 @@ def test_job_is_submitted_once_whoever_asks(folder: Path) -> None:
 def test_job_that_was_killed_has_ended(folder: Path) -> None:
     """Also where another process has got its number."""
     driver = here(folder)
-    driver.prepare()
-    driver.submit(NAME, LASTS, {})
+    driver.prepare({})
+    driver.submit(NAME, LASTS, None)
     running = wait_for(driver, "running")
     os.killpg(int(running.native_id), signal.SIGKILL)
     assert wait_for(driver, "ended").exit_code is None
@@ -121,8 +121,8 @@ def test_job_that_was_killed_has_ended(folder: Path) -> None:
 def test_job_outlives_the_loop(folder: Path) -> None:
     """It has a session of its own, which no terminal ends."""
     driver = here(folder)
-    driver.prepare()
-    driver.submit(NAME, LASTS, {})
+    driver.prepare({})
+    driver.submit(NAME, LASTS, None)
     number = int(wait_for(driver, "running").native_id)
     assert os.getsid(number) == number
     assert os.getpgid(number) != os.getpgid(0)
@@ -132,14 +132,24 @@ def test_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     """As a full disk is."""
     (tmp_path / "jobs").write_text("a file")
     with pytest.raises(BatchSystemError, match=r"cannot write in .*/jobs: "):
-        here(tmp_path / "jobs").prepare()
+        here(tmp_path / "jobs").prepare({})
+
+
+def test_files_of_old_jobs_are_removed(folder: Path) -> None:
+    """A folder does not grow for ever."""
+    folder.mkdir()
+    for name in (f"{NAME}.out", f"{NAME}.exit", f"{OTHER}.out", "mine.out"):
+        (folder / name).touch()
+        if name != f"{OTHER}.out":
+            os.utime(folder / name, (1.8e9 - 1e9, 1.8e9 - 1e9))
+    here(folder).prepare({})
+    assert sorted(file.name for file in folder.iterdir()) == ["mine.out", f"{OTHER}.out"]
 
 
 def test_other_host_gets_agent_and_token_through_standard_input(folder: Path) -> None:
     """No command line has the token, and nobody else may read its file."""
     driver, settings = elsewhere(folder, ["node1"])
-    driver.prepare()
-    driver.submit(NAME, LASTS, {})
+    driver.submit(NAME, LASTS, driver.prepare({}))
     assert wait_for(driver, "running").place == "node1"
     assert (folder / "token").read_text() == SECRET
     assert stat.S_IMODE((folder / "token").stat().st_mode) == 0o600
@@ -154,27 +164,27 @@ def test_token_that_others_may_read_is_not_used(folder: Path) -> None:
     driver, _ = elsewhere(folder, ["node1"])
     (folder.parent / "token").chmod(0o640)
     with pytest.raises(BatchSystemError, match="chmod 600"):
-        driver.prepare()
+        driver.prepare({})
 
 
 def test_jobs_go_where_the_fewest_are(folder: Path) -> None:
     """And no more than allowed to each."""
     driver, _ = elsewhere(folder, ["node1", "node2"])
-    driver.prepare()
-    assert driver.submit(NAME, LASTS, {"node1": 1}).place == "node2"
+    assert driver.prepare({"node1": 1}) == "node2"
     with pytest.raises(BatchSystemError, match="no host is left"):
-        driver.submit(OTHER, LASTS, {"node1": 1, "node2": 1})
+        driver.prepare({"node1": 1, "node2": 1})
 
 
 def test_dead_host_keeps_no_other_from_its_work(folder: Path) -> None:
     """It is put aside; its jobs are neither ended nor asked about for a while."""
     driver, _ = elsewhere(folder, ["dead", "node1"])
-    driver.prepare()
-    assert driver.submit(NAME, LASTS, {}).place == "node1"
+    place = driver.prepare({})
+    assert driver.submit(NAME, LASTS, place).place == "node1"
     before = (folder.parent / "command-lines").read_text().count("dead")
     with pytest.raises(PartialAnswer, match="put aside") as partial:
         driver.jobs([NAME])
     assert partial.value.seen[NAME].place == "node1"
+    assert partial.value.silent == {"dead"}
     assert (folder.parent / "command-lines").read_text().count("dead") == before == 1
 
 

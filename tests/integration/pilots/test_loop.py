@@ -200,6 +200,26 @@ def test_batch_system_that_gives_no_answer_changes_nothing(scene: PilotScene) ->
     assert scene.pilot().trouble is None
 
 
+def test_jobs_of_a_silent_host_keep_their_state_until_they_must_be_over(scene: PilotScene) -> None:
+    """Those of others go on; a host that is gone for good does not hold its places for ever."""
+    scene.add(time_limit=600)
+    scene.seed(2)
+    scene.batch.place = "node1"
+    scene.round()
+    scene.seed(3)
+    scene.batch.place = "node2"
+    scene.round()
+    scene.batch.silent = frozenset({"node1"})
+    scene.batch.become("running")
+    assert scene.round().trouble is None
+    assert scene.statuses() == ["queued", "running"]
+    assert [job.place for job in scene.jobs()] == ["node1", "node2"]
+    scene.age(1_300)
+    scene.batch.known.pop(scene.jobs()[0].name)
+    scene.round()
+    assert scene.statuses()[:2] == ["died", "running"]
+
+
 def test_submission_that_came_through_after_all_is_no_failure(scene: PilotScene) -> None:
     """Whatever the answer was."""
     scene.add(max_jobs=1)
@@ -292,6 +312,18 @@ def test_other_agents_of_the_campaign_count(scene: PilotScene, hire: Hire) -> No
     assert any("0 slots" in line for line in scene.queue.pilots.plan("hpc").why)
     hire("/c", slots=50, offers=["gpu", "mem=64"])
     assert any("50 slots" in line for line in scene.queue.pilots.plan("hpc").why)
+
+
+def test_damaged_pilot_keeps_no_other_waiting(scene: PilotScene, postgres: Postgres) -> None:
+    """As one that another release has stored, or somebody by hand."""
+    scene.add()
+    scene.seed(2)
+    scene.queue.pilots.create("a", "slurm", "/c", {"folder": "/jobs"})
+    postgres.execute("""update taskq.pilot set settings = '{"slip": 1}' where name = 'a'""")
+    first, second = scene.loop().round()
+    assert (first.acted, second.submitted) == (False, 1)
+    assert first.trouble is not None
+    assert "slip" in first.trouble
 
 
 def test_campaign_that_is_gone_is_said(scene: PilotScene, queue: Client) -> None:

@@ -47,7 +47,7 @@ def slurm(programs: Programs, tmp_path: Path) -> Slurm:
     path = f"{programs.folder}:{os.environ['PATH']}"
     environment = {"PATH": path, "TASKQ_TOKEN": "secret", "HOME": "/h", "AWS_SECRET": "secret"}
     driver = Slurm(settings, environment)
-    driver.prepare()
+    driver.prepare({})
     return driver
 
 
@@ -65,7 +65,7 @@ def test_number_of_a_job_is_found_behind_what_a_site_says(
 ) -> None:
     """As wrappers of sbatch do."""
     programs.say("sbatch", f'printf "{said}\\n"')
-    assert slurm.submit(NAME, "#!/bin/sh\n", {}).native_id == "42"
+    assert slurm.submit(NAME, "#!/bin/sh\n", None).native_id == "42"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_refusal_is_in_the_batch_systems_words(
     """Whatever they are, a database can store them."""
     programs.say("sbatch", body)
     with pytest.raises(BatchSystemError) as told:
-        slurm.submit(NAME, "#!/bin/sh\n", {})
+        slurm.submit(NAME, "#!/bin/sh\n", None)
     assert words in str(told.value)
     assert "\0" not in str(told.value)
     assert len(str(told.value)) < 1_200
@@ -93,7 +93,7 @@ def test_refusal_is_in_the_batch_systems_words(
 def test_script_goes_through_standard_input(slurm: Slurm, programs: Programs) -> None:
     """Nothing of it is in a command line, and the loop's secrets are in no job's environment."""
     programs.say("sbatch", f"cat > {programs.folder}/script; env > {programs.folder}/env; echo 1")
-    slurm.submit(NAME, "#!/bin/sh\necho x\n", {})
+    slurm.submit(NAME, "#!/bin/sh\necho x\n", None)
     assert (programs.folder / "script").read_text() == "#!/bin/sh\necho x\n"
     assert programs.arguments("sbatch") == "--parsable"
     environment = (programs.folder / "env").read_text()
@@ -113,7 +113,7 @@ def test_environment_of_jobs_behind_a_gateway_has_nothing_of_the_loop(
         path = f"{programs.folder}:{os.environ['PATH']}"
         driver = Slurm(settings, {"PATH": path, "TASKQ_DSN": "postgresql://q"})
         programs.say("sbatch", f"env > {programs.folder}/env; echo 1")
-        driver.submit(NAME, "", {})
+        driver.submit(NAME, "", None)
         assert ("TASKQ_DSN" in (programs.folder / "env").read_text()) == expected
 
 
@@ -171,5 +171,5 @@ def test_job_that_squeue_forgot_is_known_by_its_exit_code(slurm: Slurm, tmp_path
 def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) -> None:
     """One that began meanwhile goes on."""
     programs.say("sbatch", "echo 42")
-    slurm.cancel(slurm.submit(NAME, "", {}))
+    slurm.cancel(slurm.submit(NAME, "", None))
     assert programs.arguments("scancel") == "--state=PENDING 42"
