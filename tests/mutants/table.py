@@ -7,7 +7,8 @@ from typing import Final
 from tests.mutants.agent import AGENT
 from tests.mutants.library import LIBRARY
 from tests.mutants.mutant import Mutant
+from tests.mutants.pilots import PILOTS
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.upkeep import UPKEEP
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *STATEMENTS, *UPKEEP)
+MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *PILOTS, *STATEMENTS, *UPKEEP)
