@@ -5,8 +5,8 @@
 -- has to know is here, so that another can go on where it ended.
 
 -- name, key, number: a job's name is taskq-NAME-KEY-NUMBER, in the batch system and as its agent's name. key
---     is random, so that no two queues, and no two pilots of one name, have jobs of one name. next_number:
---     of the next job.
+--     is random, so that no two queues, and no two pilots of one name, have jobs of one name. Its collation is
+--     that of session.agent: the index there is of no use for another one. next_number: of the next job.
 -- path: the campaign that its agents serve, with all below it. driver, settings: see taskq/pilots/settings.py.
 -- status: paused: no job is submitted; removed: and the row goes when the last job has ended. paused_why:
 --     why it paused itself; null: it did not.
@@ -16,7 +16,7 @@
 --     one acted last, and on which host.
 create table taskq.pilot (
     pilot_id bigint generated always as identity,
-    name text collate "C" not null,
+    name text not null,
     key text not null,
     path text collate "C" not null,
     driver text not null,

@@ -12,10 +12,10 @@ select p.pilot_id, p.name, p.key, p.path, p.driver, p.settings, p.status, p.paus
               count(*) filter (where j.status = 'running' and h.heard) as serving
          from taskq.pilot_job j
         cross join lateral (
-              select j.heard_at is not null or exists (
-                         select from taskq.session s
-                          where s.agent = format('taskq-%%s-%%s-%%s', p.name, p.key, j.number)
-                            and s.agent like 'taskq-%%') as heard) h
+              select j.heard_at is not null or count(*) > 0 as heard
+                from taskq.session s
+               where s.agent = format('taskq-%%s-%%s-%%s', p.name, p.key, j.number)
+                 and s.agent like 'taskq-%%') h
         where j.pilot_id = p.pilot_id
           and j.status <> 'ended') j
  where p.name = coalesce(%(pilot)s::text, p.name)

@@ -172,7 +172,8 @@ class PilotLoop:
         if (missing := driver.missing()) is not None:
             return PilotRound(pilot.name, acted=False, trouble=missing)
         if not self._hold(pilot.pilot_id, TERM_S):
-            return PilotRound(pilot.name, acted=False)
+            other = f"another loop acts for it, on {pilot.looked_from}"
+            return PilotRound(pilot.name, acted=False, trouble=other)
         case = _Case(pilot, settings, driver)
         jobs = self.pilots.jobs(pilot.name)
         try:

@@ -64,20 +64,23 @@ def job_script(
 def _agent(
     settings: PilotSettings, path: str, name: str, program: Sequence[str], token_file: str | None
 ) -> list[list[str]]:
-    """Return the command that starts the agent, grouped as it is shown."""
+    """Return the command that starts the agent, grouped as it is shown.
+
+    What taskq depends on comes last, so that it wins over further options.
+    """
+    further = [[option] for option in settings.agent_options]
     if settings.gateways:
-        argv = [[settings.python, f"{settings.folder}/{AGENT_FILE}", "run"]]
+        argv = [[settings.python, f"{settings.folder}/{AGENT_FILE}", "run"], *further]
         argv += [["--gateway", url] for url in settings.gateways]
         argv += [["--token-file", token_file or ""]]
         argv += [["--ca", settings.ca]] if settings.ca else []
         argv += [["--insecure-http"]] if settings.insecure_http else []
     else:
-        argv = [[*program, "agent", "run"]]
+        argv = [[*program, "agent", "run"], *further]
     argv += [["--campaign", path], ["--name", name], ["--slots", str(settings.cores)]]
     argv += [["--idle-timeout", f"{settings.idle_timeout:g}"]]
     argv += [["--offer", tag] for tag in settings.offers]
     argv += [["--site", settings.site]] if settings.site else []
-    argv += [[option] for option in settings.agent_options]
     return argv
 
 

@@ -28,6 +28,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
 _OPTION = re.compile(r"--[a-z][a-z0-9-]{0,40}(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
 _FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
+_NOTHING: Final = (None, (), "", False)
 _TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
 _OF_SLURM: Final = ("partition", "account", "qos", "memory", "gpus", "options")
 _OF_SSH: Final = ("hosts", "jobs_per_host")
@@ -96,10 +97,9 @@ class PilotSettings:
         return min(self.max_jobs, len(self.hosts) * self.jobs_per_host or self.max_jobs)
 
     def to_json(self) -> str:
-        """Return the settings as JSON, without defaults."""
-        plain = {one.name: one.default for one in fields(self)}
-        table = {name: value for name, value in asdict(self).items() if value != plain[name]}
-        return json.dumps(table)
+        """Return the settings as JSON, without those that say nothing."""
+        table = asdict(self)
+        return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
 
 
 def check_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_pilot_is_added_looked_at_and_removed(taskq: CommandLine, tmp_path: Path
     assert (listed["name"], listed["status"], listed["path"]) == ("hpc", "active", "/c")
     assert listed["settings"]["time_limit"] == 43_200
     shown = taskq.out("pilots", "show", "hpc")
-    assert "partition   long\n" in shown
+    assert re.search(r"^partition +long$", shown, re.MULTILINE)
     explained = taskq.out("pilots", "explain", "hpc").splitlines()
     assert explained[0] == "0 tasks waiting for agents like these, 0 are worked on."
     assert explained[-1] == ("No loop has looked at it yet: `taskq pilots run` submits its jobs.")
