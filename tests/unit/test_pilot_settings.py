@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -151,6 +152,16 @@ def test_a_file_describes_several_pilots(tmp_path: Path) -> None:
     assert (hpc.name, hpc.driver, hpc.path, hpc.settings.cores) == ("hpc", "slurm", "/demo", 32)
     assert hpc.settings.folder == f"{tmp_path}/hpc"
     assert here.settings.folder == "/jobs/here"
+
+
+def test_the_file_in_the_documentation_is_right(tmp_path: Path) -> None:
+    """It can be used as it stands."""
+    page = Path(__file__, "../../../docs/fleet.md").resolve().read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "pilots.toml").write_text(example)
+    hpc, desks = read_pilot_file(tmp_path / "pilots.toml", folder=tmp_path)
+    assert (hpc.driver, hpc.settings.time_limit, hpc.settings.most) == ("slurm", 43_200, 32)
+    assert (desks.driver, desks.settings.most) == ("ssh", 2)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from taskq import Client
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.command_line import CommandLine
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
@@ -88,18 +89,28 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
-    [
-        (["slurm"], 2, "give DRIVER (slurm, local, ssh), NAME and --campaign; or --file"),
-        (["condor", "x", "--campaign", "/c"], 2, "no driver 'condor'; there are slurm, local, ssh"),
-        (["slurm", "X", "--campaign", "/c"], 2, "'X' cannot be a pilot's name"),
-        (["slurm", "x", "--campaign", "/d"], 66, "no campaign /d"),
-        (["slurm", "x", "--campaign", "/c", "--time-limit", "soon"], 2, "as 120s, 30m, 12h or 2d"),
-        (["slurm", "x", "--campaign", "/c", "--option", "-p x"], 2, "must read --name=value"),
-        (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),
-        (["ssh", "x", "--campaign", "/c"], 2, "the driver ssh needs hosts (--host)"),
-        (["--file", "gone.toml"], 66, "gone.toml: No such file or directory"),
-        (["--file", "x.toml", "--cores", "3"], 2, "--file says all of it"),
-    ],
+    rest_thorough(
+        [
+            (["slurm"], 2, "give DRIVER (slurm, local, ssh), NAME and --campaign; or --file"),
+            (
+                ["condor", "x", "--campaign", "/c"],
+                2,
+                "no driver 'condor'; there are slurm, local, ssh",
+            ),
+            (["slurm", "X", "--campaign", "/c"], 2, "'X' cannot be a pilot's name"),
+            (["slurm", "x", "--campaign", "/d"], 66, "no campaign /d"),
+            (
+                ["slurm", "x", "--campaign", "/c", "--time-limit", "soon"],
+                2,
+                "as 120s, 30m, 12h or 2d",
+            ),
+            (["slurm", "x", "--campaign", "/c", "--option", "-p x"], 2, "must read --name=value"),
+            (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),
+            (["ssh", "x", "--campaign", "/c"], 2, "the driver ssh needs hosts (--host)"),
+            (["--file", "gone.toml"], 66, "gone.toml: No such file or directory"),
+            (["--file", "x.toml", "--cores", "3"], 2, "--file says all of it"),
+        ]
+    ),
 )
 def test_wrong_calls_say_what_is_wrong(
     taskq: CommandLine, words: list[str], code: int, said: str
@@ -152,8 +163,12 @@ def local(taskq: CommandLine, tmp_path: Path) -> Iterator[CommandLine]:
 def test_local_jobs_bring_a_campaign_to_its_end(
     local: CommandLine, queue: Client, tmp_path: Path
 ) -> None:
-    """Nobody starts an agent; the jobs come with the tasks and go after them."""
-    with local.process("pilots", "run", "--period", "0.2") as loop:
+    """Nobody starts an agent; the jobs come with the tasks and go after them.
+
+    Two loops run at once: one of them acts, and no job is there twice.
+    """
+    words = ("pilots", "run", "--period", "0.2")
+    with local.process(*words) as loop, local.process(*words) as second:
         wait_until(
             lambda: queue.campaign("/c").status().done == 10,
             timeout_s=60,
@@ -164,10 +179,13 @@ def test_local_jobs_bring_a_campaign_to_its_end(
             timeout_s=60,
             on_timeout=lambda: local.out("pilots", "log", "here"),
         )
-        loop.terminate()
-        assert loop.wait(20) == 0
+        for one in (loop, second):
+            one.terminate()
+            assert one.wait(20) == 0
     jobs = local.json("pilots", "log", "here")
     assert {job["outcome"] for job in jobs} == {"served"}
+    processes = [file.read_text().split()[0] for file in tmp_path.glob("jobs/*.job/process")]
+    assert len(processes) == len({*processes}) == len(jobs)
     assert {job["exit_code"] for job in jobs} == {0}
     assert {job["left_why"] for job in jobs} == {"it has had no task for 2 s"}
     assert (

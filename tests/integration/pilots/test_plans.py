@@ -7,6 +7,7 @@ import pytest
 from taskq.db.queries import statement
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 from tests.integration.pilots.support import PilotScene
 
 _SESSIONS = """
@@ -22,7 +23,7 @@ _SESSIONS = """
 """
 
 
-@pytest.mark.parametrize("statistics", ["true", "absent"])
+@pytest.mark.parametrize("statistics", rest_thorough(["absent", "true"]))
 def test_sessions_of_others_are_not_read(
     scene: PilotScene, postgres: Postgres, statistics: str
 ) -> None:
