@@ -274,9 +274,10 @@ class PilotView:
     """A pilot. settings: see `taskq.pilots.settings`. paused_why: why it paused itself, if it did.
 
     failures: how many submissions failed, or jobs died before their agents were heard, one after
-    the other; trouble: the last of these. retry_in_s: for how long nothing is submitted because of
-    them. looked_ago_s, looked_from: when, and on which host, a loop acted for it last; None: never.
-    submitting, queued, starting (running, and its agent not yet heard), serving: live jobs.
+    the other; failed_ago_s, trouble: the last of these. retry_in_s: for how long nothing is
+    submitted because of them. looked_ago_s, looked_from: when, and on which host, a loop acted for
+    it last; None: never. submitting, queued, starting (running, and its agent not yet heard),
+    serving: live jobs.
     """
 
     pilot_id: int
@@ -288,6 +289,7 @@ class PilotView:
     status: str
     paused_why: str | None
     failures: int
+    failed_ago_s: float | None
     trouble: str | None
     retry_in_s: float | None
     looked_ago_s: float | None

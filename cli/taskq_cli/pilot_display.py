@@ -53,6 +53,7 @@ def imagined(one: DescribedPilot) -> PilotView:
         status="active",
         paused_why=None,
         failures=0,
+        failed_ago_s=None,
         trouble=None,
         retry_in_s=None,
         looked_ago_s=None,

@@ -5,7 +5,7 @@
 --     stays. The instants of what has become of a job are taken here, when it first is so; heard_at is that of
 --     its agent's session. One that ended without having been seen, and is seen after all, goes on.
 -- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
---     none. retry_s: submit nothing for so long. pause_why: pause the pilot, for this reason.
+--     none. retry_s: there was a failure, so submit nothing for so long. pause_why: pause the pilot, for this reason.
 -- Result: whether the pilot is gone, since it was being removed and its last job has ended.
 -- Error TQ409: another loop acts for the pilot. Idempotent.
 --
@@ -70,6 +70,7 @@ begin
     end if;
     update taskq.pilot p
        set failures = coalesce(p_failures, p.failures),
+           failed_at = case when p_retry_s is null then p.failed_at else v_now end,
            trouble = case when p_trouble is null then p.trouble
                           else nullif(left(p_trouble, 2000), '') end,
            retry_at = case when p_failures = 0 then null

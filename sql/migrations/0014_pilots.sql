@@ -11,7 +11,8 @@
 -- status: paused: no job is submitted; removed: and the row goes when the last job has ended. paused_why:
 --     why it paused itself; null: it did not.
 -- failures: submissions that failed, and jobs that died before their agent was heard, one after the other.
---     trouble: what the batch system said last of such a thing; retry_at: nothing is submitted before.
+--     failed_at: the last of them. trouble: what the batch system said of it; retry_at: nothing is submitted
+--     before.
 -- holder, held_until: the loop that acts for it, see functions/hold_pilot.sql. looked_at, looked_from: when
 --     one acted last, and on which host.
 create table taskq.pilot (
@@ -24,6 +25,7 @@ create table taskq.pilot (
     status text not null default 'active',
     paused_why text,
     failures integer not null default 0,
+    failed_at timestamptz,
     trouble text,
     retry_at timestamptz,
     next_number integer not null default 1,

@@ -1,6 +1,6 @@
 -- All pilots, or one, ordered by name, with how many of their jobs are how. Index: pilot_job_live, session_pilot.
 select p.pilot_id, p.name, p.key, p.path, p.driver, p.settings, p.status, p.paused_why, p.failures,
-       p.trouble,
+       extract(epoch from clock_timestamp() - p.failed_at)::double precision as failed_ago_s, p.trouble,
        greatest(0, extract(epoch from p.retry_at - clock_timestamp()))::double precision as retry_in_s,
        extract(epoch from clock_timestamp() - p.looked_at)::double precision as looked_ago_s,
        p.looked_from, p.created_at, j.submitting, j.queued, j.starting, j.serving

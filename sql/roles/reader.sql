@@ -4,8 +4,8 @@ grant usage on schema taskq to {login};
 grant execute on function taskq.counts, taskq.tasks, taskq.task_ids, taskq.attempts, taskq.results,
     taskq.results_of, taskq.best_results, taskq.failures, taskq.failure_classes, taskq.failure_causes,
     taskq.usual_run, taskq.left_over, taskq.pilot_demand to {login};
-grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, trouble, retry_at,
-    next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
+grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, failed_at,
+    trouble, retry_at, next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
     taskq.front_refiller, taskq.brake, taskq.refusal, taskq.refused,
     taskq.pilot_job to {login};

@@ -44,8 +44,6 @@ PERIOD_S: Final = 10.0
 TERM_S: Final = 120.0
 #: A job that was written down is not submitted later than this: another loop might act by then.
 _SUBMIT_WITHIN_S: Final = 30.0
-#: An agent that was first heard so lately ends a row of failures.
-_LATELY_S: Final = 120.0
 #: How much longer than its time limit a job may seem to last.
 _SLACK_S: Final = 600.0
 
@@ -184,7 +182,8 @@ class PilotLoop:
             raise
         if not self._hold(pilot.pilot_id, TERM_S):  # hosts that do not answer take their time
             return PilotRound(pilot.name, acted=False)
-        heard = any((job.heard_ago_s or math.inf) < _LATELY_S for job in jobs)
+        since_s = math.inf if pilot.failed_ago_s is None else pilot.failed_ago_s
+        heard = any((job.heard_ago_s or math.inf) < since_s for job in jobs)
         after = health(pilot.failures, changes, heard=heard)
         if after is None and pilot.trouble is not None and pilot.failures == 0:
             after = Health(0, "")  # the batch system answers again
@@ -245,8 +244,9 @@ class PilotLoop:
                     places[place] += 1
         except BatchSystemError as error:
             trouble = str(error)
-            before = 0 if done else case.pilot.failures
-            self._note(case, [], health(before, [], heard=False, refusal=trouble))
+            live = done + sum(job.status != "ended" for job in jobs)
+            after = health(case.pilot.failures, [], heard=False, refusal=trouble, alone=live == 0)
+            self._note(case, [], after)
         return done, trouble
 
     def _submit_one(self, case: _Case, place: str | None) -> bool:

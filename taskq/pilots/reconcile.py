@@ -125,12 +125,18 @@ def _outcome(job: PilotJob, seen: SeenJob | None) -> str:
 
 
 def health(
-    before: int, changes: Sequence[Change], *, heard: bool, refusal: str | None = None
+    before: int,
+    changes: Sequence[Change],
+    *,
+    heard: bool,
+    refusal: str | None = None,
+    alone: bool = True,
 ) -> Health | None:
     """Return the failures in a row after a round; None: as before.
 
-    before: as they were. heard: whether an agent was heard for the first time since. refusal: the
-    batch system's words, where a submission has failed.
+    before: as they were. heard: whether an agent was heard for the first time since the last.
+    refusal: the batch system's words, where a submission has failed. alone: whether no job is live;
+    where some are, a refusal may be a limit of the site, so the pilot only waits.
     """
     died = [change for change in changes if change.outcome in ("died", "refused")]
     if not died and refusal is None:
@@ -138,7 +144,7 @@ def health(
     failures = (0 if heard else before) + len(died) + (refusal is not None)
     trouble = refusal if refusal is not None else _obituary(died[0])
     retry_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** (min(failures, 20) - 1))
-    if failures < MOST_FAILURES:
+    if failures < MOST_FAILURES or (refusal is not None and not alone):
         return Health(failures, trouble, retry_s)
     what = (
         "submissions failed" if refusal is not None else "jobs died before their agents were heard"

@@ -149,6 +149,23 @@ def test_refused_submissions_back_off_and_pause_the_pilot(scene: PilotScene) -> 
     assert (scene.pilot().failures, scene.pilot().trouble) == (0, None)
 
 
+def test_limit_of_the_site_does_not_pause_the_pilot(scene: PilotScene, hire: Hire) -> None:
+    """While some of its jobs are live, refusals only make it wait."""
+    scene.add()
+    scene.seed(2)
+    scene.round()
+    scene.batch.become("running")
+    hire("/c", agent=scene.batch.names()[0])
+    scene.round()
+    scene.seed(20)
+    scene.batch.refusal = "sbatch failed with code 1: QOSMaxSubmitJobPerUserLimit"
+    for _ in range(7):
+        scene.let_the_wait_pass()
+        scene.round()
+    assert (scene.pilot().status, scene.pilot().failures) == ("active", 7)
+    assert "QOSMaxSubmitJobPerUserLimit" in (scene.pilot().trouble or "")
+
+
 def test_jobs_that_die_unheard_pause_the_pilot(scene: PilotScene) -> None:
     """With the end of their output; one that is heard in between ends the row."""
     scene.add(max_jobs=1)
