@@ -43,6 +43,10 @@ protocol: .venv/test ## Explore the lease protocol with more of everything (minu
 test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be installed
 	$(BIN)/pytest tests/proxy
 
+.PHONY: test-slurm
+test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
+	$(BIN)/pytest tests/slurm
+
 .PHONY: lint
 lint: .venv/test ## Check style, types and layers
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.errors import Conflict, UnknownCampaign
 from taskq.fleet.fleet import Fleet
+from taskq.pilots.store import Pilots
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
 from taskq.tokens import Tokens
@@ -50,13 +51,15 @@ def connect(dsn: str | None = None) -> Client:
 class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
-    tokens: administration of the tokens of sites and managers. fleet: hosts and sites.
+    tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
+    what starts agents on batch systems.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.tokens = Tokens(database)
         self.fleet = Fleet(database)
+        self.pilots = Pilots(database)
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, List, Tuple
 from taskq_agent.http.gateways import parsed
 from taskq_agent.text import is_unicode
 
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
 
 def text(word: str) -> str:
     """Return text for the queue, which must be Unicode; only file names may be otherwise."""
@@ -77,6 +79,17 @@ def seconds(word: str) -> float:
 def seconds_above_0(word: str) -> float:
     """Return a time above 0."""
     return _number(word, "of seconds, above 0", lambda value: value > 0)
+
+
+def duration(word: str) -> float:
+    """Return a time above 0: seconds, or with a unit, as 120s, 30m, 12h or 2d."""
+    unit_s = _UNITS_S.get(word[-1:])
+    try:
+        return seconds_above_0(word if unit_s is None else word[:-1]) * (unit_s or 1.0)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{word!r} must be a time above 0, as 120s, 30m, 12h or 2d"
+        ) from None
 
 
 def amount(word: str) -> float:

@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Optional
 
+from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import make_runner
 from taskq_agent.http.dial import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
@@ -53,7 +54,7 @@ def add_to(actions: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    begun = time.monotonic()
+    begun, begun_at = time.monotonic(), time.time()
     parser: argparse.ArgumentParser = options.parser
     log_to_stderr(verbose=options.verbose, quiet=options.quiet)
     try:
@@ -68,6 +69,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         check_node(Node(runner.scratch_root, gateways, dialer, options.self_test or ()))
         agent = _with_time_left(agent, time.monotonic() - begun)
+        agent = within_batch_job(agent, os.environ, begun=begun_at)
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
             summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
     except (Unfit, OSError) as error:

@@ -59,6 +59,7 @@ _METAVARS = {
     int: "N",
     arguments.amount: "N",
     arguments.command: "COMMAND",
+    arguments.duration: "TIME",
     arguments.existing_folder: "FOLDER",
     arguments.folder: "FOLDER",
     arguments.seconds: "SECONDS",
@@ -101,6 +102,12 @@ OPTIONS = (
     ),
     _work("--until-empty", None, "leave when nothing is left to be done"),
     _work("--max-tasks", int, "leave after so many attempts"),
+    _work(
+        "--idle-timeout",
+        arguments.duration,
+        "leave after so long without a task, as 120s or 5m",
+        dest="idle_timeout_s",
+    ),
     _node("--name", arguments.text, "what people call this agent", default=AgentSettings.name),
     _node("--host", arguments.text, "where it runs", usual="the name of this machine"),
     _node("--site", arguments.text, "the place it runs at, as a cluster"),
@@ -141,7 +148,8 @@ OPTIONS = (
         _TIMES,
         "--max-seconds",
         arguments.seconds_above_0,
-        "time limit of the batch job: no task is taken that cannot end in time",
+        "time limit of the batch job, where the batch system does not tell it: no task is taken "
+        "that cannot end in time",
     ),
     _time(
         "--grace",

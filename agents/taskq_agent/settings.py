@@ -41,6 +41,9 @@ class AgentSettings:
     """Wall-clock limit of the batch job, counted from the start of the agent. Everything has
     been handed back by then. None: no limit."""
 
+    idle_timeout_s: Optional[float] = None
+    """Shut down after so long without a task. None: never."""
+
     until_empty: bool = False
     """Shut down when the campaign has nothing left that could ever be claimed."""
 
@@ -83,6 +86,8 @@ class AgentSettings:
             raise ValueError(f"max_tasks is {self.max_tasks}; it must be at least 1, or None")
         if self.max_seconds is not None:
             _check_seconds("max_seconds", self.max_seconds, above_zero=True)
+        if self.idle_timeout_s is not None:
+            _check_seconds("idle_timeout_s", self.idle_timeout_s, above_zero=True)
         _check_seconds("watchdog_s", self.watchdog_s, above_zero=True)
         _check_seconds("campaign_backoff_s", self.campaign_backoff_s, above_zero=True)
         for name in ("ahead_s", "longest_wait_s", "grace_s", "stop_s", "farewell_s"):

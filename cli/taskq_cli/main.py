@@ -36,6 +36,7 @@ SECTIONS: Final[Sections] = {
         "agent": "agent:agent",
         "hosts": "places:hosts",
         "sites": "places:sites",
+        "pilots": "pilots:pilots",
         "recover": "recover:recover",
         "gateway": "gateway:gateway",
         "token": "token:token",

@@ -18,7 +18,8 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
     "agent": ("serving", "upkeep", "agent"),
     "submitter": ("reader", "submitter"),
     "reader": ("reader",),
-    "operator": ("reader", "upkeep", "operator"),
+    "operator": ("reader", "upkeep", "operator", "pilots"),
+    "pilots": ("reader", "pilots"),
 }
 
 

@@ -36,6 +36,8 @@ class ScriptedAgent:
         lease_s: float = 120.0,
         host: str = "node1",
         offers: Sequence[str] = (),
+        agent: str = "double",
+        slots: int = 1,
     ) -> None:
         self.path = path
         self.key = str(uuid.uuid4())
@@ -48,11 +50,11 @@ class ScriptedAgent:
             path=path,
             key=self.key,
             lease_s=lease_s,
-            agent="double",
+            agent=agent,
             host=host,
             site="here",
             pid=1,
-            slots=1,
+            slots=slots,
             release="0",
             offers=list(offers),
         )

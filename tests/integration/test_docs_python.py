@@ -12,6 +12,7 @@ import pytest
 
 import taskq
 from taskq import Campaign, Client
+from taskq.pilots.store import Pilots
 from taskq.tokens import Tokens
 from tests.helpers.command_line import PROGRAM
 from tests.helpers.postgres import Postgres
@@ -39,7 +40,7 @@ def public(kind: type) -> set[str]:
 def test_every_public_call_has_an_example() -> None:
     """One that is new in the library is new on the page."""
     shown = "\n".join(EXAMPLES)
-    for kind in (Client, Campaign, Tokens):
+    for kind in (Client, Campaign, Tokens, Pilots):
         calls = set(re.findall(r"\.(\w+)\(", shown))
         assert public(kind) <= calls, kind
     for name in taskq.__all__:

@@ -80,7 +80,8 @@ def test_what_nobody_takes_waits_again(
 ) -> None:
     """The pool is empty long before its deadline, and no attempt is counted."""
     wait_until(lambda: in_pool(postgres) == 0, timeout_s=POOL_S)
-    assert popper.length(stocked) == 0
+    # On a slow machine leases have been returned as too old, and their entries follow.
+    wait_until(lambda: popper.length(stocked) == 0)
     assert campaign.status().waiting == TASKS
     assert value(postgres, "select max(attempt) from taskq.state") == 0
     assert_counts_are_true(postgres)

@@ -20,7 +20,8 @@ from taskq.errors import Conflict, NotFound, ServerUnsuitable
 from tests.fixtures.logins import Login, Staff
 from tests.helpers.postgres import value
 
-READING = "reader submitter operator"
+READING = "reader submitter operator pilots"
+SUBMITTING_PILOTS = "operator pilots"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
 ALL = " ".join(ROLES)
@@ -29,6 +30,7 @@ OWNER = ""
 MAY = {
     "add_input": "submitter",
     "add_login_role": OWNER,
+    "agent_slots": READING,
     "agents": READING,
     "attempts": READING,
     "audit_evidence": OWNER,  # leases are among it
@@ -41,6 +43,7 @@ MAY = {
     "beat": SERVING,
     "begin_blob": f"{SERVING} submitter",
     "begin_front": UPKEEP,
+    "begin_pilot_job": SUBMITTING_PILOTS,
     "best_results": READING,
     "blob": ALL,
     "blob_part": ALL,
@@ -53,6 +56,7 @@ MAY = {
     "closed_by": ALL,
     "counts": ALL,
     "create_campaign": "submitter",
+    "create_pilot": "operator",
     "create_token": "operator",
     "drain_reasons": SERVING,
     "drain_sessions": "operator",
@@ -77,6 +81,7 @@ MAY = {
     "front_lists": READING,
     "front_status": READING,
     "frontable": UPKEEP,
+    "hold_pilot": SUBMITTING_PILOTS,
     "identify": "gateway",
     "installation": ALL,
     "installed": OWNER,
@@ -90,8 +95,12 @@ MAY = {
     "login_roles": OWNER,
     "may_copy": ALL,
     "name_ahead": "gateway",
+    "note_pilot": SUBMITTING_PILOTS,
     "open_session": "agent",
     "places": READING,
+    "pilot_demand": READING,
+    "pilot_jobs": READING,
+    "pilots": READING,
     "put_blob_part": f"{SERVING} submitter",
     "recover": "operator",
     "refusals": READING,
@@ -114,6 +123,7 @@ MAY = {
     "servable": SERVING,
     "server": ALL,
     "settle_many": SERVING,
+    "set_pilot_status": "operator",
     "set_status": "gateway operator",
     "submit": "submitter gateway",
     "task_ids": READING,

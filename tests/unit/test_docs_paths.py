@@ -25,7 +25,7 @@ PAGES = [
     *sorted((ROOT / "examples").glob("*/README.md")),
     *sorted((ROOT / "benchmarks").glob("*/README.md")),
 ]
-FOLDERS = ("agents", "benchmarks", "cli", "docs", "examples", "sql", "taskq", "tests")
+FOLDERS = ("agents", "benchmarks", "cli", "deploy", "docs", "examples", "sql", "taskq", "tests")
 OF_USERS = {  # files that examples name and that users have
     "dock.py",
     "dock.sh",
@@ -33,7 +33,7 @@ OF_USERS = {  # files that examples name and that users have
 }
 BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ANY_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-SUFFIXES = r"\.(?:py|sql|lua|md|sh|cfg|toml|pyz)"
+SUFFIXES = r"\.(?:py|sql|lua|md|sh|cfg|service|toml|pyz)"
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ from typing import Callable, Optional, Tuple
 
 from taskq_agent.core.backoff import Backoff, RunTimes
 from taskq_agent.core.campaign_backoff import CampaignBackoff
+from taskq_agent.core.campaign_runs import CampaignRuns
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.core.throttle import Throttle
-from taskq_agent.protocol import MAX_CLAIM, Answer, CampaignTerms, Unservable
+from taskq_agent.protocol import MAX_CLAIM, MAX_WITHOUT, Answer, CampaignTerms, Unservable
 from taskq_agent.settings import AgentSettings
 
 _FIRST_POLL_S = 0.1
@@ -25,6 +26,8 @@ class Claiming:
     stop_at: when the last running tasks must be stopped, so that all is handed back in time.
     claim_at: no claim is made before, since the last one found nothing. throttle: limits claims
     while everything fails. campaign_backoff: campaigns to leave out, since they cannot run here.
+    campaign_runs: how long tasks last where no time limit says it. busy_at: when anything was held
+    last.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -35,11 +38,14 @@ class Claiming:
         self.claim_at = now
         self.throttle = Throttle(uniform)
         self.campaign_backoff = CampaignBackoff(settings.campaign_backoff_s, uniform)
+        self.campaign_runs = CampaignRuns()
+        self.busy_at = now
         self._settings = settings
         self._run_times = RunTimes(settings.ahead_s)
         self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
         self._attempts = 0
         self._left: Optional[int] = None
+        self._found_nothing = False
         self._unservable: Optional[Unservable] = None
         self._shortest_limit_s = math.inf
         self._uniform = uniform
@@ -50,7 +56,19 @@ class Claiming:
 
     def fits(self, campaign: CampaignTerms, now: float) -> bool:
         """Tell whether a task of this campaign can end before `stop_at`."""
-        return (campaign.time_limit_s or 0.0) <= self.stop_at - now
+        longest_s = campaign.time_limit_s
+        if longest_s is None:
+            longest_s = self.campaign_runs.longest_s(campaign.campaign, campaign.revision)
+        return longest_s <= self.stop_at - now
+
+    def idle_at(self) -> float:
+        """Return when the agent has been without a task for too long, if it gets none."""
+        timeout_s = self._settings.idle_timeout_s
+        return math.inf if timeout_s is None else self.busy_at + timeout_s
+
+    def idle_s(self, now: float) -> float:
+        """Return for how many seconds the agent has been without a task."""
+        return now - self.busy_at
 
     def want(self, held_tasks: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
@@ -80,7 +98,7 @@ class Claiming:
         left_s = self.stop_at - now
         if self._shortest_limit_s < math.inf:
             left_s -= self._shortest_limit_s
-        left_s = min(left_s, self.campaign_backoff.next_at(now) - now)
+        left_s = min(left_s, self.campaign_backoff.next_at(now) - now, self.idle_at() - now)
         return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
 
     def hold_off(self, until: float) -> None:
@@ -96,6 +114,7 @@ class Claiming:
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
+        self._found_nothing = not answer.tasks
         self._left = None if answer.tasks else answer.left
         self._unservable = answer.unservable
         if kept or long_polled:
@@ -118,11 +137,12 @@ class Claiming:
 
     def without(self, held_tasks: HeldTasks, now: float) -> Tuple[Tuple[int, int], ...]:
         """Return the (campaign, revision) pairs that a claim must leave out."""
-        return (
-            self.campaign_backoff.without(held_tasks.campaigns(), now)
-            if self.campaign_backoff
-            else ()
-        )
+        without: Tuple[Tuple[int, int], ...] = ()
+        if self.campaign_backoff:
+            without = self.campaign_backoff.without(held_tasks.campaigns(), now)
+        if self.stop_at < math.inf and (too_long := self.campaign_runs.above(self.stop_at - now)):
+            without = tuple(sorted({*without, *too_long})[:MAX_WITHOUT])
+        return without
 
     def reason_to_stop(self, now: float) -> Optional[Tuple[str, int]]:
         """Return why an agent that holds nothing should not claim again, with its exit code.
@@ -136,7 +156,9 @@ class Claiming:
             if self._unservable is None:
                 return "nothing is left to do", 0
             return f"all that is left cannot be run: {in_words(self._unservable)}", EXIT_UNSERVABLE
-        if left_s < self._shortest_limit_s < math.inf:
+        if left_s < self._shortest_limit_s < math.inf or (
+            self._found_nothing and self.campaign_runs.above(left_s)
+        ):
             return "no task can end in the time that is left", 0
         return None
 

@@ -34,6 +34,7 @@ from taskq_agent.core.claiming import Claiming, in_words
 from taskq_agent.core.delivery import Delivery
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks
+from taskq_agent.core.killed_tasks import KilledTasks, is_by_sigterm
 from taskq_agent.core.progress_log import ProgressLog, Totals
 from taskq_agent.core.shutdown import Shutdown
 from taskq_agent.core.task_flow import TaskFlow
@@ -83,8 +84,9 @@ class AgentCore:
         self._uniform = uniform
         self._reports_at = 0.0
         self._trouble_in_heartbeat = self._trouble_reported = False
+        self._killed_tasks = KilledTasks()
         self._shutdown: Optional[Shutdown] = None
-        self._exited = False
+        self._signalled = self._exited = False
         self._reported_unservable: Set[str] = set()
         self._now = now
         self._handlers: Dict[type, Callable[[Any], None]] = {
@@ -95,7 +97,7 @@ class AgentCore:
             ev.HeartbeatFailed: self._heartbeat_failed,
             ev.HeartbeatAnswered: self._heartbeat_answered,
             ev.StopOrdered: lambda event: self._task_flow.revoke(event.held),
-            ev.TaskEnded: self._task_ended,
+            ev.TaskEnded: lambda event: self._killed_tasks.hold(event, self._now),
             ev.TermSignal: self._terminated,
             ev.AgentFailed: self._agent_failed,
             ev.Tick: lambda _: None,
@@ -133,6 +135,7 @@ class AgentCore:
         """Return when the passing of time alone will next change something."""
         claiming = self._claiming
         times = [claiming.stop_at, claiming.claim_at, claiming.throttle.try_at, self._reports_at]
+        times += [claiming.idle_at(), self._killed_tasks.next_at()]
         ready_at = self._calls.ready_at()
         if ready_at is not None:
             times.append(ready_at)
@@ -228,13 +231,15 @@ class AgentCore:
             why = f": {orders.why}" if orders.why else ""
             self._shut_down(f"it was told to drain{why}", 0, patience_s=math.inf)
 
-    def _task_ended(self, event: ev.TaskEnded) -> None:
-        self._task_flow.ended(event, self._now)
+    def _end_task(self, event: ev.TaskEnded) -> None:
+        with_agent = self._signalled and is_by_sigterm(event)
+        self._task_flow.ended(event, self._now, with_agent=with_agent)
         if event.ended.node_broken:
             reason, grace_s = f"this node is broken: {event.ended.error}", self._settings.grace_s
             self._shut_down(reason, EXIT_NODE_BROKEN, patience_s=grace_s)
 
     def _terminated(self, _: ev.TermSignal) -> None:
+        self._signalled = True
         grace_s = self._settings.grace_s
         again = self._shutdown is not None and self._shutdown.stop_at <= self._now + grace_s
         self._shut_down("it was told to", 0, patience_s=0.0 if again else grace_s)
@@ -247,6 +252,10 @@ class AgentCore:
     def _advance(self) -> None:
         if self._now >= self._calls.expires_at:
             self._task_flow.stop_disconnected()
+        for event in self._killed_tasks.take(math.inf if self._signalled else self._now):
+            self._end_task(event)
+        if not self._held_tasks.is_empty():
+            self._claiming.busy_at = self._now
         if self._shutdown is None:
             self._check_for_shutdown()
         if self._shutdown is None:
@@ -266,10 +275,15 @@ class AgentCore:
     def _check_for_shutdown(self) -> None:
         if self._now >= self._claiming.stop_at:
             self._shut_down("its time is up", 0)
-        elif self._calls.call is None and self._held_tasks.is_empty():
-            over = self._claiming.reason_to_stop(self._now)
+        elif self._held_tasks.is_empty():
+            claiming, calls = self._claiming, self._calls
+            over = claiming.reason_to_stop(self._now) if calls.call is None else None
             if over is not None:
                 self._shut_down(*over)
+            elif self._now >= claiming.idle_at() and (
+                calls.call is None or calls.failing_since is not None
+            ):
+                self._shut_down(f"it has had no task for {claiming.idle_s(self._now):.0f} s", 0)
 
     def _shut_down(
         self, reason: str, code: int, *, patience_s: float = 0.0, refused: bool = False

@@ -31,9 +31,10 @@ class QueuedTask:
 class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. stops_on_disconnect: as for `QueuedTask`. revoked: its lease is
-    no longer valid, so its end is not reported. must_hand_back: it is to stop and goes back to the
-    queue. stop_sent_at: when its slot was last told to stop.
+    revision, path: of its campaign. has_limit: whether that has a time limit. stops_on_disconnect:
+    as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
+    must_hand_back: it is to stop and goes back to the queue. stop_sent_at: when its slot was last
+    told to stop.
     """
 
     held: Held
@@ -43,6 +44,7 @@ class RunningTask:
     path: str
     since: float
     wait_s: float
+    has_limit: bool = False
     stops_on_disconnect: bool = False
     revoked: bool = False
     must_hand_back: bool = False

@@ -72,17 +72,25 @@ class TaskFlow:
                 path=campaign.path,
                 since=now,
                 wait_s=wait_s,
+                has_limit=campaign.time_limit_s is not None,
                 stops_on_disconnect=queued.stops_on_disconnect,
             )
             self._out.add(ev.StartTask(slot, task, campaign))
 
-    def ended(self, event: ev.TaskEnded, now: float) -> None:
-        """Report the end of an attempt, unless its lease was revoked."""
+    def ended(self, event: ev.TaskEnded, now: float, *, with_agent: bool = False) -> None:
+        """Report the end of an attempt, unless its lease was revoked.
+
+        with_agent: the signal that ended it was meant for the whole agent.
+        """
         running, ended = self._held_tasks.running.pop(event.slot), event.ended
         self._held_tasks.idle.append(event.slot)
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
-        stopped = running.stop_sent_at is not None
+            if ended.outcome == DONE and not running.has_limit:
+                self._claiming.campaign_runs.learn(
+                    running.held.campaign, running.revision, now - running.since
+                )
+        stopped = with_agent or running.stop_sent_at is not None
         report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import click
 
 from taskq.blobs.catalogue import open_blobs
@@ -9,6 +12,7 @@ from taskq.direct import DirectTransport
 from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress
 from taskq.keeper import keeping
+from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import RunnerSettings, make_runner
 from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
@@ -74,6 +78,7 @@ def run(
     Example:
       taskq agent run --campaign /demo --slots 2 --until-empty --path .
     """
+    begun = time.time()
     log_to_stderr(verbose=verbose, quiet=quiet)
     with invocation.client() as client:
         client.campaign(agent.campaign)  # a wrong path is an error before anything is started
@@ -82,6 +87,7 @@ def run(
         try:
             if self_test:
                 check_node(Node(runner.scratch_root, None, None, self_test))
+            agent = within_batch_job(agent, os.environ, begun=begun)
             with keeping(client.database):
                 summary = run_agent(
                     transport, agent, lambda slot: make_runner(slot, runner, transport)

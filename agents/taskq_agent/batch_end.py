@@ -1,0 +1,98 @@
+"""End of the batch job that an agent runs in, as the batch system tells it in the environment.
+
+Newer releases of Slurm tell the instant (`SLURM_JOB_END_TIME`; 22.05 does not yet), Torque the wall
+time (`PBS_WALLTIME`), HTCondor the longest time in the job's description (the file that
+`_CONDOR_JOB_AD` names). Where a batch system tells nothing, as OpenPBS, LSF and Kubernetes, a job
+script sets `TASKQ_END_TIME`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Dict, Iterator, Mapping, Optional, Tuple
+
+from taskq_agent.settings import AgentSettings
+
+log = logging.getLogger(__name__)
+
+END_VARIABLE = "TASKQ_END_TIME"
+
+_INSTANTS = (END_VARIABLE, "SLURM_JOB_END_TIME")
+_WALL_TIMES = ("PBS_WALLTIME",)
+_HTCONDOR_AD = "_CONDOR_JOB_AD"
+_HTCONDOR_LIMITS = (
+    ("JobCurrentStartDate", "AllowedJobDuration"),
+    ("JobCurrentStartExecutingDate", "AllowedExecuteDuration"),
+)
+_AD_LINE = re.compile(r"^(\w+)\s*=\s*(\d+)\s*$", re.MULTILINE)
+_MAX_AD_BYTES = 1_048_576
+# Slurm writes the end of time for a job without a limit, others zero.
+_LONGEST_S = 10 * 365 * 86_400.0
+_SHORTEST_LIFE_S = 0.001
+
+
+def within_batch_job(
+    agent: AgentSettings,
+    environment: Mapping[str, str],
+    *,
+    begun: float,
+    now: Optional[float] = None,
+) -> AgentSettings:
+    """Return the settings, with `max_seconds` no longer than what is left of the batch job.
+
+    begun: when this process began, for wall times, which are told without a beginning. now: by
+    default the present; both are seconds since 1970.
+    """
+    now = time.time() if now is None else now
+    ends = dict(_ends(environment, begun, now))
+    if not ends:
+        return agent
+    name = min(ends, key=lambda one: ends[one])
+    left_s = max(ends[name] - now, _SHORTEST_LIFE_S)
+    if agent.max_seconds is not None and agent.max_seconds <= left_s:
+        return agent
+    log.info("the batch job ends in %.0f s, says %s", left_s, name)
+    return replace(agent, max_seconds=left_s)
+
+
+def _ends(environment: Mapping[str, str], begun: float, now: float) -> Iterator[Tuple[str, float]]:
+    """Yield each variable that tells the end of the job, and that instant."""
+    for name in _INSTANTS:
+        end = _number(environment.get(name))
+        if end is not None and end - now < _LONGEST_S:
+            yield name, end
+        elif end is None and environment.get(name):
+            log.warning("%s is no instant: %.100r", name, environment[name])
+    for name in _WALL_TIMES:
+        wall_s = _number(environment.get(name))
+        if wall_s is not None and wall_s < _LONGEST_S:
+            yield name, begun + wall_s
+    if environment.get(_HTCONDOR_AD):
+        ad = _job_ad(Path(environment[_HTCONDOR_AD]))
+        for since, limit in _HTCONDOR_LIMITS:
+            if limit in ad:
+                yield f"{limit} of {_HTCONDOR_AD}", ad.get(since, begun) + ad[limit]
+
+
+def _number(text: Optional[str]) -> Optional[float]:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def _job_ad(file: Path) -> Dict[str, float]:
+    """Return the numbers in a job's description; none if it cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(_MAX_AD_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        log.warning("%s %s cannot be read: %s", _HTCONDOR_AD, file, error.strerror)
+        return {}
+    return {name: float(digits[:15]) for name, digits in _AD_LINE.findall(text)}

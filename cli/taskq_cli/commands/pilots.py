@@ -1,0 +1,335 @@
+"""`taskq pilots`: agents that are started as jobs of batch systems."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from taskq import Client
+from taskq.errors import Unavailable, UsageError
+from taskq.pilots.loop import PERIOD_S, PilotLoop, make_driver
+from taskq.pilots.pilot_file import DescribedPilot, read_pilot_file
+from taskq.pilots.settings import DRIVERS, check_name, pilot_settings
+from taskq.pilots.store import PilotStatus
+from taskq.views import PilotView
+from taskq.words import counted, duration
+from taskq_cli.list_group import ListGroup
+from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.output import as_record, write_record, write_records
+from taskq_cli.pilot_display import (
+    JOB_COLUMNS,
+    PILOT_COLUMNS,
+    ROUND_COLUMNS,
+    described,
+    imagined,
+    script_for,
+    write_job,
+)
+from taskq_cli.pilot_options import as_table, default_folder, pilot_options
+from taskq_cli.shared import (
+    Invocation,
+    campaign_path,
+    complete_path,
+    confirm,
+    limit_option,
+    seconds,
+    shared_options,
+    yes_option,
+)
+from taskq_cli.text import one_line, printable
+
+_UNSEEN_S = 60.0
+_SHOWN_JOBS = 20
+
+
+@click.group(cls=ListGroup)
+def pilots() -> None:
+    """Start agents as jobs of batch systems, as many as the tasks ask for.
+
+    A pilot says where and how; `run` is the loop that submits its jobs.
+
+    Example:
+      taskq pilots list
+    """
+
+
+@pilots.command()
+@click.argument("driver", required=False, metavar="[DRIVER]")
+@click.argument("name", required=False, metavar="[NAME]")
+@click.option(
+    "--campaign",
+    "path",
+    type=campaign_path,
+    shell_complete=complete_path,
+    metavar="PATH",
+    help="Campaign that the agents serve, with all below it.",
+)
+@pilot_options
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add the pilots of a TOML file instead.",
+)
+@click.option("--replace", is_flag=True, help="Change pilots that are there; their jobs go on.")
+@click.option("--dry-run", is_flag=True, help="Store nothing; print the script of a job.")
+@shared_options
+def add(
+    invocation: Invocation,
+    *,
+    driver: str | None,
+    name: str | None,
+    path: str | None,
+    file: Path | None,
+    replace: bool,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """Add a pilot; `taskq pilots run` then submits its jobs.
+
+    DRIVER is slurm, local (processes on this machine) or ssh. NAME has letters, digits and hyphens
+    in lower case. The token of a gateway stays in its file; no script has it.
+
+    Example:
+      taskq pilots add slurm hpc --campaign /demo --cores 32 --time-limit 12h --max-jobs 200
+    """
+    if file is not None:
+        if name or driver or path or any(options.values()):
+            raise UsageError("--file says all of it: give no DRIVER, NAME or further options")
+        wanted = read_pilot_file(file, folder=default_folder())
+    else:
+        if driver is None or name is None or path is None:
+            raise UsageError(f"give DRIVER ({', '.join(DRIVERS)}), NAME and --campaign; or --file")
+        settings = pilot_settings(driver, as_table(check_name(name), options))
+        wanted = [DescribedPilot(name, driver, path, settings)]
+    if dry_run:
+        for one in wanted:
+            click.echo(script_for(imagined(one)), nl=False)
+        return
+    with invocation.client() as client:
+        for one in wanted:
+            client.campaign(one.path)  # raises an error that proposes a similar path
+        for one in wanted:
+            new = client.pilots.create(
+                one.name, one.driver, one.path, one.settings, replace=replace
+            )
+            done = "is there" if new else "is changed"
+            record = {"pilot": one.name, "new": new}
+            write_record(invocation.output, record, f"The pilot {one.name} {done}.")
+        if all(found.looked_ago_s is None for found in client.pilots.list()):
+            click.echo("`taskq pilots run` submits its jobs.", err=True)
+
+
+@pilots.command("list")
+@shared_options
+def list_(invocation: Invocation) -> None:
+    """List the pilots with their live jobs.
+
+    Example:
+      taskq pilots list
+    """
+    with invocation.client() as client:
+        found = client.pilots.list()
+    write_records(invocation.output, map(as_record, found), PILOT_COLUMNS)
+
+
+@pilots.command()
+@click.argument("name")
+@click.option("--dry-run", is_flag=True, help="Print the script of its next job, and no more.")
+@shared_options
+def show(invocation: Invocation, *, name: str, dry_run: bool) -> None:
+    """Show a pilot's settings and how many jobs it has.
+
+    Example:
+      taskq pilots show hpc
+    """
+    with invocation.client() as client:
+        pilot = client.pilots.pilot(name)
+        if dry_run:
+            click.echo(script_for(pilot), nl=False)
+            return
+    write_record(invocation.output, as_record(pilot), described(pilot))
+
+
+def _steer(invocation: Invocation, name: str, status: PilotStatus, said: str) -> None:
+    with invocation.client() as client:
+        live = client.pilots.set_status(name, status)
+    jobs = f"; {counted(live, 'job')} of it not ended" if live else ""
+    record = {"pilot": name, "status": status, "live": live}
+    write_record(invocation.output, record, f"The pilot {name} {said}{jobs}.")
+
+
+@pilots.command()
+@click.argument("name")
+@shared_options
+def pause(invocation: Invocation, *, name: str) -> None:
+    """Submit no more jobs of a pilot; those that are there go on.
+
+    Example:
+      taskq pilots pause hpc
+    """
+    _steer(invocation, name, "paused", "is paused")
+
+
+@pilots.command()
+@click.argument("name")
+@shared_options
+def resume(invocation: Invocation, *, name: str) -> None:
+    """Submit jobs of a pilot again, and forget what went wrong.
+
+    Example:
+      taskq pilots resume hpc
+    """
+    _steer(invocation, name, "active", "is active")
+
+
+@pilots.command()
+@click.argument("name")
+@yes_option
+@shared_options
+def rm(invocation: Invocation, *, name: str, yes: bool) -> None:
+    """Remove a pilot: the loop cancels what is queued.
+
+    Agents that run go on until they have been idle, or their time is up; the pilot is gone when the
+    last has ended.
+
+    Example:
+      taskq pilots rm hpc --yes
+    """
+    with invocation.client() as client:
+        pilot = client.pilots.pilot(name)
+    confirm(f"Remove the pilot {name} with {counted(pilot.live, 'live job')}?", yes=yes)
+    said = "is being removed" if pilot.live else "is removed"
+    _steer(invocation, name, "removed", said)
+
+
+@pilots.command()
+@click.argument("name")
+@shared_options
+def explain(invocation: Invocation, *, name: str) -> None:
+    """Say why a pilot has so many jobs, and what is submitted next.
+
+    Example:
+      taskq pilots explain hpc
+    """
+    with invocation.client() as client:
+        pilot = client.pilots.pilot(name)
+        made = client.pilots.plan(name)
+    lines = [*made.why]
+    if pilot.looked_ago_s is None:
+        lines.append("No loop has looked at it yet: `taskq pilots run` submits its jobs.")
+    elif pilot.looked_ago_s > _UNSEEN_S:
+        lines.append(
+            f"No loop has looked at it for {duration(pilot.looked_ago_s)} (the last one on "
+            f"{pilot.looked_from}): `taskq pilots run` submits its jobs."
+        )
+    record = {"pilot": name, "submit": made.submit, "cancel": made.cancel, "why": lines}
+    write_record(invocation.output, record, "\n".join(map(one_line, lines)))
+
+
+@pilots.command()
+@click.argument("name")
+@click.argument("number", required=False, type=int, metavar="[JOB]")
+@limit_option
+@shared_options
+def log(invocation: Invocation, *, name: str, number: int | None, limit: int | None) -> None:
+    """List a pilot's jobs, latest first, or show all that is known of one.
+
+    Of a job that died before its agent was heard, that includes the end of its output.
+
+    Example:
+      taskq pilots log hpc
+      taskq pilots log hpc 17
+    """
+    with invocation.client() as client:
+        if number is not None:
+            write_job(invocation.output, client, name, number)
+            return
+        found = client.pilots.jobs(name, ended=limit or _SHOWN_JOBS)
+    write_records(invocation.output, map(as_record, found), JOB_COLUMNS, limit=limit)
+
+
+@pilots.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option(
+    "--period",
+    "period_s",
+    type=seconds(0.1, 3_600),
+    default=PERIOD_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@verbosity_options
+@shared_options
+def run(
+    invocation: Invocation,
+    *,
+    names: tuple[str, ...],
+    once: bool,
+    period_s: float,
+    dry_run: bool,
+    verbose: bool,
+    quiet: bool,
+) -> None:
+    """Submit the jobs of pilots: of all, or of those named.
+
+    Runs until SIGTERM or Ctrl-C, where the jobs can be submitted: on a login node for slurm. Any
+    number may run; one of them acts for each pilot at a time. It keeps nothing: another goes on
+    where it ended, at whatever moment, and no job is submitted twice. What it starts, it starts as
+    the user who runs it.
+
+    Example:
+      taskq pilots run
+      taskq pilots run hpc --dry-run
+    """
+    log_to_stderr(verbose=verbose, quiet=quiet)
+    with invocation.client() as client:
+        for name in names:
+            _check_here(client.pilots.pilot(name))
+        if dry_run:
+            _show_plans(invocation, client, names)
+            return
+        environment = dict(os.environ)
+        if invocation.address() is not None:  # else jobs find the embedded server by themselves
+            environment["TASKQ_DSN"] = client.database.dsn
+        loop = PilotLoop(client.database, environment, names=names)
+        if once:
+            rounds = loop.round()
+            loop.leave()
+            write_records(invocation.output, map(as_record, rounds), ROUND_COLUMNS)
+            return
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        loop.run(stop, period_s)
+
+
+def _check_here(pilot: PilotView) -> None:
+    """Raise `Unavailable` if this machine cannot submit the jobs of a pilot that was named."""
+    driver = make_driver(pilot, pilot_settings(pilot.driver, pilot.settings), os.environ)
+    if (missing := driver.missing()) is not None:
+        raise Unavailable(f"the pilot {pilot.name}: {missing}")
+
+
+def _show_plans(invocation: Invocation, client: Client, names: tuple[str, ...]) -> None:
+    for pilot in client.pilots.list():
+        if names and pilot.name not in names:
+            continue
+        made, script = client.pilots.plan(pilot.name), printable(script_for(pilot))
+        record = {
+            "pilot": pilot.name,
+            "submit": made.submit,
+            "cancel": made.cancel,
+            "why": made.why,
+            "script": script,
+        }
+        lines = [f"# {pilot.name}: {one_line(sentence)}" for sentence in made.why]
+        write_record(invocation.output, record, "\n".join([*lines, script]))

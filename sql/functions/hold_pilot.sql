@@ -1,0 +1,40 @@
+-- hold_pilot(pilot, holder, term_s, host): lets one loop act for a pilot: the caller, if it does so already, or
+-- nobody does.
+--
+-- holder: drawn by the calling process. term_s: seconds for which it is the one from now on, an hour at most;
+--     0: it gives it up. host: where it runs, for people.
+-- Result: whether it may act. Of many callers one may; when it stops calling, another takes over after the
+--     term. Everything that is written for a pilot names its holder, and is refused to others.
+--
+-- Locks: the pilot's row for the length of the call; a second caller does not wait.
+create or replace function taskq.hold_pilot(
+    p_pilot bigint,
+    p_holder uuid,
+    p_term_s double precision,
+    p_host text
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    perform
+       from taskq.pilot p
+      where p.pilot_id = p_pilot
+        and (p.holder = p_holder or p.held_until is null or p.held_until < v_now)
+        for update skip locked;
+    if not found then
+        return false;
+    end if;
+    update taskq.pilot p
+       set holder = p_holder,
+           held_until = v_now + make_interval(secs => least(p_term_s, 3600)),
+           looked_at = v_now,
+           looked_from = left(p_host, 200)
+     where p.pilot_id = p_pilot;
+    return true;
+end
+$$;

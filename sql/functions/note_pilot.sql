@@ -1,0 +1,85 @@
+-- note_pilot(pilot, holder, jobs, failures, trouble, retry_s, pause_why): writes down what the loop has seen.
+--
+-- jobs: JSON array of objects with `number` and `status`, and, where they are known, `native_id`, `place`,
+--     `outcome`, `why`, `exit_code`, `tail` and `cancelled` (the loop has asked for its end). What is left out
+--     stays. The instants of what has become of a job are taken here, when it first is so; heard_at is that of
+--     its agent's session. One that ended without having been seen, and is seen after all, goes on.
+-- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
+--     none. retry_s: there was a failure, so submit nothing for so long. pause_why: pause the pilot, for this reason.
+-- Result: whether the pilot is gone, since it was being removed and its last job has ended.
+-- Error TQ409: another loop acts for the pilot. Idempotent.
+--
+-- Locks: the pilot's row, then those of the jobs by number. Index: pilot_job_pkey, session_pilot.
+create or replace function taskq.note_pilot(
+    p_pilot bigint,
+    p_holder uuid,
+    p_jobs jsonb,
+    p_failures integer default null,
+    p_trouble text default null,
+    p_retry_s double precision default null,
+    p_pause_why text default null
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_status constant text := taskq.lock_held_pilot(p_pilot, p_holder);
+    v_now constant timestamptz := clock_timestamp();
+    v_job record;
+begin
+    for v_job in
+        select n.*
+          from jsonb_to_recordset(p_jobs) as n (
+                   number integer, status text, native_id text, place text, outcome text, why text,
+                   exit_code integer, tail text, cancelled boolean)
+         order by n.number
+    loop
+        update taskq.pilot_job j
+           set status = v_job.status,
+               native_id = coalesce(left(v_job.native_id, 200), j.native_id),
+               place = coalesce(left(v_job.place, 200), j.place),
+               submitted_at = coalesce(
+                   j.submitted_at, case when v_job.status in ('queued', 'running') then v_now end),
+               started_at = coalesce(j.started_at, case when v_job.status = 'running' then v_now end),
+               heard_at = coalesce(
+                   j.heard_at,
+                   (select min(s.opened_at)
+                      from taskq.session s, taskq.pilot p
+                     where p.pilot_id = p_pilot
+                       and s.agent = format('taskq-%s-%s-%s', p.name, p.key, j.number)
+                       and s.agent like 'taskq-%')),
+               cancelled_at = coalesce(j.cancelled_at, case when v_job.cancelled then v_now end),
+               ended_at = case when v_job.status = 'ended' then coalesce(j.ended_at, v_now) end,
+               outcome = case when v_job.status = 'ended' then v_job.outcome end,
+               why = case when v_job.status = 'ended'
+                          then coalesce(left(v_job.why, 2000), j.why) else left(v_job.why, 2000) end,
+               exit_code = case when v_job.status = 'ended'
+                                then coalesce(v_job.exit_code, j.exit_code) end,
+               tail = case when v_job.status = 'ended' then coalesce(left(v_job.tail, 4000), j.tail) end
+         where j.pilot_id = p_pilot
+           and j.number = v_job.number;
+    end loop;
+    if v_status = 'removed'
+       and not exists (
+           select from taskq.pilot_job j where j.pilot_id = p_pilot and j.status <> 'ended')
+    then
+        delete from taskq.pilot p where p.pilot_id = p_pilot;
+        return true;
+    end if;
+    update taskq.pilot p
+       set failures = coalesce(p_failures, p.failures),
+           failed_at = case when p_retry_s is null then p.failed_at else v_now end,
+           trouble = case when p_trouble is null then p.trouble
+                          else nullif(left(p_trouble, 2000), '') end,
+           retry_at = case when p_failures = 0 then null
+                           else coalesce(v_now + make_interval(secs => p_retry_s), p.retry_at) end,
+           status = case when p_pause_why is not null and p.status = 'active'
+                         then 'paused' else p.status end,
+           paused_why = case when p_pause_why is not null and p.status = 'active'
+                             then left(p_pause_why, 3000) else p.paused_why end
+     where p.pilot_id = p_pilot;
+    return false;
+end
+$$;

@@ -1,0 +1,59 @@
+-- pilot_demand(path, offers, lifetime_s): what waits at and below a path, and whether agents with these tags
+-- that live so long could serve it.
+--
+-- Result: a row for each campaign in which tasks are unfinished, those in which most can be claimed first.
+--     claimable: tasks that could be claimed now, those in the lists of the front among them; 0 unless it is
+--     open with all above it, has a handler and is below its limit of running tasks. working: those that are
+--     worked on. usual_s: how long its latest attempts took on average, of the hundred campaigns in which
+--     most can be claimed; null: none has ended. tags_suit, time_suits: whether the tags are those that it
+--     requires, and its time limit is no longer than the lifetime.
+-- Error TQ404: no such campaign.
+--
+-- Reads no task; costs what standing() and usual_run() do.
+create or replace function taskq.pilot_demand(
+    p_path text,
+    p_offers text[],
+    p_lifetime_s double precision
+)
+returns table (
+    campaign_id bigint,
+    path text,
+    claimable bigint,
+    working bigint,
+    unfinished bigint,
+    usual_s double precision,
+    time_limit_s double precision,
+    requires text[],
+    tags_suit boolean,
+    time_suits boolean
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+    v_learnt constant integer := 100;
+    v_attempts constant integer := 100;
+begin
+    perform taskq.campaign_id(p_path);
+    return query
+        with ranked as materialized (
+            select s.campaign_id, s.room + s.ahead as claimable, s.working, s.unfinished,
+                   s.time_limit_s, s.requires,
+                   row_number() over (order by s.room + s.ahead desc, s.campaign_id) as place
+              from taskq.standing(p_path) s
+        )
+        select r.campaign_id, c.path, r.claimable, r.working, r.unfinished,
+               case when r.place <= v_learnt
+                    then (select u.mean_s from taskq.usual_run(r.campaign_id, v_attempts) u) end,
+               r.time_limit_s, r.requires,
+               taskq.suits(null, r.requires, null, p_offers),
+               taskq.suits(r.time_limit_s, '{}', p_lifetime_s, p_offers)
+          from ranked r
+         cross join lateral (
+             select c.path from taskq.campaign c where c.campaign_id = r.campaign_id offset 0
+         ) c
+         order by r.place;
+end
+$$;

@@ -1,0 +1,11 @@
+-- The slots of the agents that serve a campaign, above or below it, offer at least these tags, and do not
+-- leave. Index: session_open.
+select coalesce(sum(s.slots), 0) as slots
+  from taskq.session s
+  join taskq.campaign c on c.campaign_id = s.campaign_id
+ where s.ended_at is null
+   and not s.drain
+   and s.session_id <> 0
+   and s.offers @> %(offers)s::text[]
+   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))

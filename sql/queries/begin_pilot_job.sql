@@ -1,0 +1,1 @@
+select taskq.begin_pilot_job(%(pilot)s, %(holder)s::uuid, %(place)s::text, %(most)s) as number

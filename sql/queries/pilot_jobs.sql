@@ -1,0 +1,27 @@
+-- The jobs of a pilot, latest first: all that are live, and others up to a number. at_work: whether the
+-- agent's session is open; left_why: why the last one ended. Index: pilot_job_pkey, session_pilot.
+with chosen as (
+    select * from taskq.pilot_job j where j.pilot_id = %(pilot)s and j.status <> 'ended'
+    union all
+    (select * from taskq.pilot_job j
+      where j.pilot_id = %(pilot)s and j.status = 'ended'
+      order by j.number desc
+      limit %(ended)s)
+)
+select j.number, format('taskq-%%s-%%s-%%s', p.name, p.key, j.number) as name, j.status, j.native_id,
+       j.place, j.began_at, j.submitted_at, j.started_at, coalesce(j.heard_at, s.opened_at) as heard_at,
+       j.cancelled_at, j.ended_at,
+       extract(epoch from clock_timestamp() - j.began_at)::double precision as age_s,
+       extract(epoch from clock_timestamp() - j.started_at)::double precision as running_s,
+       extract(epoch from clock_timestamp() - coalesce(j.heard_at, s.opened_at))::double precision
+           as heard_ago_s,
+       j.outcome, j.why, j.exit_code, j.tail, s.at_work, s.host, s.left_why
+  from chosen j
+  join taskq.pilot p on p.pilot_id = j.pilot_id
+ cross join lateral (
+       select min(s.opened_at) as opened_at, coalesce(bool_or(s.ended_at is null), false) as at_work,
+              max(s.host) as host, max(s.left_why) as left_why
+         from taskq.session s
+        where s.agent = format('taskq-%%s-%%s-%%s', p.name, p.key, j.number)
+          and s.agent like 'taskq-%%') s
+ order by j.number desc

@@ -1,0 +1,1 @@
+select taskq.set_pilot_status(%(pilot)s, %(status)s) as live

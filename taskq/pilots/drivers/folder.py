@@ -1,0 +1,109 @@
+"""Folder of a pilot's jobs that this machine sees too: the agent's file, output, exit codes."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from taskq.agent_file import build
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.script import AGENT_FILE
+from taskq.pilots.settings import PilotSettings
+
+TAIL_BYTES: Final = 3_000
+#: Seconds after which the files of a job are removed; the database forgets it then as well.
+KEPT_S: Final = 30 * 86_400
+_DAY_S: Final = 86_400
+_MAX_TOKEN_BYTES: Final = 4_096
+
+
+class JobFolder:
+    """Where jobs write, and find the agent."""
+
+    def __init__(self, settings: PilotSettings) -> None:
+        self._path = Path(settings.folder)
+        self._has_agent = bool(settings.gateways)
+        self._tidied_at = -math.inf
+
+    def prepare(self) -> None:
+        """Make the folder, with the agent's file if jobs need it."""
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._has_agent:
+                _write_if_other(self._path / AGENT_FILE, agent_file())
+            probe = self._path / f".probe-{os.getpid()}"
+            try:
+                probe.write_bytes(b"?" * 4_096)  # a disk that is full still makes empty files
+            finally:
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise BatchSystemError(f"cannot write in {self._path}: {error.strerror}") from None
+        if time.monotonic() - self._tidied_at > _DAY_S:
+            self._tidied_at = time.monotonic()
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the files of jobs that ended long ago."""
+        before = time.time() - KEPT_S
+        for file in (*self._path.glob("taskq-*.out"), *self._path.glob("taskq-*.exit")):
+            with suppress(OSError):
+                if file.stat().st_mtime < before:
+                    file.unlink()
+
+    def exit_code(self, name: str) -> int | None:
+        """Return the exit code that a job's script has written; None if it has not."""
+        with suppress(OSError, ValueError):
+            return int((self._path / f"{name}.exit").read_text()[:10])
+        return None
+
+    def tail(self, name: str) -> str | None:
+        """Return the end of a job's output."""
+        with suppress(OSError), (self._path / f"{name}.out").open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            return as_tail(file.read(TAIL_BYTES))
+        return None
+
+
+@cache
+def agent_file() -> bytes:
+    """Return the agent as one file; it is built once, which takes a moment."""
+    return build()
+
+
+def as_tail(output: bytes) -> str | None:
+    """Return output as text that a database can store; None if there is none."""
+    return output.decode("utf-8", "replace").replace("\0", "?").strip() or None
+
+
+def checked_token(file: str) -> bytes:
+    """Return the token in a file that nobody but its owner can read."""
+    try:
+        with Path(file).open("rb") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            token = stream.read(_MAX_TOKEN_BYTES)
+    except OSError as error:
+        raise BatchSystemError(f"the token {file} cannot be read: {error.strerror}") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise BatchSystemError(f"other users may use the token {file}: chmod 600")
+    return token
+
+
+def _write_if_other(file: Path, data: bytes) -> None:
+    """Replace a file unless it has this content: jobs may be reading it."""
+    with suppress(FileNotFoundError):
+        if file.read_bytes() == data:
+            return
+    unfinished = file.with_name(f".{file.name}-{os.getpid()}")
+    try:
+        unfinished.write_bytes(data)
+        unfinished.chmod(0o700)
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,245 @@
+"""Hosts without a batch system: this one, or others by ssh.
+
+What is done on a host is a shell script, sent to `sh -s` through standard input, so that nothing of
+it, a token least of all, is in a command line. A job is a folder with its name: to make it is what
+submits the job once only. A process is known by its number and the time of its start.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
+from taskq.pilots.drivers.folder import JobFolder, agent_file, as_tail, checked_token
+from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.script import AGENT_FILE
+from taskq.pilots.settings import PilotSettings
+
+#: Seconds for which a host that gave no answer is not given jobs.
+_ASIDE_S: Final = 300.0
+_HOSTS_AT_ONCE: Final = 16
+_TAIL_BYTES: Final = 3_000
+_ANSWER = re.compile(r"(taskq-[a-z0-9-]+) (queued|running|ended) (\d*)")
+
+_BEGAN = """\
+began() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+"""
+_PREPARE = """\
+set -eu
+umask 077
+mkdir -p {folder}
+cd {folder}
+probe=.probe-$$
+printf %4096s '' > "$probe" || {{ rm -f "$probe"; exit 73; }}
+rm -f "$probe"
+find . -maxdepth 1 \\( -name 'taskq-*.out' -o -name 'taskq-*.exit' \\) -mtime +30 \\
+    -exec rm -f {{}} + || true
+find . -maxdepth 1 -name 'taskq-*.job' -mtime +400 -exec rm -rf {{}} + || true
+"""
+_STORE = """\
+base64 -d > .{file}-$$ <<'TASKQ_END'
+{content}
+TASKQ_END
+mv -f .{file}-$$ {file}
+"""
+_SUBMIT = """\
+set -eu
+umask 077
+cd {folder}
+if ! mkdir {name}.job 2>/dev/null; then exit 0; fi
+cat > {name}.job/script <<'TASKQ_END_OF_SCRIPT'
+echo "$$ $(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" > {folder}/{name}.job/process
+{script}TASKQ_END_OF_SCRIPT
+nohup setsid sh {name}.job/script > {name}.out 2>&1 < /dev/null &
+"""
+_JOBS = """\
+cd {folder} 2>/dev/null || exit 0
+for name in {names}; do
+    [ -d "$name.job" ] || continue
+    if [ -f "$name.exit" ]; then
+        echo "$name ended $(cat "$name.exit")"
+    elif read -r process since < "$name.job/process" 2>/dev/null; then
+        if [ "$(began "$process")" = "$since" ]; then
+            echo "$name running $process"
+        else
+            echo "$name ended "
+        fi
+    elif [ -n "$(find "$name.job" -maxdepth 0 -mmin +1)" ]; then
+        echo "$name ended "
+    else
+        echo "$name queued "
+    fi
+done
+"""
+
+
+class Hosts:
+    """This host (no hosts named), or several by ssh."""
+
+    def __init__(
+        self,
+        settings: PilotSettings,
+        environment: Mapping[str, str],
+        *,
+        remote_shell: Sequence[str] = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Set the driver up; it asks no host yet.
+
+        remote_shell: what stands before the name of a host; a client of ssh. timeout_s: for what is
+        done on a host.
+        """
+        self._timeout_s = timeout_s
+        self._settings = settings
+        self._environment = dict(environment)
+        self._remote_shell = list(remote_shell)
+        self._hosts: tuple[str | None, ...] = settings.hosts or (None,)
+        self._aside: dict[str, float] = {}
+        self._ready: set[str] = set()
+        self._local = JobFolder(settings)
+
+    def missing(self) -> str | None:
+        """Return what this machine lacks."""
+        program = self._remote_shell[0] if self._settings.hosts else "setsid"
+        return missing_program(program, self._environment)
+
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Return the host with the fewest jobs that answers; the others are put aside."""
+        if self._settings.token_file is not None:
+            checked_token(self._settings.token_file)
+        if not self._settings.hosts:
+            self._local.prepare()
+            return None
+        words: list[str] = []
+        for host in self._by_load(places):
+            if (refusal := self._prepare(host)) is None:
+                return host
+            words.append(refusal)
+        raise BatchSystemError(
+            "; ".join(words) or "no host is left: those that gave no answer are put aside for 5 min"
+        )
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Start a job on a host, or here."""
+        folder = shlex.quote(self._settings.folder)
+        self._shell(place, _SUBMIT.format(folder=folder, name=name, script=script))
+        return SeenJob("", "queued", place=place)
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return how each is; those of a host that gives no answer are an error."""
+        seen: dict[str, SeenJob] = {}
+        script = _BEGAN + _JOBS.format(
+            folder=shlex.quote(self._settings.folder), names=" ".join(names) or "''"
+        )
+        silent: dict[str, str] = {}
+        with ThreadPoolExecutor(_HOSTS_AT_ONCE) as pool:
+            answers = pool.map(lambda host: self._ask(host, script), self._hosts)
+            for host, answer in zip(self._hosts, answers, strict=True):
+                if isinstance(answer, BatchSystemError):
+                    silent[host or ""] = str(answer)
+                else:
+                    seen |= answer
+        if silent:
+            raise PartialAnswer("; ".join(silent.values()), seen, frozenset(silent))
+        return seen
+
+    def cancel(self, job: SeenJob) -> None:
+        """Do nothing: what waits here begins within a moment."""
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return the end of a job's output."""
+        if place is None:
+            return self._local.tail(name)
+        with suppress(BatchSystemError):
+            folder = shlex.quote(self._settings.folder)
+            text = f"cd {folder} && tail -c {_TAIL_BYTES} {name}.out\n"
+            return as_tail(self._shell(place, text).encode())
+        return None
+
+    def token_file(self) -> str | None:
+        """Return where the token is on the hosts; None: where the settings say."""
+        return f"{self._settings.folder}/token" if self._settings.hosts else None
+
+    def _prepare(self, host: str) -> str | None:
+        """Make a host ready for a job; return why that fails, None if it does not."""
+        prepare = _PREPARE.format(folder=shlex.quote(self._settings.folder))
+        try:
+            self._shell(host, prepare if host in self._ready else prepare + self._stored())
+        except BatchSystemError as error:
+            self._ready.discard(host)
+            self._aside[host] = time.monotonic() + _ASIDE_S
+            return str(error)
+        self._ready.add(host)
+        return None
+
+    def _ask(self, host: str | None, script: str) -> dict[str, SeenJob] | BatchSystemError:
+        if host is not None and self._aside.get(host, 0.0) > time.monotonic():
+            return BatchSystemError(f"{host} gave no answer and is put aside for 5 min")
+        try:
+            return dict(self._answers(host, self._shell(host, script).splitlines()))
+        except BatchSystemError as error:
+            if host is not None:
+                self._aside[host] = time.monotonic() + _ASIDE_S
+            return error
+
+    def _by_load(self, places: Mapping[str, int]) -> list[str]:
+        """Return the hosts that may have another job, those with the fewest first."""
+        load = Counter(places)
+        now = time.monotonic()
+        free = [
+            host
+            for host in self._settings.hosts
+            if self._aside.get(host, 0.0) <= now and load[host] < self._settings.jobs_per_host
+        ]
+        return sorted(free, key=lambda host: load[host])
+
+    def _stored(self) -> str:
+        """Return the script that stores the agent and the token on a host."""
+        files = {AGENT_FILE: agent_file()}
+        if self._settings.token_file is not None:
+            files["token"] = checked_token(self._settings.token_file)
+        return "".join(
+            _STORE.format(file=file, content=base64.encodebytes(data).decode().rstrip("\n"))
+            for file, data in files.items()
+        )
+
+    def _shell(self, host: str | None, script: str) -> str:
+        argv, what = ["sh", "-s"], "this host"
+        if host is not None:
+            argv, what = [*self._remote_shell, "--", host, "sh -s"], host
+        return run(
+            argv,
+            environment=self._environment,
+            text=script,
+            what=what,
+            timeout_s=self._timeout_s,
+        )
+
+    def _answers(self, host: str | None, lines: Iterable[str]) -> Iterable[tuple[str, SeenJob]]:
+        for line in lines:
+            found = _ANSWER.fullmatch(line)
+            if found is None:
+                raise BatchSystemError(f"{host or 'sh'} says what makes no sense: {line[:200]!r}")
+            name, state, number = found.groups()
+            states: dict[str, JobState] = {"queued": "queued", "running": "running"}
+            where = states.get(state, "ended")
+            code = int(number) if where == "ended" and number else None
+            native_id = number if where == "running" else ""
+            yield name, SeenJob(native_id, where, exit_code=code, place=host)
+
+
+class PartialAnswer(BatchSystemError):
+    """Some hosts gave no answer: the silent ones. seen: what the others said."""
+
+    def __init__(self, message: str, seen: dict[str, SeenJob], silent: frozenset[str]) -> None:
+        super().__init__(message)
+        self.seen = seen
+        self.silent = silent

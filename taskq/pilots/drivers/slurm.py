@@ -1,0 +1,119 @@
+"""Slurm: sbatch, squeue and scancel, as on any login node."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.folder import JobFolder, checked_token
+from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.settings import PilotSettings
+
+_NUMBER = re.compile(r"\d{1,18}")
+_SUBMITTED = re.compile(r"(\d{1,18})(;[\w.-]+)?")
+_LINE = re.compile(r"(\d{1,18})[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
+_FORMAT: Final = "%i|%T|%r|%j"
+
+#: Words of squeue for jobs that wait, and that are over. Those that are not here are of jobs that
+#: have begun, whatever a later release calls them: they count against `max_jobs`.
+_QUEUED: Final = {
+    "CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+}  # fmt: skip
+_ENDED: Final = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT",
+}  # fmt: skip
+_BY_SOMEBODY: Final = {"CANCELLED", "PREEMPTED", "REVOKED"}
+#: What a job's environment is made of: no more of the loop's than these, and what taskq reads.
+_PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
+
+
+class Slurm:
+    """The Slurm that this machine's commands speak with."""
+
+    def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._folder = JobFolder(settings)
+        # Jobs inherit it. The agent's token is in a file, the loop's secrets are none of theirs.
+        direct = ("TASKQ_",) if not settings.gateways else ()
+        self._environment = {
+            name: value
+            for name, value in environment.items()
+            if name in _PASSED or name.startswith(("SLURM_CONF", "MUNGE_", *direct))
+        }
+
+    def missing(self) -> str | None:
+        """Return which of Slurm's programs is not here."""
+        names = ("sbatch", "squeue", "scancel")
+        found = (missing_program(name, self._environment) for name in names)
+        return next(filter(None, found), None)
+
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Make the folder of output, and look at the token."""
+        del places
+        self._folder.prepare()
+        if self._settings.token_file is not None:
+            checked_token(self._settings.token_file)
+        return None
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Submit a job; its script goes through standard input."""
+        del name, place
+        said = run(["sbatch", "--parsable"], environment=self._environment, text=script)
+        lines = said.split()  # a site's own messages may come before the number
+        found = _SUBMITTED.fullmatch(lines[-1]) if lines else None
+        if found is None:
+            raise BatchSystemError(f"sbatch gave no number of a job: {said[:200]!r}")
+        return SeenJob(found[1], "queued")
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return what squeue says; it forgets jobs some minutes after their end."""
+        user = pwd.getpwuid(os.getuid()).pw_name
+        argv = ["squeue", "--noheader", "--states=all", f"--user={user}", f"--format={_FORMAT}"]
+        said = run(argv, environment=self._environment)
+        wanted = set(names)
+        seen: dict[str, SeenJob] = {}
+        for line in said.splitlines():
+            found = _LINE.fullmatch(line.strip())
+            if found is None:
+                raise BatchSystemError(f"squeue says what makes no sense: {line[:200]!r}")
+            number, state, reason, name = found.groups()
+            if name in wanted:
+                seen[name] = self._seen(name, number, state, reason)
+        for name in wanted - seen.keys():
+            # Forgotten, but its script has said how its agent ended.
+            if (code := self._folder.exit_code(name)) is not None:
+                seen[name] = SeenJob("", "ended", exit_code=code)
+        return seen
+
+    def cancel(self, job: SeenJob) -> None:
+        """Cancel a job if it still waits."""
+        if _NUMBER.fullmatch(job.native_id):
+            argv = ["scancel", "--state=PENDING", job.native_id]
+            run(argv, environment=self._environment)
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return the end of a job's output."""
+        del place
+        return self._folder.tail(name)
+
+    def _seen(self, name: str, number: str, state: str, reason: str) -> SeenJob:
+        where: JobState = "running"
+        if state in _QUEUED:
+            where = "queued"
+        elif state in _ENDED:
+            where = "ended"
+        why = state if reason in {"", "None"} else f"{state}, {reason}"
+        if where == "running" and state == "RUNNING":
+            why = state
+        seen = SeenJob(number, where, why)
+        if where == "ended":
+            code = self._folder.exit_code(name)
+            seen = replace(seen, exit_code=code, cancelled=state in _BY_SOMEBODY)
+        return seen

@@ -1,0 +1,354 @@
+"""The loop of pilots: looks at jobs, writes down what became of them, submits and cancels.
+
+All that it knows is in PostgreSQL, so one that ends at any moment can be followed by another. Any
+number may run: for each pilot one of them acts in a term (`sql/functions/hold_pilot.sql`). Each job
+is written down before it is submitted, under a name that the batch system shows; the next loop
+finds it there, or not.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shutil
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from taskq.db.connections import Database
+from taskq.errors import TaskqError, Unavailable
+from taskq.pilots.drivers import Driver
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
+from taskq.pilots.drivers.slurm import Slurm
+from taskq.pilots.planner import Plan
+from taskq.pilots.reconcile import Change, Health, SeenJob, health, reconcile
+from taskq.pilots.script import job_script
+from taskq.pilots.settings import PilotSettings, pilot_settings
+from taskq.pilots.store import Pilots
+from taskq.views import PilotJob, PilotView
+
+#: Seconds between the rounds of a loop.
+PERIOD_S: Final = 10.0
+#: Seconds for which a loop acts for a pilot without saying so again: longer than any one call to a
+#: batch system takes.
+TERM_S: Final = 120.0
+#: A job that was written down is not submitted later than this: another loop might act by then.
+_SUBMIT_WITHIN_S: Final = 30.0
+#: How much longer than its time limit a job may seem to last.
+_SLACK_S: Final = 600.0
+
+log = logging.getLogger(__name__)
+
+MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], Driver]
+
+
+@dataclass(frozen=True, slots=True)
+class PilotRound:
+    """What a loop did for a pilot.
+
+    acted: whether it is the one that acts for it now, and this machine can.
+    """
+
+    name: str
+    acted: bool
+    submitted: int = 0
+    cancelled: int = 0
+    ended: int = 0
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A pilot for which the loop acts."""
+
+    pilot: PilotView
+    settings: PilotSettings
+    driver: Driver
+
+
+def make_driver(
+    pilot: PilotView, settings: PilotSettings, environment: Mapping[str, str]
+) -> Driver:
+    """Return the driver of a pilot, on this machine."""
+    return (Slurm if pilot.driver == "slurm" else Hosts)(settings, environment)
+
+
+def job_name(pilot: PilotView, number: int) -> str:
+    """Return the name of a job, in the batch system and of its agent."""
+    return f"taskq-{pilot.name}-{pilot.key}-{number}"
+
+
+def script_of(pilot: PilotView, settings: PilotSettings, number: int, driver: Driver) -> str:
+    """Return the very script that a job is submitted with."""
+    return job_script(
+        pilot.driver,
+        settings,
+        path=pilot.path,
+        name=job_name(pilot, number),
+        program=program(),
+        token_file=driver.token_file() if isinstance(driver, Hosts) else None,
+    )
+
+
+def program() -> list[str]:
+    """Return the words that start `taskq` as it is installed here."""
+    beside = Path(sys.executable).with_name("taskq")
+    return [str(beside) if beside.exists() else shutil.which("taskq") or "taskq"]
+
+
+class PilotLoop:
+    """Acts for pilots, on the machine that can submit their jobs.
+
+    names: the pilots to act for; none: all. environment: of this process, for the programs.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        environment: Mapping[str, str],
+        *,
+        names: Sequence[str] = (),
+        make: MakeDriver = make_driver,
+    ) -> None:
+        self.pilots = Pilots(database)
+        self._database = database
+        self._environment = environment
+        self._names = frozenset(names)
+        self._make = make
+        self._holder = str(uuid.uuid4())
+        self._host = socket.gethostname()
+        self._drivers: dict[int, tuple[str, PilotSettings, Driver]] = {}
+        self._said: dict[str, str] = {}
+
+    def run(self, stop: threading.Event, period_s: float = PERIOD_S) -> None:
+        """Do rounds until `stop` is set. While PostgreSQL does not answer, go on trying."""
+        while not stop.is_set():
+            try:
+                for done in self.round(stop):
+                    self._log_round(done)
+            except TaskqError as error:
+                log.warning("pilots must wait: %s", error)
+            stop.wait(period_s)
+        self.leave()
+
+    def round(self, stop: threading.Event | None = None) -> list[PilotRound]:
+        """Act once for each pilot; one pilot's trouble keeps no other waiting."""
+        done = []
+        for pilot in self.pilots.list():
+            if self._names and pilot.name not in self._names:
+                continue
+            if stop is not None and stop.is_set():
+                break
+            try:
+                done.append(self._act(pilot, stop or threading.Event()))
+            except BatchSystemError as error:
+                done.append(PilotRound(pilot.name, acted=True, trouble=str(error)))
+            except Unavailable:
+                raise  # PostgreSQL: no pilot can be looked at
+            except TaskqError as error:  # another loop took over, it is gone, or damaged
+                done.append(PilotRound(pilot.name, acted=False, trouble=str(error)))
+        return done
+
+    def leave(self) -> None:
+        """Let another loop act at once."""
+        with suppress(TaskqError):
+            for pilot_id in self._drivers:
+                self._hold(pilot_id, 0.0)
+
+    def _act(self, pilot: PilotView, stop: threading.Event) -> PilotRound:
+        settings, driver = self._driver(pilot)
+        if (missing := driver.missing()) is not None:
+            return PilotRound(pilot.name, acted=False, trouble=missing)
+        if not self._hold(pilot.pilot_id, TERM_S):
+            other = f"another loop acts for it, on {pilot.looked_from}"
+            return PilotRound(pilot.name, acted=False, trouble=other)
+        case = _Case(pilot, settings, driver)
+        jobs = self.pilots.jobs(pilot.name)
+        try:
+            changes = self._look(case, jobs)
+        except BatchSystemError as error:
+            # What is not known is not changed, and nothing is submitted blindly.
+            self._note(case, [], Health(pilot.failures, str(error)))
+            raise
+        if not self._hold(pilot.pilot_id, TERM_S):  # hosts that do not answer take their time
+            return PilotRound(pilot.name, acted=False)
+        since_s = math.inf if pilot.failed_ago_s is None else pilot.failed_ago_s
+        heard = any((job.heard_ago_s or math.inf) < since_s for job in jobs)
+        after = health(pilot.failures, changes, heard=heard)
+        if after is None and pilot.trouble is not None and pilot.failures == 0:
+            after = Health(0, "")  # the batch system answers again
+        gone = self._note(case, changes, after)
+        ended = sum(change.status == "ended" for change in changes)
+        if gone:
+            return PilotRound(pilot.name, acted=True, ended=ended)
+        case = replace(case, pilot=self.pilots.pilot(pilot.name))
+        jobs = self.pilots.jobs(pilot.name)
+        made = self.pilots.plan_for(case.pilot, jobs)
+        submitted, trouble = self._submit(case, jobs, made, stop)
+        cancelled = self._cancel(case, jobs, made)
+        return PilotRound(pilot.name, True, submitted, cancelled, ended, trouble)
+
+    def _look(self, case: _Case, jobs: Sequence[PilotJob]) -> list[Change]:
+        """Return what has changed, with the output of what died."""
+        looked = [job for job in jobs if job.status != "ended" or job.outcome == "refused"]
+        if not looked:
+            return []
+        names = [job.name for job in looked]
+        try:
+            seen = case.driver.jobs(names)
+        except PartialAnswer as partial:
+            self._say_once(f"{case.pilot.name}, some hosts", str(partial))
+            seen = partial.seen
+            # On a host that is silent for longer than a job can last, none is left.
+            over_s = case.settings.time_limit + _SLACK_S
+            looked = [
+                job
+                for job in looked
+                if job.name in seen or job.place not in partial.silent or job.age_s > over_s
+            ]
+        places = {job.name: job.place for job in jobs}
+        changes = []
+        for change in reconcile(looked, seen):
+            if change.outcome == "died":
+                tail = case.driver.tail(change.name, places.get(change.name))
+                changes.append(replace(change, tail=tail))
+            else:
+                changes.append(change)
+        return changes
+
+    def _submit(
+        self, case: _Case, jobs: Sequence[PilotJob], made: Plan, stop: threading.Event
+    ) -> tuple[int, str | None]:
+        """Submit jobs one by one; the first that fails is the last of this round."""
+        places = Counter(job.place for job in jobs if job.status != "ended" and job.place)
+        done, trouble = 0, None
+        try:
+            for _ in range(made.submit):
+                if stop.is_set() or not self._hold(case.pilot.pilot_id, TERM_S):
+                    break
+                place = case.driver.prepare(places)
+                if not self._submit_one(case, place):
+                    break
+                done += 1
+                if place is not None:
+                    places[place] += 1
+        except BatchSystemError as error:
+            trouble = str(error)
+            live = done + sum(job.status != "ended" for job in jobs)
+            after = health(case.pilot.failures, [], heard=False, refusal=trouble, alone=live == 0)
+            self._note(case, [], after)
+        return done, trouble
+
+    def _submit_one(self, case: _Case, place: str | None) -> bool:
+        """Submit a job; return whether another one is allowed."""
+        begun = time.monotonic()
+        number = self._database.value(
+            "begin_pilot_job",
+            pilot=case.pilot.pilot_id,
+            holder=self._holder,
+            place=place,
+            most=case.settings.most,
+        )
+        if number is None:
+            return False
+        name = job_name(case.pilot, number)
+        script = script_of(case.pilot, case.settings, number, case.driver)
+        if time.monotonic() - begun > _SUBMIT_WITHIN_S:
+            raise BatchSystemError("this machine stood still for too long to submit a job")
+        try:
+            seen = case.driver.submit(name, script, place)
+        except BatchSystemError as error:
+            # It may have come through; if nobody can say now, a later round sees it by its name.
+            known = self._known(case.driver, name)
+            if known is None:
+                raise
+            if known.state == "ended":
+                refused = Change(number, name, "ended", outcome="refused", why=str(error))
+                self._note(case, [refused], None)
+                raise
+            seen = known
+        self._note(case, [Change(number, name, seen.state, seen.native_id or None, place)], None)
+        return True
+
+    def _known(self, driver: Driver, name: str) -> SeenJob | None:
+        """Return a job whose submission failed, ended if it is not there; None: nobody can say."""
+        try:
+            return driver.jobs([name]).get(name, SeenJob("", "ended"))
+        except BatchSystemError:
+            return None
+
+    def _cancel(self, case: _Case, jobs: Sequence[PilotJob], made: Plan) -> int:
+        """Cancel queued jobs, those that were submitted last first."""
+        queued = [job for job in jobs if job.status == "queued" and job.cancelled_at is None]
+        chosen = queued[: made.cancel]
+        for job in chosen:
+            case.driver.cancel(SeenJob(job.native_id or "", "queued", place=job.place))
+            asked = Change(job.number, job.name, "queued", why=job.why, cancelled=True)
+            self._note(case, [asked], None)
+        return len(chosen)
+
+    def _hold(self, pilot_id: int, term_s: float) -> bool:
+        return bool(
+            self._database.value(
+                "hold_pilot", pilot=pilot_id, holder=self._holder, term_s=term_s, host=self._host
+            )
+        )
+
+    def _note(self, case: _Case, changes: Sequence[Change], after: Health | None) -> bool:
+        """Write down what was seen; return whether the pilot is gone."""
+        if not changes and after is None and case.pilot.status != "removed":
+            return False
+        rows = [_row(change) for change in changes]
+        return bool(
+            self._database.value(
+                "note_pilot",
+                pilot=case.pilot.pilot_id,
+                holder=self._holder,
+                jobs=json.dumps(rows),
+                failures=None if after is None else after.failures,
+                trouble=None if after is None else after.trouble,
+                retry_s=None if after is None else after.retry_s,
+                pause_why=None if after is None else after.pause_why,
+            )
+        )
+
+    def _driver(self, pilot: PilotView) -> tuple[PilotSettings, Driver]:
+        """Return the driver of a pilot, the same one while its settings are the same."""
+        key = json.dumps([pilot.driver, pilot.settings], sort_keys=True)
+        known = self._drivers.get(pilot.pilot_id)
+        if known is None or known[0] != key:
+            settings = pilot_settings(pilot.driver, pilot.settings)
+            known = (key, settings, self._make(pilot, settings, self._environment))
+            self._drivers[pilot.pilot_id] = known
+        return known[1], known[2]
+
+    def _log_round(self, done: PilotRound) -> None:
+        """Log what operators should know; the same trouble once."""
+        if done.submitted or done.cancelled or done.ended:
+            log.info(
+                "%s: %d submitted, %d cancelled, %d ended",
+                done.name,
+                done.submitted,
+                done.cancelled,
+                done.ended,
+            )
+        self._say_once(done.name, done.trouble)
+
+    def _say_once(self, name: str, trouble: str | None) -> None:
+        if trouble is not None and self._said.get(name) != trouble:
+            log.warning("%s: %s", name, trouble)
+        self._said[name] = trouble or ""
+
+
+def _row(change: Change) -> dict[str, Any]:
+    return {name: value for name, value in asdict(change).items() if name != "name"}

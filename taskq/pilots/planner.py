@@ -1,0 +1,273 @@
+"""Plan of a pilot: how many jobs to submit or to cancel now, and why. Pure.
+
+A job is worth its start only if there is work for it. So there are never more jobs than the waiting
+tasks could fill, nor more than would each have `least_work` for each core, judged by how long the
+campaigns' latest attempts took. The batch system is given a few at a time (`backlog`), and more as
+it lets them through: twice as many as began within the last minute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from taskq.pilots.settings import PilotSettings
+
+#: A job is cancelled only when it has waited for so long: what is retried may want it yet.
+PATIENCE_S: Final = 60.0
+
+_SHOWN_CAMPAIGNS = 3
+_MINUTE_S = 60
+_HOUR_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits in a campaign; the fields are those of `sql/functions/pilot_demand.sql`."""
+
+    campaign_id: int
+    path: str
+    claimable: int
+    working: int
+    unfinished: int
+    usual_s: float | None
+    time_limit_s: float | None
+    requires: tuple[str, ...]
+    tags_suit: bool
+    time_suits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The pilot's jobs that are live, and all agents that serve its campaigns.
+
+    queued: for how many seconds each waits in the batch system. serving: for how many seconds each
+    runs, of those whose agent was heard. settling: jobs whose agent was first heard a moment ago,
+    so that it may not have claimed yet. started_lately: jobs that began within the last minute.
+    slots: of all agents that serve the campaigns and offer at least what this pilot's do.
+    """
+
+    submitting: int = 0
+    queued: tuple[float, ...] = ()
+    starting: int = 0
+    serving: tuple[float, ...] = ()
+    settling: int = 0
+    started_lately: int = 0
+    slots: int = 0
+
+    @property
+    def coming(self) -> int:
+        """Jobs whose agents will claim soon."""
+        return self.submitting + len(self.queued) + self.starting + self.settling
+
+    @property
+    def live(self) -> int:
+        """All that are not over."""
+        return self.coming + len(self.serving)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What keeps a pilot from submitting. retry_in_s: 0: nothing to wait for."""
+
+    status: str = "active"
+    paused_why: str | None = None
+    failures: int = 0
+    trouble: str | None = None
+    retry_in_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Plan:
+    """How many jobs to submit and to cancel, and sentences that say why there are so many."""
+
+    submit: int = 0
+    cancel: int = 0
+    why: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What these agents could do. known: its tasks whose run times are learnt; spent_s: theirs."""
+
+    tasks: int
+    known: int
+    spent_s: float
+    longest_usual_s: float
+
+
+def plan(settings: PilotSettings, waiting: Sequence[Waiting], fleet: Fleet, state: State) -> Plan:
+    """Return the plan for this moment."""
+    made = Plan()
+    work = _work(settings, waiting, made.why)
+    made.why.append(_about_fleet(settings, fleet))
+    if state.trouble is not None and not (state.retry_in_s or state.paused_why):
+        made.why.append(_sentence(f"The last trouble: {state.trouble}"))
+    if state.status == "removed":
+        made.cancel = len(fleet.queued)
+        made.why.append("It is being removed: nothing is submitted, what is queued is cancelled.")
+    elif state.status == "paused":
+        why = f": {state.paused_why}" if state.paused_why else ""
+        made.why.append(_sentence(f"It is paused, so nothing is submitted{why}"))
+    elif work.tasks == 0:
+        _plan_the_end(waiting, fleet, made)
+    else:
+        _plan_more(settings, work, fleet, state, made)
+    return made
+
+
+def _work(settings: PilotSettings, waiting: Sequence[Waiting], why: list[str]) -> _Work:
+    """Sum up what these agents could claim now, and say what is left out."""
+    lifetime_s = settings.lifetime_s
+    served, left_out = [], []
+    for one in waiting:
+        if not one.claimable:
+            continue
+        reason = None
+        if not one.tags_suit:
+            reason = f"it requires {' '.join(one.requires)}, which --offer does not name"
+        elif not one.time_suits:
+            limit = _time(one.time_limit_s or 0)
+            reason = f"its time limit of {limit} does not fit into a job ({_time(lifetime_s)})"
+        elif one.time_limit_s is None and (one.usual_s or 0) > lifetime_s:
+            usual = _time(one.usual_s or 0)
+            reason = f"its tasks take {usual} on average, longer than a job ({_time(lifetime_s)})"
+        if reason is None:
+            served.append(one)
+        else:
+            left_out.append(f"{_tasks(one.claimable)} of {one.path} not counted: {reason}.")
+    tasks = sum(one.claimable for one in served)
+    why.append(f"{_tasks(tasks)} waiting for agents like these, {_in_work(waiting)}.")
+    why += left_out[:_SHOWN_CAMPAIGNS]
+    if len(left_out) > _SHOWN_CAMPAIGNS:
+        why.append(f"{len(left_out) - _SHOWN_CAMPAIGNS:,} more campaigns are not counted either.")
+    learnt = [one for one in served if one.usual_s is not None]
+    return _Work(
+        tasks=tasks,
+        known=sum(one.claimable for one in learnt),
+        spent_s=sum(one.claimable * (one.usual_s or 0) for one in learnt),
+        longest_usual_s=max((one.usual_s or 0 for one in learnt), default=0.0),
+    )
+
+
+def _plan_the_end(waiting: Sequence[Waiting], fleet: Fleet, made: Plan) -> None:
+    """Nothing can be claimed: cancel what has waited for long, if nothing is to come either."""
+    to_come = sum(
+        max(0, one.unfinished - one.working - one.claimable) for one in waiting if one.tags_suit
+    )
+    patient = sum(1 for waited_s in fleet.queued if waited_s >= PATIENCE_S)
+    if to_come > 0:
+        made.why.append(
+            f"Nothing is submitted: {_tasks(to_come)} unfinished, but not to be claimed now "
+            "(delayed, paused, or at a limit of running tasks)."
+        )
+    elif patient:
+        made.cancel = patient
+        queued = "queued job" if patient == 1 else "queued jobs"
+        made.why.append(f"Nothing is left for {patient:,} {queued}: cancelled.")
+    else:
+        made.why.append("Nothing is submitted; agents leave when they have been idle.")
+
+
+def _plan_more(
+    settings: PilotSettings, work: _Work, fleet: Fleet, state: State, made: Plan
+) -> None:
+    cores = settings.cores
+    by_number = math.ceil(work.tasks / cores)
+    by_time = _jobs_by_time(settings, work, fleet, made.why)
+    # Of the agents at work, those count that can still begin a task.
+    ending = sum(1 for ran_s in fleet.serving if settings.lifetime_s - ran_s < work.longest_usual_s)
+    at_hand = max(0, fleet.slots - ending * cores) // cores
+    if ending:
+        made.why.append(f"{_jobs(ending)} at work will end before another task could.")
+    wanted = max(0, min(by_number, by_time - at_hand))
+    made.why.append(
+        f"Beside the {at_hand:,} at work, {_jobs(wanted)} wanted: {by_number:,} could be filled, "
+        f"and {by_time:,} in all would each have {_time(settings.least_work)} of work a core."
+    )
+    need = wanted - fleet.coming
+    room = settings.most - fleet.live
+    in_queue = fleet.submitting + len(fleet.queued)
+    most_in_queue = max(settings.backlog, 2 * fleet.started_lately)
+    if state.retry_in_s > 0:
+        failures = "1 failure" if state.failures == 1 else f"{state.failures} failures in a row"
+        trouble = f"; the last: {state.trouble}" if state.trouble else ""
+        text = f"Nothing is submitted for {_time(state.retry_in_s)}, after {failures}{trouble}"
+        made.why.append(_sentence(text))
+    elif need <= 0:
+        made.why.append(f"So none is submitted: {_jobs(fleet.coming)} to come.")
+    elif room <= 0:
+        made.why.append(f"So none is submitted: there may be {settings.most:,} at most (max_jobs).")
+    elif most_in_queue <= in_queue:
+        made.why.append(
+            f"So none is submitted: {in_queue:,} wait in the batch system already (backlog "
+            f"{settings.backlog:,}; {fleet.started_lately:,} began within a minute)."
+        )
+    else:
+        made.submit = min(need, room, most_in_queue - in_queue)
+        limit = ""
+        if made.submit < need:
+            limit = " (max_jobs)" if room <= most_in_queue - in_queue else " (backlog)"
+        made.why.append(f"So {_jobs(made.submit)} submitted now{limit}.")
+
+
+def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: Fleet, why: list[str]) -> int:
+    """Return how many jobs would have enough work, and say how long it takes."""
+    unknown = work.tasks - work.known
+    spent_s = work.spent_s
+    if work.known:
+        mean = _time(work.spent_s / work.known)
+        of_them = "They" if work.known == work.tasks else f"{work.known:,} of them"
+        why.append(f"{of_them} take {mean} each, as the latest did.")
+    fewest = 1
+    if unknown:
+        # As long as none has ended, they last at least as long as agents have been at them.
+        assumed_s = max(fleet.serving, default=0.0)
+        spent_s += unknown * assumed_s
+        fewest = max(1, settings.backlog)
+        learnt = f"at least {_time(assumed_s)} is assumed" if assumed_s else "a few jobs find out"
+        why.append(f"How long {_tasks(unknown)} take is not known yet: {learnt}.")
+    return max(fewest, math.ceil(spent_s / (settings.cores * settings.least_work)))
+
+
+def _about_fleet(settings: PilotSettings, fleet: Fleet) -> str:
+    parts = {
+        "serving": len(fleet.serving) + fleet.settling,
+        "starting": fleet.starting,
+        "queued": len(fleet.queued),
+        "being submitted": fleet.submitting,
+    }
+    said = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
+    cores = f"{settings.cores:,} core{'' if settings.cores == 1 else 's'}"
+    return (
+        f"Live jobs of {cores}: {said or 'none'}, of {settings.most:,} at most; all agents like "
+        f"these have {fleet.slots:,} slot{'' if fleet.slots == 1 else 's'}."
+    )
+
+
+def _in_work(waiting: Sequence[Waiting]) -> str:
+    working = sum(one.working for one in waiting)
+    return f"{working:,} {'is' if working == 1 else 'are'} worked on"
+
+
+def _sentence(text: str) -> str:
+    """End somebody else's words with one full stop."""
+    return f"{text.rstrip().rstrip('.')}."
+
+
+def _tasks(number: int) -> str:
+    return f"{number:,} task{'' if number == 1 else 's'}"
+
+
+def _jobs(number: int) -> str:
+    return f"{number:,} job{'' if number == 1 else 's'}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < _MINUTE_S:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004  # two digits
+    if seconds < _HOUR_S:
+        return f"{seconds / _MINUTE_S:.3g} min"
+    return f"{seconds / _HOUR_S:.3g} h"

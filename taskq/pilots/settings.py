@@ -1,0 +1,216 @@
+"""Settings of a pilot: plain values, checked; what a TOML file and the command line say.
+
+A pilot's settings become lines of a job script and arguments of programs, so each value has a form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from taskq.errors import UsageError
+from taskq.spec.spec import known_only
+from taskq.spec.tags import check_offers
+from taskq_agent import arguments
+
+DRIVERS: Final = ("slurm", "local", "ssh")
+MAX_JOBS: Final = 100_000
+MAX_CORES: Final = 4_096
+#: What an agent keeps of its time, so as to hand back what has not ended.
+RESERVE_S: Final = 30.0
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
+_OPTION = re.compile(r"--[a-z][a-z0-9-]{0,40}(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?")
+_HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
+_FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
+_NOTHING: Final = (None, (), "", False)
+_TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
+_OF_SLURM: Final = ("partition", "account", "qos", "memory", "gpus", "options")
+_OF_SSH: Final = ("hosts", "jobs_per_host")
+# Slurm's own spellings of what the job script depends on.
+_OURS: Final = ("job-name", "output", "error", "time", "array", "wrap", "requeue", "parsable")
+
+
+@dataclass(frozen=True)
+class PilotSettings:
+    """How a pilot's jobs are submitted, and how many.
+
+    cores            slots of each job's agent, and cores that the batch system is asked for
+    time_limit       of a job, in seconds, a minute at least
+    max_jobs         most that may be live: queued or running
+    backlog          most that wait in the batch system at a time, while it lets few through
+    least_work       work for each core, in seconds, for which another job is submitted
+    idle_timeout     seconds without a task after which an agent leaves
+    offers, site     what the agents offer, and where they say that they are
+    gateways         URLs; none: direct agents, on the database that the loop uses
+    token_file       a site's token, for gateways; only its owner may read it
+    ca               certificates to trust, for gateways
+    insecure_http    allow http:// beyond this machine
+    folder           of output and, with gateways, of the agent's file; the nodes must see it; with
+                     ssh, it is on each host
+    python           interpreter on the nodes, with gateways
+    setup            lines of a shell, run before the agent: `module load python`
+    agent_options    further options of the agent
+    partition, account, qos, memory, gpus
+                     Slurm's options of these names; options: others, as --constraint=epyc
+    hosts            for ssh; jobs_per_host: most at a time on each
+    """
+
+    folder: str
+    cores: int = 1
+    time_limit: float = 3_600.0
+    max_jobs: int = 10
+    backlog: int = 2
+    least_work: float = 300.0
+    idle_timeout: float = 120.0
+    offers: tuple[str, ...] = ()
+    site: str = ""
+    gateways: tuple[str, ...] = ()
+    token_file: str | None = None
+    ca: str | None = None
+    insecure_http: bool = False
+    python: str = "python3"
+    setup: str = ""
+    agent_options: tuple[str, ...] = ()
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    memory: str | None = None
+    gpus: str | None = None
+    options: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    jobs_per_host: int = 1
+
+    @property
+    def lifetime_s(self) -> float:
+        """How long a task can run in a job that has just begun."""
+        return max(self.time_limit - RESERVE_S, self.time_limit / 2)
+
+    @property
+    def most(self) -> int:
+        """How many jobs may be live."""
+        return min(self.max_jobs, len(self.hosts) * self.jobs_per_host or self.max_jobs)
+
+    def to_json(self) -> str:
+        """Return the settings as JSON, without those that say nothing."""
+        table = asdict(self)
+        return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
+
+
+def check_name(name: str) -> str:
+    """Return a pilot's name if it is well formed; raise `UsageError`."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r:.80} cannot be a pilot's name; use letters, digits and hyphens in lower "
+            "case, 40 at most"
+        )
+    return name
+
+
+def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
+    """Return the settings in a table, as of a TOML file; raise `UsageError` that names the fault.
+
+    Times are numbers of seconds, or texts as "12h".
+    """
+    if driver not in DRIVERS:
+        raise UsageError(f"no driver {driver!r:.40}; there are {', '.join(DRIVERS)}")
+    known = known_only("pilot", table, [one.name for one in fields(PilotSettings)])
+    values = {name: _typed(name, value) for name, value in known.items() if value is not None}
+    if "folder" not in values:
+        raise UsageError("folder is missing: where the jobs' output goes")
+    settings = PilotSettings(**values)
+    _check_words(settings)
+    _check_lists(settings)
+    _check_gateways(settings)
+    _check_driver(driver, settings)
+    return settings
+
+
+def _typed(name: str, value: Any) -> Any:
+    kind = next(one.type for one in fields(PilotSettings) if one.name == name)
+    if name in _TIMES:
+        return _time(name, value)
+    if kind == "int":
+        most = MAX_CORES if name == "cores" else MAX_JOBS
+        if type(value) is not int or not 1 <= value <= most:
+            raise UsageError(f"{name} is {value!r:.40}; it must be a number from 1 to {most:,}")
+        return value
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} is {value!r:.40}; it must be true or false")
+        return value
+    if str(kind).startswith("tuple"):
+        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+            raise UsageError(f"{name} must be a list of texts")
+        return tuple(value)
+    if not isinstance(value, str) or "\0" in value or len(value) > 20_000:  # noqa: PLR2004
+        raise UsageError(f"{name} is {value!r:.40}; it must be a text")
+    return value
+
+
+def _time(name: str, value: Any) -> float:
+    try:
+        seconds = arguments.duration(f"{value}")
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{name}: {error}") from None
+    if not _TIMES[name] <= seconds <= 365 * 86_400:
+        raise UsageError(f"{name} is {seconds:g} s; it must be at least {_TIMES[name]:g} s")
+    return seconds
+
+
+def _check_words(settings: PilotSettings) -> None:
+    for name, form, what in (
+        ("folder", _FOLDER, "an absolute path of letters, digits and ._,+=@-"),
+        ("partition", _WORD, "one word"),
+        ("account", _WORD, "one word"),
+        ("qos", _WORD, "one word"),
+        ("memory", _WORD, "one word, as 64G"),
+        ("gpus", _WORD, "one word, as a100:2"),
+    ):
+        value = getattr(settings, name)
+        if value is not None and not form.fullmatch(value):
+            raise UsageError(f"{name} is {value!r:.80}; it must be {what}")
+
+
+def _check_lists(settings: PilotSettings) -> None:
+    check_offers(settings.offers)
+    for option in settings.options:
+        if not _OPTION.fullmatch(option):
+            raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
+        if option[2:].partition("=")[0] in _OURS:
+            raise UsageError(f"the option {option} is set by taskq itself")
+    for host in settings.hosts:
+        if not _HOST.fullmatch(host):
+            raise UsageError(f"{host!r:.80} is no name of a host, as node7 or me@node7.example.org")
+
+
+def _check_gateways(settings: PilotSettings) -> None:
+    try:
+        for url in settings.gateways:
+            arguments.gateway(url)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(str(error)) from None
+    if settings.gateways and settings.token_file is None:
+        raise UsageError("agents show a gateway a site's token: give token_file (--token-file)")
+    if not settings.gateways and (settings.token_file or settings.ca or settings.insecure_http):
+        raise UsageError("token_file, ca and insecure_http go with gateways: give one (--gateway)")
+
+
+def _check_driver(driver: str, settings: PilotSettings) -> None:
+    plain = {one.name: one.default for one in fields(PilotSettings)}
+    for of, names in (("slurm", _OF_SLURM), ("ssh", _OF_SSH)):
+        for name in names:
+            if driver != of and getattr(settings, name) != plain[name]:
+                raise UsageError(f"{name} goes with the driver {of}, not with {driver}")
+    if driver == "ssh" and not settings.hosts:
+        raise UsageError("the driver ssh needs hosts (--host)")
+    if driver == "ssh" and not settings.gateways:
+        raise UsageError(
+            "agents on other hosts work through a gateway: give its URL (--gateway) and a site's "
+            "token (--token-file)"
+        )

@@ -1,0 +1,127 @@
+"""Pilots as they are stored: created, steered and looked at by managers, and by the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from taskq.db.connections import Database
+from taskq.errors import NotFound
+from taskq.pilots.planner import Fleet, Plan, State, Waiting, plan
+from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
+from taskq.spec.model import check_path
+from taskq.views import PilotJob, PilotView
+
+PilotStatus: TypeAlias = Literal["active", "paused", "removed"]
+
+#: How many jobs that have ended are looked at beside the live ones.
+ENDED: Final = 200
+_LATELY_S: Final = 60.0
+#: An agent that was first heard so lately may not have claimed yet.
+_SETTLING_S: Final = 15.0
+
+
+class Pilots:
+    """The pilots of a queue."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
+        self,
+        name: str,
+        driver: str,
+        path: str,
+        settings: PilotSettings | dict[str, Any],
+        *,
+        replace: bool = False,
+    ) -> bool:
+        """Store a pilot, which a loop (`taskq pilots run`) acts on; return whether it is new.
+
+        settings: as `taskq.pilots.settings.pilot_settings` takes or returns them. replace: change
+        one of this name; jobs that are there go on as they were submitted.
+
+        Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign, `Conflict`
+        if the name is taken.
+        """
+        checked = (
+            settings if isinstance(settings, PilotSettings) else pilot_settings(driver, settings)
+        )
+        return bool(
+            self._database.value(
+                "create_pilot",
+                pilot=check_name(name),
+                path=check_path(path),
+                driver=driver,
+                settings=checked.to_json(),
+                replace=replace,
+            )
+        )
+
+    def list(self) -> tuple[PilotView, ...]:
+        """Return all pilots, ordered by name."""
+        return tuple(PilotView(**row) for row in self._database.rows("pilots", pilot=None))
+
+    def pilot(self, name: str) -> PilotView:
+        """Return a pilot; raise `NotFound`."""
+        row = self._database.row("pilots", pilot=name)
+        if row is None:
+            raise NotFound(f"no pilot {name}; `taskq pilots list` shows what there is")
+        return PilotView(**row)
+
+    def jobs(self, name: str, *, ended: int = ENDED) -> tuple[PilotJob, ...]:
+        """Return a pilot's jobs, latest first: all that are live, and so many others."""
+        return self._jobs(self.pilot(name), ended)
+
+    def set_status(self, name: str, status: PilotStatus) -> int:
+        """Pause, resume or remove a pilot; return how many of its jobs have not ended.
+
+        active: its failures are forgotten. removed: it is gone when its last job has ended, and at
+        once if there is none. Idempotent. Raise `NotFound`, or `Conflict` if it is being removed.
+        """
+        return int(self._database.value("set_pilot_status", pilot=name, status=status))
+
+    def plan(self, name: str) -> Plan:
+        """Return what a loop would do for a pilot now, and why."""
+        found = self.pilot(name)
+        return self.plan_for(found, self._jobs(found, ENDED))
+
+    def plan_for(self, pilot: PilotView, jobs: Sequence[PilotJob]) -> Plan:
+        """Return the plan for a pilot whose jobs are known."""
+        settings = pilot_settings(pilot.driver, pilot.settings)
+        offers = [*settings.offers]
+        waiting = [
+            Waiting(**{**row, "requires": tuple(row["requires"])})
+            for row in self._database.rows(
+                "pilot_demand", path=pilot.path, offers=offers, lifetime_s=settings.lifetime_s
+            )
+        ]
+        slots = self._database.value("agent_slots", path=pilot.path, offers=offers)
+        state = State(
+            pilot.status,
+            pilot.paused_why,
+            pilot.failures,
+            pilot.trouble,
+            pilot.retry_in_s or 0.0,
+        )
+        return plan(settings, waiting, fleet(jobs, int(slots)), state)
+
+    def _jobs(self, pilot: PilotView, ended: int) -> tuple[PilotJob, ...]:
+        rows = self._database.rows("pilot_jobs", pilot=pilot.pilot_id, ended=ended)
+        return tuple(PilotJob(**row) for row in rows)
+
+
+def fleet(jobs: Sequence[PilotJob], slots: int) -> Fleet:
+    """Return what the planner wants to know of a pilot's jobs. slots: of all agents like its."""
+    running = [job for job in jobs if job.status == "running"]
+    serving = [job for job in running if job.heard_at is not None]
+    settled = [job for job in serving if (job.heard_ago_s or 0.0) > _SETTLING_S]
+    return Fleet(
+        submitting=sum(job.status == "submitting" for job in jobs),
+        queued=tuple(job.age_s for job in jobs if job.status == "queued"),
+        starting=sum(job.heard_at is None for job in running),
+        serving=tuple(job.running_s or 0.0 for job in settled),
+        settling=len(serving) - len(settled),
+        started_lately=sum((job.running_s or _LATELY_S) < _LATELY_S for job in jobs),
+        slots=slots,
+    )

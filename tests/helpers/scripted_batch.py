@@ -1,0 +1,89 @@
+"""A batch system in memory: jobs do what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.hosts import PartialAnswer
+from taskq.pilots.reconcile import JobState, SeenJob
+
+
+class Killed(BaseException):
+    """The process of the loop is killed here."""
+
+
+class ScriptedBatch:
+    """Jobs by name. scripts: what was submitted, in order, also twice.
+
+    refusal: why it takes no jobs. place: where the next one goes. silent: places that give no
+    answer. silence: why it gives no answers. dies: kill the loop `before` or
+    `after` the next submission. outputs: what jobs have written.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, SeenJob] = {}
+        self.scripts: list[tuple[str, str]] = []
+        self.cancelled: list[str] = []
+        self.outputs: dict[str, str] = {}
+        self.refusal: str | None = None
+        self.silence: str | None = None
+        self.lacks: str | None = None
+        self.place: str | None = None
+        self.silent: frozenset[str] = frozenset()
+        self.dies = ""
+        self.prepared = 0
+
+    def missing(self) -> str | None:
+        """Return what this machine lacks."""
+        return self.lacks
+
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Count the calls."""
+        del places
+        self.prepared += 1
+        return self.place
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Take a job."""
+        if self.dies == "before":
+            raise Killed
+        if self.refusal is not None:
+            raise BatchSystemError(self.refusal)
+        self.scripts.append((name, script))
+        self.known[name] = SeenJob(str(len(self.scripts)), "queued", "PENDING", place=place)
+        if self.dies == "after":
+            raise Killed
+        return self.known[name]
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return those of these names that are known."""
+        if self.silence is not None:
+            raise BatchSystemError(self.silence)
+        known = {name: self.known[name] for name in names if name in self.known}
+        if self.silent:
+            said = {name: job for name, job in known.items() if job.place not in self.silent}
+            raise PartialAnswer("some are silent", said, self.silent)
+        return known
+
+    def cancel(self, job: SeenJob) -> None:
+        """End a job that waits."""
+        for name, known in self.known.items():
+            if known.native_id == job.native_id and known.state == "queued":
+                self.cancelled.append(name)
+                self.known[name] = replace(known, state="ended", why="CANCELLED", cancelled=True)
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return what a job has written."""
+        del place
+        return self.outputs.get(name)
+
+    def become(self, state: JobState, *names: str, why: str | None = None) -> None:
+        """Let jobs, by default all, be in this state."""
+        for name in names or tuple(self.known):
+            self.known[name] = replace(self.known[name], state=state, why=why or state.upper())
+
+    def names(self) -> list[str]:
+        """Return the names that were submitted."""
+        return [name for name, _ in self.scripts]

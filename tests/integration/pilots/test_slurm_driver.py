@@ -1,0 +1,187 @@
+"""The driver of Slurm, with programs that say what the test lets them say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.slurm import Slurm
+from taskq.pilots.settings import pilot_settings
+from tests.helpers.variants import rest_thorough
+
+NAME = "taskq-hpc-0a1b2c3d-1"
+
+
+class Programs:
+    """sbatch, squeue and scancel in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("sbatch", "squeue", "scancel"):
+            self.say(name, "")
+
+    def say(self, name: str, body: str) -> None:
+        """Make a program of lines of shell; what it was called with is written down."""
+        file = self.folder / name
+        file.write_text(f'#!/bin/sh\necho "$@" > {self.folder}/{name}.arguments\n{body}\n')
+        file.chmod(0o700)
+
+    def arguments(self, name: str) -> str:
+        """Return what a program was called with last."""
+        return (self.folder / f"{name}.arguments").read_text().strip()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """Give programs that say nothing."""
+    (tmp_path / "bin").mkdir()
+    return Programs(tmp_path / "bin")
+
+
+@pytest.fixture
+def slurm(programs: Programs, tmp_path: Path) -> Slurm:
+    """Give the driver that finds them."""
+    settings = pilot_settings("slurm", {"folder": str(tmp_path / "jobs")})
+    path = f"{programs.folder}:{os.environ['PATH']}"
+    environment = {"PATH": path, "TASKQ_TOKEN": "secret", "HOME": "/h", "AWS_SECRET": "secret"}
+    driver = Slurm(settings, environment)
+    driver.prepare({})
+    return driver
+
+
+def test_missing_program_is_named(tmp_path: Path) -> None:
+    """With what to do about it."""
+    driver = Slurm(pilot_settings("slurm", {"folder": "/jobs"}), {"PATH": str(tmp_path)})
+    assert driver.missing() == (
+        "sbatch is not on PATH here: run the loop where it is, as on a login node"
+    )
+
+
+@pytest.mark.parametrize("said", ["Welcome!\\nYou have mail.\\n42;cluster-b"])
+def test_number_of_a_job_is_found_behind_what_a_site_says(
+    slurm: Slurm, programs: Programs, said: str
+) -> None:
+    """As wrappers of sbatch do."""
+    programs.say("sbatch", f'printf "{said}\\n"')
+    assert slurm.submit(NAME, "#!/bin/sh\n", None).native_id == "42"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    rest_thorough(
+        [
+            (
+                'echo "sbatch: error: invalid account" >&2; exit 1',
+                "code 1: sbatch: error: invalid acc",
+            ),
+            ("exit 3", "code 3: it said nothing"),
+            ("echo Submitted", "sbatch gave no number of a job: 'Submitted"),
+            ("", "sbatch gave no number of a job: ''"),
+            ("head -c 100000 /dev/urandom >&2; exit 1", "code 1: "),
+        ]
+    ),
+)
+def test_refusal_is_in_the_batch_systems_words(
+    slurm: Slurm, programs: Programs, body: str, words: str
+) -> None:
+    """Whatever they are, a database can store them."""
+    programs.say("sbatch", body)
+    with pytest.raises(BatchSystemError) as told:
+        slurm.submit(NAME, "#!/bin/sh\n", None)
+    assert words in str(told.value)
+    assert "\0" not in str(told.value)
+    assert len(str(told.value)) < 1_200
+
+
+def test_script_goes_through_standard_input(slurm: Slurm, programs: Programs) -> None:
+    """Nothing of it is in a command line, and the loop's secrets are in no job's environment."""
+    programs.say("sbatch", f"cat > {programs.folder}/script; env > {programs.folder}/env; echo 1")
+    slurm.submit(NAME, "#!/bin/sh\necho x\n", None)
+    assert (programs.folder / "script").read_text() == "#!/bin/sh\necho x\n"
+    assert programs.arguments("sbatch") == "--parsable"
+    environment = (programs.folder / "env").read_text()
+    assert "HOME=/h" in environment
+    assert "AWS_SECRET" not in environment
+
+
+def test_environment_of_jobs_behind_a_gateway_has_nothing_of_the_loop(
+    programs: Programs, tmp_path: Path
+) -> None:
+    """Direct agents are told the address of the database, others nothing."""
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    for gateways, expected in (([], True), (["https://gw"], False)):
+        table = {"gateways": gateways, "token_file": str(token)} if gateways else {}
+        settings = pilot_settings("slurm", {"folder": str(tmp_path / "jobs"), **table})
+        path = f"{programs.folder}:{os.environ['PATH']}"
+        driver = Slurm(settings, {"PATH": path, "TASKQ_DSN": "postgresql://q"})
+        programs.say("sbatch", f"env > {programs.folder}/env; echo 1")
+        driver.submit(NAME, "", None)
+        assert ("TASKQ_DSN" in (programs.folder / "env").read_text()) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "expected", "why", "cancelled"),
+    rest_thorough(
+        [
+            ("PENDING|Priority", "queued", "PENDING, Priority", False),
+            ("CONFIGURING|None", "queued", "CONFIGURING", False),
+            ("RUNNING|None", "running", "RUNNING", False),
+            ("COMPLETING|None", "running", "COMPLETING", False),
+            ("SOMETHING_NEW|None", "running", "SOMETHING_NEW", False),
+            ("COMPLETED|None", "ended", "COMPLETED", False),
+            ("TIMEOUT|TimeLimit", "ended", "TIMEOUT, TimeLimit", False),
+            ("CANCELLED|None", "ended", "CANCELLED", True),
+            ("OUT_OF_MEMORY|OutOfMemory", "ended", "OUT_OF_MEMORY, OutOfMemory", False),
+        ],
+        4,
+    ),
+)
+def test_states_are_those_of_squeue(
+    slurm: Slurm, programs: Programs, state: str, expected: str, why: str, cancelled: bool
+) -> None:
+    """One that is not known counts as live."""
+    programs.say("squeue", f'echo "42|{state}|{NAME}"\necho "43|RUNNING|None|a job | of others"')
+    (job,) = slurm.jobs([NAME]).values()
+    assert (job.native_id, job.state, job.why, job.cancelled) == ("42", expected, why, cancelled)
+
+
+@pytest.mark.parametrize(
+    "body",
+    rest_thorough(
+        [
+            "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+            "echo rubbish",
+            f"echo '42|RUNNING|{NAME}'",
+            f"echo '|RUNNING|None|{NAME}'",
+            "printf '\\000\\377\\n'",
+            "exit 137",
+        ],
+        2,
+    ),
+)
+def test_rubbish_is_an_error_and_not_the_end_of_a_job(
+    slurm: Slurm, programs: Programs, body: str
+) -> None:
+    """Nothing is concluded from it."""
+    programs.say("squeue", body)
+    with pytest.raises(BatchSystemError, match="squeue"):
+        slurm.jobs([NAME])
+
+
+def test_job_that_squeue_forgot_is_known_by_its_exit_code(slurm: Slurm, tmp_path: Path) -> None:
+    """Which its script has written."""
+    assert slurm.jobs([NAME]) == {}
+    (tmp_path / "jobs" / f"{NAME}.exit").write_text("75\n")
+    job = slurm.jobs([NAME])[NAME]
+    assert (job.state, job.exit_code) == ("ended", 75)
+
+
+def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) -> None:
+    """One that began meanwhile goes on."""
+    programs.say("sbatch", "echo 42")
+    slurm.cancel(slurm.submit(NAME, "", None))
+    assert programs.arguments("scancel") == "--state=PENDING 42"

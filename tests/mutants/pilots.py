@@ -1,0 +1,79 @@
+"""Bugs in pilots: what is decided, what is written down, and when an agent leaves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_LOOP: Final = ("tests/integration/pilots/test_loop.py",)
+_PLANNER: Final = ("tests/unit/test_pilot_planner.py",)
+_IDLE: Final = ("tests/unit/test_agent_idle.py",)
+
+PILOTS: Final = (
+    Mutant(
+        "job-is-submitted-before-it-is-written-down",
+        "taskq/pilots/reconcile.py",
+        '    if seen is None:\n        return None if job.status == "ended" else _unknown(job)\n',
+        '    if seen is None:\n        return None if job.status == "ended" else _unknown(job)\n'
+        '    if job.status == "submitting":\n        return None\n',
+        "A job whose submitter died is not found again, though the batch system has it.",
+        _LOOP,
+    ),
+    Mutant(
+        "two-loops-act-for-a-pilot",
+        "sql/functions/hold_pilot.sql",
+        "and (p.holder = p_holder or p.held_until is null or p.held_until < v_now)",
+        "and p_term_s >= 0",
+        "Each loop takes the pilot from the other in the midst of its work.",
+        _LOOP,
+    ),
+    Mutant(
+        "former-loop-writes-on",
+        "sql/functions/lock_held_pilot.sql",
+        "       and p.holder = p_holder\n",
+        "",
+        "A loop that stood still writes down what it saw long ago.",
+        _LOOP,
+    ),
+    Mutant(
+        "silence-is-the-end-of-all-jobs",
+        "taskq/pilots/loop.py",
+        "job.name in seen or job.place not in partial.silent or job.age_s > over_s",
+        "job.name in seen or job.age_s > 0",
+        "The jobs of a host that gives no answer are taken for dead, and others submitted.",
+        _LOOP,
+    ),
+    Mutant(
+        "jobs-for-a-moment-of-work",
+        "taskq/pilots/planner.py",
+        "    wanted = max(0, min(by_number, by_time - at_hand))\n",
+        "    wanted = by_number\n",
+        "A thousand tasks of a second bring as many jobs as could be filled.",
+        _PLANNER,
+    ),
+    Mutant(
+        "agents-about-to-end-count",
+        "taskq/pilots/planner.py",
+        "    at_hand = max(0, fleet.slots - ending * cores) // cores\n",
+        "    at_hand = fleet.slots // cores\n",
+        "Nothing is submitted beside jobs that cannot begin another task.",
+        _PLANNER,
+    ),
+    Mutant(
+        "idle-since-the-start",
+        "agents/taskq_agent/core/core.py",
+        "            self._claiming.busy_at = self._now\n",
+        "            pass\n",
+        "An agent leaves in the midst of its work, since its start is long ago.",
+        _IDLE,
+    ),
+    Mutant(
+        "payload-fails-with-its-agent",
+        "agents/taskq_agent/core/core.py",
+        "        with_agent = self._signalled and is_by_sigterm(event)\n",
+        "        with_agent = False\n",
+        "A task that the batch system ended together with its agent has failed.",
+        _IDLE,
+    ),
+)

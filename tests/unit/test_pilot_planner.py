@@ -1,0 +1,227 @@
+"""How many jobs a pilot submits, and what it says about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskq.pilots.planner import Fleet, Plan, State, Waiting, plan
+from taskq.pilots.settings import PilotSettings
+
+HOUR_S = 3_600.0
+
+
+def settings(**values: Any) -> PilotSettings:
+    """Return settings of jobs of ten cores and ten hours."""
+    return PilotSettings(
+        folder="/jobs", **{"cores": 10, "time_limit": 10 * HOUR_S, "max_jobs": 100, **values}
+    )
+
+
+def waiting(claimable: int, usual_s: float | None = 600.0, **values: Any) -> Waiting:
+    """Return a campaign in which so many tasks can be claimed."""
+    known: dict[str, Any] = {
+        "campaign_id": 1,
+        "path": "/demo",
+        "working": 0,
+        "unfinished": claimable,
+        "time_limit_s": None,
+        "requires": (),
+        "tags_suit": True,
+        "time_suits": True,
+    }
+    return Waiting(claimable=claimable, usual_s=usual_s, **{**known, **values})
+
+
+def planned(
+    campaigns: list[Waiting], fleet: Fleet | None = None, state: State | None = None, **values: Any
+) -> Plan:
+    """Return the plan for these campaigns."""
+    return plan(settings(**values), campaigns, fleet or Fleet(), state or State())
+
+
+def said(made: Plan) -> str:
+    """Return all sentences as one text."""
+    return " ".join(made.why)
+
+
+def test_nothing_waits_nothing_is_submitted() -> None:
+    """Not even where others work."""
+    made = planned([waiting(0, working=50, unfinished=50)])
+    assert (made.submit, made.cancel) == (0, 0)
+    assert "0 tasks waiting for agents like these, 50 are worked on." in made.why
+
+
+def test_no_more_jobs_than_the_tasks_can_fill() -> None:
+    """A core without a task is paid for in vain."""
+    made = planned([waiting(45, usual_s=HOUR_S)], backlog=50)
+    assert made.submit == 5
+    assert "5 could be filled" in said(made)
+
+
+def test_short_tasks_get_fewer_jobs_than_they_could_fill() -> None:
+    """A thousand tasks of a second are no work for a hundred jobs."""
+    made = planned([waiting(1_000, usual_s=1.0)], backlog=50, least_work=50.0)
+    assert made.submit == 2
+    assert "They take 1 s each, as the latest did." in made.why
+
+
+def test_agents_at_work_count_for_short_tasks() -> None:
+    """What they will soon have done needs no others."""
+    fleet = Fleet(serving=(60.0, 60.0), slots=20)
+    assert planned([waiting(1_000, usual_s=1.0)], fleet, least_work=50.0).submit == 0
+
+
+def test_agents_that_will_end_before_another_task_do_not_count() -> None:
+    """Their cores are taken up to the end."""
+    old = Fleet(serving=(9 * HOUR_S,), slots=10)
+    tasks = [waiting(10, usual_s=2 * HOUR_S)]
+    assert planned(tasks, old, least_work=2 * HOUR_S).submit == 1
+    young = Fleet(serving=(HOUR_S,), slots=10)
+    assert planned(tasks, young, least_work=2 * HOUR_S).submit == 0
+
+
+def test_what_is_coming_is_not_submitted_again() -> None:
+    """Jobs that wait or start will take tasks soon."""
+    fleet = Fleet(queued=(5.0, 5.0), starting=2, submitting=1)
+    assert planned([waiting(50)], fleet, backlog=50).submit == 0
+    assert planned([waiting(51)], fleet, backlog=50).submit == 1
+
+
+def test_a_slow_queue_gets_a_few_jobs_at_a_time() -> None:
+    """Others use it too."""
+    made = planned([waiting(1_000)], backlog=2)
+    assert made.submit == 2
+    made = planned([waiting(1_000)], Fleet(queued=(60.0, 60.0)), backlog=2)
+    assert made.submit == 0
+    assert "2 wait in the batch system already (backlog 2; 0 began within a minute)" in said(made)
+
+
+def test_a_fast_queue_gets_twice_what_it_let_through() -> None:
+    """So that a thousand agents do not take a thousand rounds."""
+    fleet = Fleet(starting=8, started_lately=8)
+    assert planned([waiting(1_000)], fleet, backlog=2).submit == 16
+
+
+def test_never_more_than_allowed() -> None:
+    """However much waits."""
+    fleet = Fleet(serving=(60.0,) * 99, started_lately=99, slots=990)
+    made = planned([waiting(100_000)], fleet)
+    assert made.submit == 1
+    full = Fleet(serving=(60.0,) * 100, started_lately=100, slots=1_000)
+    assert "there may be 100 at most (max_jobs)" in said(planned([waiting(100_000)], full))
+
+
+def test_hosts_limit_the_jobs() -> None:
+    """Two on each of three are six."""
+    hosts = {"hosts": ("a", "b", "c"), "jobs_per_host": 2, "backlog": 50}
+    assert planned([waiting(1_000)], **hosts).submit == 6
+
+
+def test_unknown_run_times_are_found_out_by_a_few_jobs() -> None:
+    """Nobody submits a hundred jobs for tasks that may take a second."""
+    made = planned([waiting(1_000, usual_s=None)], backlog=3)
+    assert made.submit == 3
+    assert "How long 1,000 tasks take is not known yet: a few jobs find out." in made.why
+
+
+def test_tasks_last_at_least_as_long_as_agents_have_been_at_them() -> None:
+    """Long tasks do not leave a campaign with two jobs until the first has ended."""
+    fleet = Fleet(serving=(HOUR_S, 60.0), slots=20)
+    made = planned([waiting(1_000, usual_s=None)], fleet, backlog=50)
+    assert made.submit == 50
+    assert "at least 1 h is assumed" in said(made)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"tags_suit": False, "requires": ("gpu", "mem>=64")}, "requires gpu mem>=64, which --off"),
+        ({"time_suits": False, "time_limit_s": 12 * HOUR_S}, "limit of 12 h does not fit into a j"),
+        ({"usual_s": 11 * HOUR_S}, "its tasks take 11 h on average, longer than a job (9.99 h)"),
+    ],
+)
+def test_tasks_that_its_agents_could_not_serve_are_not_counted(
+    values: dict[str, Any], reason: str
+) -> None:
+    """And the reason is said."""
+    made = planned([waiting(300, **values)])
+    assert made.submit == 0
+    assert "300 tasks of /demo not counted: it" in said(made)
+    assert reason in said(made)
+    assert made.why[-1] == "Nothing is submitted; agents leave when they have been idle."
+
+
+def test_tasks_that_cannot_be_claimed_now_are_said() -> None:
+    """Delayed, of a paused campaign, or beyond its limit."""
+    made = planned([waiting(0, unfinished=7)], Fleet(queued=(300.0,)))
+    assert (made.submit, made.cancel) == (0, 0)
+    assert "7 tasks unfinished, but not to be claimed now" in said(made)
+
+
+def test_jobs_that_wait_for_nothing_are_cancelled() -> None:
+    """Once they have waited for a while: a retry may want them."""
+    made = planned([], Fleet(queued=(30.0, 90.0)))
+    assert made.cancel == 1
+    assert "Nothing is left for 1 job that wait: cancelled." not in said(made)
+    assert "Nothing is left for 1 queued job: cancelled." in made.why
+
+
+def test_paused_pilot_says_why() -> None:
+    """And submits nothing; what is queued stays."""
+    made = planned([waiting(100)], Fleet(queued=(900.0,)), State("paused", "5 submissions failed"))
+    assert (made.submit, made.cancel) == (0, 0)
+    assert "It is paused, so nothing is submitted: 5 submissions failed." in made.why
+
+
+def test_removed_pilot_cancels_what_is_queued() -> None:
+    """At once."""
+    made = planned([waiting(100)], Fleet(queued=(1.0, 1.0)), State("removed"))
+    assert (made.submit, made.cancel) == (0, 2)
+
+
+def test_after_a_failure_nothing_is_submitted_for_a_while() -> None:
+    """In the batch system's own words."""
+    state = State(failures=2, trouble="sbatch: invalid partition", retry_in_s=30.0)
+    made = planned([waiting(100)], state=state)
+    assert made.submit == 0
+    assert "for 30 s, after 2 failures in a row; the last: sbatch: invalid partition" in said(made)
+
+
+@given(
+    claimable=st.integers(0, 10_000_000),
+    usual_s=st.none() | st.floats(0, 1e7),
+    serving=st.lists(st.floats(0, 1e6), max_size=120),
+    queued=st.lists(st.floats(0, 1e6), max_size=20),
+    starting=st.integers(0, 20),
+    lately=st.integers(0, 200),
+    slots=st.integers(0, 100_000),
+    cores=st.integers(1, 4_096),
+)
+def test_a_plan_keeps_its_limits_whatever_is_the_case(
+    claimable: int,
+    usual_s: float | None,
+    serving: list[float],
+    queued: list[float],
+    starting: int,
+    lately: int,
+    slots: int,
+    cores: int,
+) -> None:
+    """Never more than allowed, never for nothing, never both submitting and cancelling."""
+    fleet = Fleet(
+        queued=tuple(queued),
+        starting=starting,
+        serving=tuple(serving),
+        started_lately=lately,
+        slots=slots,
+    )
+    made = planned([waiting(claimable, usual_s)], fleet, cores=cores)
+    assert 0 <= made.submit <= max(0, 100 - fleet.live)
+    assert made.submit <= claimable
+    assert 0 <= made.cancel <= len(queued)
+    assert not (made.submit and made.cancel)
+    assert all(sentence[-1] == "." for sentence in made.why)

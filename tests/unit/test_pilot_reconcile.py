@@ -1,0 +1,144 @@
+"""What becomes of a job is told from what was written down and what the batch system says."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from taskq.pilots.reconcile import (
+    LAST_RETRY_S,
+    MOST_FAILURES,
+    NEVER_CAME_S,
+    Change,
+    SeenJob,
+    health,
+    reconcile,
+)
+from taskq.views import PilotJob
+
+NOW = datetime(2026, 11, 1, tzinfo=timezone.utc)
+NAME = "taskq-hpc-0a1b2c3d-7"
+
+
+def job(status: str, **values: Any) -> PilotJob:
+    """Return a job as it is written down."""
+    known: dict[str, Any] = dict.fromkeys(PilotJob.__dataclass_fields__)
+    known |= {"number": 7, "name": NAME, "began_at": NOW, "age_s": 10.0, "at_work": False}
+    known |= {"native_id": None if status == "submitting" else "42"}
+    return PilotJob(**{**known, "status": status, **values})
+
+
+def change(written: PilotJob, seen: SeenJob | None) -> Change | None:
+    """Return what changes, if anything does."""
+    changes = reconcile([written], {} if seen is None else {NAME: seen})
+    return changes[0] if changes else None
+
+
+def outcome(written: PilotJob, seen: SeenJob | None) -> str | None:
+    """Return how a job has ended; None: it has not."""
+    changed = change(written, seen)
+    return None if changed is None else changed.outcome
+
+
+def test_job_whose_submitter_died_is_found_by_its_name() -> None:
+    """And goes on under the batch system's number."""
+    changed = change(job("submitting"), SeenJob("43", "queued", "PENDING, Priority"))
+    assert changed is not None
+    assert (changed.status, changed.native_id, changed.why) == ("queued", "43", "PENDING, Priority")
+
+
+def test_job_that_never_came_is_given_up_after_a_while() -> None:
+    """Not at once: somebody may be submitting it."""
+    assert change(job("submitting", age_s=NEVER_CAME_S - 1), None) is None
+    assert outcome(job("submitting", age_s=NEVER_CAME_S), None) == "refused"
+
+
+def test_job_that_came_after_all_goes_on() -> None:
+    """It counts against the limit again."""
+    given_up = job("ended", outcome="refused", ended_at=NOW)
+    changed = change(given_up, SeenJob("43", "running"))
+    assert changed is not None
+    assert changed.status == "running"
+    assert change(given_up, SeenJob("43", "ended")) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "seen", "expected"),
+    [
+        (job("running", heard_at=NOW), SeenJob("42", "ended", "TIMEOUT"), "served"),
+        (job("running"), SeenJob("42", "ended", "FAILED"), "died"),
+        (job("queued"), SeenJob("42", "ended", "COMPLETED"), "died"),
+        (job("queued"), SeenJob("42", "ended", "CANCELLED", cancelled=True), "cancelled"),
+        (job("queued", cancelled_at=NOW), None, "cancelled"),
+        (job("running"), None, "died"),
+        (job("running", heard_at=NOW), None, "served"),
+    ],
+)
+def test_end_is_judged_by_whether_the_agent_was_heard(
+    written: PilotJob, seen: SeenJob | None, expected: str
+) -> None:
+    """Then by who ended it."""
+    assert outcome(written, seen) == expected
+
+
+def test_job_whose_agent_is_heard_has_not_ended() -> None:
+    """Whatever the batch system has forgotten."""
+    assert change(job("running", heard_at=NOW, at_work=True), None) is None
+
+
+def test_nothing_new_changes_nothing() -> None:
+    """A round in which nothing happens writes nothing."""
+    assert change(job("running", why="RUNNING"), SeenJob("42", "running", "RUNNING")) is None
+    assert change(job("ended", outcome="served"), SeenJob("42", "ended")) is None
+    assert change(job("ended", outcome="died"), None) is None
+
+
+def test_failures_in_a_row_pause_the_pilot_with_the_last_words() -> None:
+    """After ever longer waits."""
+    failures, waits = 0, []
+    for _ in range(MOST_FAILURES):
+        after = health(failures, [], heard=False, refusal="sbatch failed: invalid account")
+        assert after is not None
+        failures = after.failures
+        waits.append(after.retry_s)
+    assert waits == [15, 30, 60, 120, 240]
+    assert after.pause_why == (
+        "5 submissions failed, one after the other; the last: sbatch failed: invalid account"
+    )
+    longest = health(50, [], heard=False, refusal="")
+    assert longest is not None
+    assert longest.retry_s == LAST_RETRY_S
+
+
+def test_jobs_that_died_unheard_are_failures_with_their_last_line() -> None:
+    """So that an operator reads what is wrong without looking for a file."""
+    died = Change(
+        7,
+        NAME,
+        "ended",
+        outcome="died",
+        why="FAILED",
+        exit_code=77,
+        tail="Traceback\n  403 the token is revoked\n\n",
+    )
+    after = health(4, [died], heard=False)
+    assert after is not None
+    assert after.pause_why == (
+        "5 jobs died before their agents were heard, one after the other; the last: job 7 died "
+        "before its agent was heard: FAILED: exit code 77: 403 the token is revoked"
+    )
+
+
+def test_an_agent_that_is_heard_ends_a_row_of_failures() -> None:
+    """One bad node does not stop a pilot."""
+    died = Change(7, NAME, "ended", outcome="died")
+    after = health(4, [died], heard=True)
+    assert after is not None
+    assert (after.failures, after.pause_why) == (1, None)
+    cleared = health(4, [], heard=True)
+    assert cleared is not None
+    assert (cleared.failures, cleared.trouble) == (0, "")
+    assert health(0, [], heard=True) is None
+    assert health(3, [], heard=False) is None

@@ -1,0 +1,185 @@
+"""Settings of pilots are checked, and what becomes of them in a job script is quoted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq.errors import NotFound, UsageError
+from taskq.pilots.pilot_file import read_pilot_file
+from taskq.pilots.script import job_script
+from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
+
+HOSTILE = "a b'c\"d$(touch /x)`id`;#\\n*"
+NAME = "taskq-hpc-0a1b2c3d-7"
+
+
+def slurm(**table: Any) -> PilotSettings:
+    """Return the settings of a pilot on Slurm."""
+    return pilot_settings("slurm", {"folder": "/jobs", **table})
+
+
+def script(driver: str, settings: PilotSettings) -> str:
+    """Return the script of a job."""
+    return job_script(driver, settings, path="/demo", name=NAME, program=["/opt/a b/taskq"])
+
+
+def agent_of(text: str) -> list[str]:
+    """Return the words of the agent's command as a shell reads them."""
+    command = text.partition("export TASKQ_END_TIME\n")[2].partition(" &\nagent=$!")[0]
+    return shlex.split(command.replace("\\\n", " "))
+
+
+def test_times_have_units() -> None:
+    """As on the command line."""
+    settings = slurm(time_limit="12h", idle_timeout="90s", least_work=60)
+    assert (settings.time_limit, settings.idle_timeout, settings.least_work) == (43_200, 90, 60)
+
+
+@pytest.mark.parametrize(
+    ("driver", "table", "words"),
+    [
+        ("slurm", {"partition": "a b"}, "partition"),
+        ("slurm", {"partition": "x\n#SBATCH --uid=0"}, "partition"),
+        ("slurm", {"options": ["--constraint=a b"]}, "without spaces"),
+        ("slurm", {"options": ["-p", "x"]}, "must read --name=value"),
+        ("slurm", {"options": ["--output=/x"]}, "set by taskq itself"),
+        ("slurm", {"folder": "/a b"}, "folder"),
+        ("slurm", {"folder": "relative"}, "folder"),
+        ("slurm", {"folder": "/%j"}, "folder"),
+        ("slurm", {"cores": 0}, "cores"),
+        ("slurm", {"cores": True}, "cores"),
+        ("slurm", {"time_limit": "soon"}, "time_limit"),
+        ("slurm", {"time_limit": "1s"}, "at least 60 s"),
+        ("slurm", {"gateways": ["https://gw"]}, "token_file"),
+        ("slurm", {"gateways": ["ftp://gw"], "token_file": "/t"}, "ftp"),
+        ("slurm", {"token_file": "/t"}, "give one"),
+        ("slurm", {"hosts": ["a"]}, "goes with the driver ssh"),
+        ("slurm", {"offers": ["a b"]}, "offers"),
+        ("slurm", {"slip": 1}, "slip"),
+        ("local", {"partition": "main"}, "goes with the driver slurm"),
+        ("ssh", {"gateways": ["https://gw"], "token_file": "/t"}, "needs hosts"),
+        ("ssh", {"hosts": ["-oProxyCommand=id"]}, "no name of a host"),
+        ("ssh", {"hosts": ["a"]}, "through a gateway"),
+        ("condor", {}, "there are slurm, local, ssh"),
+    ],
+)
+def test_wrong_settings_are_named(driver: str, table: dict[str, Any], words: str) -> None:
+    """Before anything is stored."""
+    with pytest.raises(UsageError, match=words):
+        pilot_settings(driver, {"folder": "/jobs", **table})
+
+
+@pytest.mark.parametrize("name", ["", "Hpc", "a_b", "-a", "a" * 41, "a\n", "a;b"])
+def test_names_are_words_of_job_names(name: str) -> None:
+    """Which batch systems show in lists."""
+    with pytest.raises(UsageError, match="cannot be a pilot's name"):
+        check_name(name)
+
+
+def test_every_value_of_a_script_is_quoted() -> None:
+    """What looks like a shell's is an argument of the agent."""
+    settings = slurm(
+        gateways=["https://gw.example.org"],
+        token_file=f"/secret/{HOSTILE}",
+        python=HOSTILE,
+        site=HOSTILE,
+        agent_options=[f"--scratch={HOSTILE}"],
+    )
+    words = agent_of(script("slurm", settings))
+    assert words[0] == HOSTILE
+    assert words[words.index("--token-file") + 1] == f"/secret/{HOSTILE}"
+    assert words[words.index("--site") + 1] == HOSTILE
+    assert f"--scratch={HOSTILE}" in words
+    assert agent_of(script("local", pilot_settings("local", {"folder": "/jobs"})))[:3] == [
+        "/opt/a b/taskq",
+        "agent",
+        "run",
+    ]
+
+
+def test_slurm_is_asked_for_what_the_settings_say() -> None:
+    """In minutes, of which Slurm knows no parts."""
+    settings = slurm(cores=32, time_limit=90, partition="long", gpus="a100:2", options=["--nice=5"])
+    lines = script("slurm", settings).splitlines()
+    assert lines[1:12] == [
+        f"#SBATCH --job-name={NAME}",
+        f"#SBATCH --output=/jobs/{NAME}.out",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks=1",
+        "#SBATCH --cpus-per-task=32",
+        "#SBATCH --time=2",
+        "#SBATCH --no-requeue",
+        "#SBATCH --partition=long",
+        "#SBATCH --gpus=a100:2",
+        "#SBATCH --nice=5",
+        "umask 077",
+    ]
+    assert "--slots 32" in " ".join(agent_of(script("slurm", settings)))
+
+
+def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(tmp_path: Path) -> None:
+    """Also when the shell alone is signalled, as by Slurm's `--signal=B:TERM`."""
+    agent = tmp_path / "taskq"
+    agent.write_text(
+        "#!/bin/sh\ntrap 'echo told; exit 7' TERM\necho up\nwhile :; do sleep 0.1; done"
+    )
+    agent.chmod(0o700)
+    settings = pilot_settings("local", {"folder": str(tmp_path), "setup": "export MARK=1"})
+    text = job_script("local", settings, path="/d", name=NAME, program=[str(agent)])
+    with subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        assert process.stdout.read() == "told\n"
+        assert process.wait() == 7
+    assert (tmp_path / f"{NAME}.exit").read_text() == "7\n"
+
+
+def test_a_file_describes_several_pilots(tmp_path: Path) -> None:
+    """With defaults for what it leaves out."""
+    file = tmp_path / "pilots.toml"
+    file.write_text(
+        '[pilots.hpc]\ndriver = "slurm"\ncampaign = "/demo"\ncores = 32\ntime_limit = "12h"\n'
+        '[pilots.here]\ndriver = "local"\ncampaign = "/demo/x"\nfolder = "/jobs/here"\n'
+    )
+    hpc, here = read_pilot_file(file, folder=tmp_path)
+    assert (hpc.name, hpc.driver, hpc.path, hpc.settings.cores) == ("hpc", "slurm", "/demo", 32)
+    assert hpc.settings.folder == f"{tmp_path}/hpc"
+    assert here.settings.folder == "/jobs/here"
+
+
+def test_the_file_in_the_documentation_is_right(tmp_path: Path) -> None:
+    """It can be used as it stands."""
+    page = Path(__file__, "../../../docs/fleet.md").resolve().read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "pilots.toml").write_text(example)
+    hpc, desks = read_pilot_file(tmp_path / "pilots.toml", folder=tmp_path)
+    assert (hpc.driver, hpc.settings.time_limit, hpc.settings.most) == ("slurm", 43_200, 32)
+    assert (desks.driver, desks.settings.most) == ("ssh", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pilots = 1", r"tables \[pilots.NAME\]"),
+        ("[pilots.a]\ndriver = 'slurm'", r"\[pilots.a\]: driver and campaign"),
+        ("[pilots.a]\ndriver = 'slurm'\ncampaign = '/d'\nslip = 1", r"\[pilots.a\]: .*slip"),
+        ("[pilots.A]\ndriver = 'slurm'\ncampaign = '/d'", "lower case"),
+        ("[pilots.a]\ndriver = 'slurm'\ncampaign = 'd'", "must start with '/'"),
+        ("[pilots", "not TOML"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+    """With the pilot that it is in."""
+    file = tmp_path / "pilots.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=words):
+        read_pilot_file(file, folder=tmp_path)
+    with pytest.raises(NotFound, match="No such file"):
+        read_pilot_file(tmp_path / "gone.toml", folder=tmp_path)
