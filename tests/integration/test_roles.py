@@ -20,14 +20,15 @@ from taskq.errors import Conflict, NotFound, ServerUnsuitable
 from tests.fixtures.logins import Login, Staff
 from tests.helpers.postgres import value
 
-READING = "reader submitter operator"
+FEEDING = "submitter pickler"
+READING = f"reader {FEEDING} operator"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
 ALL = " ".join(ROLES)
 OWNER = ""
 #: Who may run which statement of the library.
 MAY = {
-    "add_input": "submitter",
+    "add_input": FEEDING,
     "add_login_role": OWNER,
     "agents": READING,
     "attempts": READING,
@@ -37,7 +38,7 @@ MAY = {
     "audit_snapshot": ALL,
     "backend": ALL,
     "beat": SERVING,
-    "begin_blob": f"{SERVING} submitter",
+    "begin_blob": f"{SERVING} {FEEDING}",
     "begin_front": UPKEEP,
     "best_results": READING,
     "blob": ALL,
@@ -46,14 +47,14 @@ MAY = {
     "campaign": ALL,
     "campaign_by_id": ALL,
     "cancel": "gateway operator",
-    "change_campaign": "submitter",
+    "change_campaign": FEEDING,
     "claimable": "gateway",
     "closed_by": ALL,
     "counts": ALL,
-    "create_campaign": "submitter",
+    "create_campaign": FEEDING,
     "create_token": "operator",
     "drain_sessions": "operator",
-    "end_blob": f"{SERVING} submitter",
+    "end_blob": f"{SERVING} {FEEDING}",
     "end_session": SERVING,
     "ended_sessions": f"{READING} gateway",
     "enrol": "gateway",
@@ -78,11 +79,11 @@ MAY = {
     "may_copy": ALL,
     "name_ahead": "gateway",
     "open_session": "agent",
-    "put_blob_part": f"{SERVING} submitter",
+    "put_blob_part": f"{SERVING} {FEEDING}",
     "recover": "operator",
     "refusals": READING,
     "remove_campaign": "operator",
-    "remove_input": "submitter",
+    "remove_input": FEEDING,
     "remove_login_role": OWNER,
     "remove_tasks": "operator",
     "remove_unused_blobs": "operator",
@@ -96,12 +97,12 @@ MAY = {
     "seed_copy": OWNER,
     "seed_end": OWNER,
     "seed_known": OWNER,
-    "seed_tasks": "submitter gateway",
+    "seed_tasks": f"{FEEDING} gateway",
     "servable": SERVING,
     "server": ALL,
     "settle_many": SERVING,
     "set_status": "gateway operator",
-    "submit": "submitter gateway",
+    "submit": f"{FEEDING} gateway",
     "task_ids": READING,
     "tasks": READING,
     "timeline": ALL,
