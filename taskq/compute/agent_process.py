@@ -29,6 +29,8 @@ from taskq_agent.settings import AgentSettings
 DSN: Final = "TASKQ_DSN"
 #: Longest pause before an idle agent asks again: somebody waits for the answer of a single call.
 POLL_S: Final = 0.1
+#: What the other end of standard input says for an end without the grace.
+AT_ONCE: Final = b"now"
 #: First pause of a campaign that cannot run here: who waits should soon hear that, and why.
 CAMPAIGN_BACKOFF_S: Final = 1.0
 SECOND_SIGNAL_S: Final = 0.2
@@ -64,8 +66,8 @@ def main() -> None:
 
 
 def _leave_with_parent() -> None:
-    word = sys.stdin.buffer.readline()
+    word = os.read(0, len(AT_ONCE))  # not by sys.stdin, whose lock could not be had at the end
     os.kill(os.getpid(), signal.SIGTERM)
-    if word == b"now\n":
+    if word == AT_ONCE:
         time.sleep(SECOND_SIGNAL_S)  # two of a kind that are pending are one
         os.kill(os.getpid(), signal.SIGTERM)  # without the grace

@@ -82,7 +82,7 @@ class LocalAgents:
         if process is None or process.stdin is None:
             return
         with suppress(OSError):
-            process.stdin.write(b"now\n" if at_once or not self._grace_s else b"end\n")
+            process.stdin.write(agent_process.AT_ONCE if at_once or not self._grace_s else b"")
         with suppress(OSError):
             process.stdin.close()
         killer = threading.Timer(END_S + self._grace_s, process.kill)
