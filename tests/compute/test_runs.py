@@ -316,6 +316,10 @@ def test_futures_are_cancelled_unless_they_have_begun(queue: Client) -> None:
     assert future.cancelled()
     with pytest.raises(CancelledError):
         future.result(WAIT_S)
+    again = queue.submit(called.square, 13)
+    assert again.key == future.key
+    assert queue.campaign(future.campaign.path).status().waiting == 1
+    assert again.cancel()
 
 
 def test_arguments_that_fail_midway_leave_those_before(queue: Client, name: str) -> None:
