@@ -103,7 +103,7 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, descr
     except HandlerError as error:
         return _refusal(error, _verdict(error), number=number, describe=describe)
     except BaseException as error:  # noqa: BLE001 - payload code may raise anything
-        traceback.print_exc()
+        print(_own_traceback(error), file=sys.stderr, end="")  # noqa: T201 - the attempt's log
         return _refusal(error, answers.RETRY, number=number, describe=describe)
 
 
