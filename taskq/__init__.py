@@ -1,31 +1,117 @@
 """taskq hands out the tasks of very large campaigns to thousands of agents that pull.
 
-with taskq.connect() as queue:
-    campaign = queue.create_campaign(taskq.CampaignSpec("/demo", handler=...))
-    campaign.seed({"seed": n} for n in range(1000))
-    campaign.wait()
-    for result in campaign.results():
+queue = taskq.connect()
+run = queue.map(function, arguments, name="/demo")
+with taskq.local_agents(queue, slots=8):
+    for outcome in run.as_completed():
         ...
+
+or, where agents have programs of their own,
+
+campaign = queue.create_campaign(taskq.CampaignSpec("/demo", handler=...))
+campaign.seed({"seed": n} for n in range(1000))
+campaign.wait()
+for result in campaign.results():
+    ...
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from taskq.campaign import Campaign
 from taskq.client import Client, connect
-from taskq.errors import TaskqError
+from taskq.errors import (
+    AgentsDied,
+    CampaignPaused,
+    Conflict,
+    FunctionChanged,
+    InvalidTask,
+    NotFound,
+    ResultNotTrusted,
+    TaskFailed,
+    TaskqError,
+    Unavailable,
+    UsageError,
+)
+from taskq.ingest.sources import Source, open_source
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.version import VERSION
+from taskq.views import Failure, Result, Status
+from taskq_agent import FailForGood, NodeBroken, Retry, input_path
+
+if TYPE_CHECKING:  # few programs compute: `__getattr__` imports these when they are used
+    from taskq.compute.executor import Executor
+    from taskq.compute.local_agents import LocalAgents
+    from taskq.compute.outcomes import Outcome
+    from taskq.compute.run import Run
 
 __version__ = VERSION
 
 __all__ = [
+    "AgentsDied",
     "Campaign",
+    "CampaignPaused",
     "CampaignSpec",
     "Client",
+    "Conflict",
+    "Executor",
+    "FailForGood",
+    "Failure",
+    "FunctionChanged",
     "Handler",
+    "InvalidTask",
+    "NodeBroken",
+    "NotFound",
+    "Outcome",
+    "Result",
+    "ResultNotTrusted",
+    "Retry",
     "RetryPolicy",
+    "Run",
     "Seed",
+    "Status",
+    "TaskFailed",
     "TaskqError",
+    "Unavailable",
+    "UsageError",
     "connect",
+    "input_path",
+    "local_agents",
+    "smiles",
 ]
+
+_COMPUTING = {"Executor": "executor", "Outcome": "outcomes", "Run": "run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _COMPUTING:
+        from importlib import import_module  # noqa: PLC0415
+
+        return getattr(import_module(f"taskq.compute.{_COMPUTING[name]}"), name)
+    raise AttributeError(f"module 'taskq' has no attribute {name!r}")
+
+
+def local_agents(queue: Client, slots: int | None = None, path: str = "/") -> LocalAgents:
+    """Return agents of this machine as a context manager: they work while its block runs.
+
+    slots: tasks at a time; by default the number of processors. path: the campaign they serve, with
+    all below it. Their Python is this one, and finds what this program imports. Tasks that run at
+    the end of the block get 5 s to end, then go back to the queue. They leave when this program
+    ends, however that happens; when they end by themselves, who waits for results gets
+    `AgentsDied`, and so does the end of the block.
+    """
+    from taskq.compute.local_agents import LocalAgents  # noqa: PLC0415
+
+    return LocalAgents(queue, slots, path)
+
+
+def smiles(path: str | Path) -> Source:
+    """Return the molecules of a SMILES file, plain or gzip, as arguments for `Client.map`.
+
+    Each is `{"smiles": ..., "name": ...}`, without a name if it has none; its name, or else its
+    SMILES, is the key of its task.
+    """
+    return open_source(path, format="smiles")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
@@ -20,6 +22,14 @@ from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
 from taskq.tokens import Tokens
 from taskq.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
+
+if TYPE_CHECKING:  # what computes is imported when it is used
+    from taskq.compute.futures import TaskFuture
+    from taskq.compute.local_agents import LocalAgents
+    from taskq.compute.plan import OnChange
+    from taskq.compute.run import Run
+    from taskq.compute.runs import Calls
+    from taskq.compute.unpickling import Trust
 
 
 def connect(dsn: str | None = None) -> Client:
@@ -52,7 +62,8 @@ class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
     tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
-    what starts agents on batch systems.
+    what starts agents on batch systems. local_agents: those that this program runs now, by
+    `taskq.local_agents`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -60,6 +71,8 @@ class Client:
         self.tokens = Tokens(database)
         self.fleet = Fleet(database)
         self.pilots = Pilots(database)
+        self.local_agents: list[LocalAgents] = []
+        self._calls: Calls | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -95,6 +108,68 @@ class Client:
             campaign.change(spec)
             return campaign
         return Campaign(self.database, campaign_id, spec.path)
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        arguments: Iterable[Any],
+        *,
+        name: str,
+        inputs: Iterable[str | Path] = (),
+        params: Mapping[str, Any] | None = None,
+        on_change: OnChange = "fail",
+        trust: Trust = (),
+        **settings: Any,
+    ) -> Run:
+        """Call `function(argument, **params)` for each argument, on agents; return the run.
+
+        name: the path of the campaign that holds the calls. Asking the same again, in another
+        program or a day later, finds them, computes nothing twice, and adds arguments that are new;
+        it tries cancelled ones again. inputs: files that `taskq.input_path` finds on the node.
+
+        A function of a module goes by its name, and the agents' Python must have the module. One of
+        a notebook or script, a lambda or a closure goes by value, with all that it refers to, 32
+        MiB at most; for that a login needs the right `pickler`. Arguments and values may be JSON,
+        tuples, sets, bytes, dates and NumPy arrays, and by value any object that can be pickled; a
+        payload has 64 KiB at most, a value 64 MiB.
+
+        on_change: when the campaign is of another function, or of other params or inputs: "fail":
+        raise `FunctionChanged`; "continue": keep its results and compute the rest anew; "restart":
+        delete them and begin again. A function of a module counts as changed when its own code, or
+        what it uses of the same module, has changed.
+        trust: classes or modules whose pickles may be read out of results, or True for all; those
+        of `__main__` are.
+        settings: fields of `CampaignSpec`, as time_limit_s. By default each call is attempted once.
+
+        Raise `InvalidTask` for an argument that cannot be stored; those before it stay.
+        """
+        from taskq.compute import runs  # noqa: PLC0415  # few programs compute
+
+        return runs.start(
+            self.database,
+            function,
+            arguments,
+            name=name,
+            inputs=inputs,
+            params=params or {},
+            on_change=on_change,
+            trust=trust,
+            settings=settings,
+            agents=self.local_agents,
+        )
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
+        """Call a function once, on an agent; return a future, with the `key` of its task.
+
+        The same function with the same arguments is called once: asked again, in another program
+        or a day later, the future has the value that is there. It goes as in `map`, to a campaign
+        below `/calls` that is called after the function and what it does.
+        """
+        from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
+
+        if self._calls is None:
+            self._calls = Calls(self.database, self.local_agents)
+        return self._calls.submit(function, args, kwargs)
 
     def agents(self, path: str = "/", *, limit: int = 1_000) -> list[AgentView]:
         """Return the agents that serve a campaign, above or below it, longest silent first.

@@ -11,6 +11,10 @@
     │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
     ├── Conflict              read again: the object is not in the state that the call needs
+    │   ├── FunctionChanged     the campaign's results are of another function, or other parameters
+    │   └── CampaignPaused      mend what it says, and resume it: nobody works on what is waited for
+    ├── TaskFailed            look at its error: a task has failed, and not by an exception
+    ├── ResultNotTrusted      say trust=...: to read the result could execute what an agent sent
     ├── Unauthorized          get another token: this one is unknown, expired or revoked
     ├── Forbidden             ask for more: the token does not allow this
     ├── SchemaError           run `taskq db migrate`, or use the other release
@@ -19,6 +23,7 @@
     │   └── SchemaNewer
     ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
+    │   ├── AgentsDied          mend what the message says: agents of this machine have ended
     │   ├── LoginRefused        fix the address or ask for access; running programs may retry
     │   └── OutputFailed        free disk space and repeat: the output cannot be written
     └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
@@ -127,6 +132,47 @@ class Conflict(TaskqError):
     exit_code = 3
 
 
+class FunctionChanged(Conflict):
+    """A campaign holds the results of another function, or of other parameters or inputs.
+
+    differs: which of "function", "params" and "inputs".
+    """
+
+    def __init__(self, message: str, differs: Sequence[str]) -> None:
+        super().__init__(message)
+        self.differs = tuple(differs)
+
+
+class CampaignPaused(Conflict):
+    """A campaign whose results are waited for has paused itself. why: its reason."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} has paused itself: {why}")
+        self.why = why
+
+
+class TaskFailed(TaskqError):
+    """A task has failed for another reason than an exception that can be raised here.
+
+    error_class, error: as `taskq failures` shows them. tail: the end of its output.
+    """
+
+    def __init__(self, key: str, error_class: str, error: str, tail: str = "") -> None:
+        super().__init__(f"{error_class}: {error}" if error else error_class)
+        self.key = key
+        self.error_class = error_class
+        self.error = error
+        self.tail = tail
+
+
+class ResultNotTrusted(TaskqError):
+    """A result is a pickle of a class that the reader has not said to trust. name: of the class."""
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
 class Unauthorized(TaskqError):
     """The token is unknown, expired or revoked."""
 
@@ -161,6 +207,10 @@ class Unavailable(TaskqError):
     """A server or resource does not answer now; retry later."""
 
     exit_code = 69
+
+
+class AgentsDied(Unavailable):
+    """Agents that were started on this machine have ended by themselves, or cannot be started."""
 
 
 class LoginRefused(Unavailable):

@@ -56,6 +56,9 @@ class AgentSettings:
     transport that supports it; over HTTP `taskq_agent.http.transport.LONGEST_WAIT_S` is the
     maximum. 0: claim again after a backoff."""
 
+    poll_s: float = 5.0
+    """Longest pause before the next claim, when claims find nothing and are answered at once."""
+
     campaign_backoff_s: float = 10.0
     """For how long to leave out a campaign that cannot run here, the first time; doubles each
     time, up to sixty times as long."""
@@ -90,6 +93,7 @@ class AgentSettings:
             _check_seconds("idle_timeout_s", self.idle_timeout_s, above_zero=True)
         _check_seconds("watchdog_s", self.watchdog_s, above_zero=True)
         _check_seconds("campaign_backoff_s", self.campaign_backoff_s, above_zero=True)
+        _check_seconds("poll_s", self.poll_s, above_zero=True)
         for name in ("ahead_s", "longest_wait_s", "grace_s", "stop_s", "farewell_s"):
             _check_seconds(name, getattr(self, name))
 

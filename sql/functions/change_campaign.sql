@@ -3,7 +3,8 @@
 -- the campaign try it again.
 --
 -- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, or a
---     tag is not well formed.
+--     tag is not well formed. Error TQ403: its handler has agents unpickle something, which the login may
+--     not order, see may_pickle().
 --
 -- Locks: the campaign's row.
 create or replace function taskq.change_campaign(p_path text, p_spec jsonb)
@@ -19,6 +20,11 @@ begin
     if jsonb_typeof(p_spec) <> 'object' then
         raise exception 'a campaign is described by a JSON object, not an %', jsonb_typeof(p_spec)
             using errcode = 'TQ400';
+    end if;
+    if p_spec -> 'handler' ? 'bundle'
+       and not has_function_privilege(session_user, 'taskq.may_pickle()', 'execute') then
+        raise exception 'the login % may not have agents unpickle functions', session_user
+            using errcode = 'TQ403';
     end if;
     update taskq.campaign c
        set description = coalesce(p_spec ->> 'description', c.description),

@@ -17,6 +17,7 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
     "gateway": ("serving", "upkeep", "gateway"),
     "agent": ("serving", "upkeep", "agent"),
     "submitter": ("reader", "submitter"),
+    "pickler": ("reader", "submitter", "pickler"),
     "reader": ("reader",),
     "operator": ("reader", "upkeep", "operator", "pilots"),
     "pilots": ("reader", "pilots"),

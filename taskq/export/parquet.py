@@ -31,11 +31,26 @@ def require_pyarrow() -> Any:
 
 
 def write_table(table: Table, stream: BinaryIO) -> None:
-    """Write a table in row groups of about 16 MiB.
+    """Write a table in row groups of about 16 MiB; see `batches` for its columns."""
+    pa = require_pyarrow()
+    schema, groups = _groups(table, None)
+    with pa.parquet.ParquetWriter(stream, schema) as writer:
+        for group in groups:
+            writer.write_table(group)
+
+
+def batches(table: Table, most_rows: int) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table, and record batches of so many rows and 16 MiB at most.
 
     A column whose values in the sample are all booleans, whole numbers, numbers or instants
     has that type, any other is text. A later value that does not fit goes to `rest`.
     """
+    schema, groups = _groups(table, most_rows)
+    return schema, (batch for group in groups for batch in group.combine_chunks().to_batches())
+
+
+def _groups(table: Table, most_rows: int | None) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table, and its rows as Arrow tables."""
     pa = require_pyarrow()
     kinds = [_kind(flat.get(column) for flat in table.sample) for column in table.columns]
     types = {
@@ -49,18 +64,25 @@ def write_table(table: Table, stream: BinaryIO) -> None:
     if not table.complete:
         named.append((REST, types["text"]))
     schema = pa.schema(named)
-    with pa.parquet.ParquetWriter(stream, schema) as writer:
-        group: list[Any] = []
-        rows = _fitted(table, kinds)
-        while batch := list(islice(rows, _BATCH_ROWS)):
-            columns = zip(*batch, strict=True)
-            arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-            group.append(pa.record_batch(arrays, schema=schema))
-            if sum(part.nbytes for part in group) >= _ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(group))
-                group.clear()
-        if group:
-            writer.write_table(pa.Table.from_batches(group))
+    return schema, _grouped(pa, schema, _fitted(table, kinds), most_rows)
+
+
+def _grouped(
+    pa: Any, schema: Any, rows: Iterator[list[Any]], most_rows: int | None
+) -> Iterator[Any]:
+    group: list[Any] = []
+    in_group = 0
+    while batch := list(islice(rows, min(_BATCH_ROWS, (most_rows or _BATCH_ROWS) - in_group))):
+        columns = zip(*batch, strict=True)
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+        group.append(pa.record_batch(arrays, schema=schema))
+        in_group = 0 if most_rows is None else in_group + len(batch)
+        if in_group == most_rows or sum(part.nbytes for part in group) >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(group)
+            group.clear()
+            in_group = 0
+    if group:
+        yield pa.Table.from_batches(group)
 
 
 def _fitted(table: Table, kinds: list[str]) -> Iterator[list[Any]]:

@@ -14,7 +14,7 @@ from taskq.spec.model import check_path
 from taskq.spec.params import check_params, check_string
 from taskq.spec.tags import check_requires
 
-HANDLER_KINDS: Final = ("python", "command", "process")
+HANDLER_KINDS: Final = ("python", "command", "process", "function")
 MAX_ATTEMPTS: Final = 1_000
 MAX_DESCRIPTION_CHARS: Final = 10_000
 MAX_HANDLER_BYTES: Final = 65_536
@@ -39,6 +39,13 @@ _KEYS: Final = (
     "front",
     "params",
 )
+_OF_FUNCTIONS: Final = ("name", "bundle", "python", "seal", "fingerprint")
+_FIELDS_OF_OTHERS: Final = {
+    "python": (("argv", *_OF_FUNCTIONS), "a target"),
+    "command": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
+    "process": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
+    "function": (("argv", "prepare"), "a function to Client.map"),
+}
 _LIMITS: Final = ("time_limit_s", "max_running", "max_failure_share")
 
 
@@ -47,43 +54,56 @@ class Handler:
     """The code that executes tasks on a worker node.
 
     kind     "python": a callable in a long-lived child process; "command": a process
-             per task; "process": a long-lived process that speaks JSON lines
-    target   python only: the callable, as `module:function`
+             per task; "process": a long-lived process that speaks JSON lines; "function": a
+             function that was given to `Client.map` as it is written
+    target   python and function only: the callable, as `module:function`
     prepare  python only, optional: a callable that runs once in a child, before its first task
     argv     command and process only: the program and its arguments, never a shell line
+
+    For functions only, made by `taskq.compute`; see `taskq_agent.handlers.function`:
+    name         the function as people know it
+    bundle       the SHA-256 of the input with the pickled function
+    python       the version of Python that pickled it, as 3.11
+    seal         the key of the seals of pickled arguments
+    fingerprint  what the function does, as a digest, to see whether it has changed
     """
 
     kind: str
     target: str | None = None
     prepare: str | None = None
     argv: tuple[str, ...] = ()
+    name: str | None = None
+    bundle: str | None = None
+    python: str | None = None
+    seal: str | None = None
+    fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in HANDLER_KINDS:
             raise InvalidCampaign(
                 f"handler.kind must be one of {', '.join(HANDLER_KINDS)}, not {self.kind!r}"
             )
-        if self.kind == "python":
-            if self.argv:
-                raise InvalidCampaign("handler.argv does not go with kind 'python'; give a target")
-            _check_target("handler.target", self.target)
+        others, instead = _FIELDS_OF_OTHERS[self.kind]
+        for name in others:
+            if getattr(self, name):
+                raise InvalidCampaign(
+                    f"handler.{name} does not go with kind {self.kind!r}; give {instead}"
+                )
+        if self.kind in ("python", "function"):
+            if self.kind == "python" or self.target is not None:
+                _check_target("handler.target", self.target)
             if self.prepare is not None:
                 _check_target("handler.prepare", self.prepare)
         else:
-            for name in ("target", "prepare"):
-                if getattr(self, name) is not None:
-                    raise InvalidCampaign(
-                        f"handler.{name} does not go with kind {self.kind!r}; give argv"
-                    )
             _check_argv(self.argv)
             object.__setattr__(self, "argv", tuple(self.argv))
 
     def to_json(self) -> dict[str, Any]:
         """Return the handler as a JSON object with the fields of its kind."""
-        if self.kind != "python":
+        if self.kind in ("command", "process"):
             return {"kind": self.kind, "argv": list(self.argv)}
-        handler = {"kind": self.kind, "target": self.target}
-        return handler if self.prepare is None else {**handler, "prepare": self.prepare}
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "argv"}
+        return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
     def from_json(cls, value: object) -> Handler:

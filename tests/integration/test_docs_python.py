@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import os
 import re
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import taskq
-from taskq import Campaign, Client
+from taskq import Campaign, Client, Run
 from taskq.pilots.store import Pilots
 from taskq.tokens import Tokens
 from tests.helpers.command_line import PROGRAM
@@ -40,7 +41,7 @@ def public(kind: type) -> set[str]:
 def test_every_public_call_has_an_example() -> None:
     """One that is new in the library is new on the page."""
     shown = "\n".join(EXAMPLES)
-    for kind in (Client, Campaign, Tokens, Pilots):
+    for kind in (Client, Campaign, Run, Tokens, Pilots):
         calls = set(re.findall(r"\.(\w+)\(", shown))
         assert public(kind) <= calls, kind
     for name in taskq.__all__:
@@ -54,12 +55,21 @@ def test_the_examples_run(
     (tmp_path / "campaign.toml").write_text(CAMPAIGN_FILE)
     (tmp_path / "tasks.csv").write_text("n\n10\n11\n")
     (tmp_path / "receptor.pdbqt").write_text("ATOM\n")
+    with gzip.open(tmp_path / "ligands.smi.gz", "wt") as ligands:
+        ligands.write("CCO ethanol\nC methane\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TASKQ_DSN", dsn)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{PROGRAM.parent}:{os.environ['PATH']}")
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "__main__"}
     for example in EXAMPLES:
         exec(compile(example, str(PROGRAM), "exec"), names)  # noqa: S102  # our own page's
     assert (tmp_path / "squares.csv").read_text().count("\n") == 14
     left = postgres.execute("select path from taskq.campaign order by path").fetchall()
-    assert [row["path"] for row in left] == ["/", "/demo", "/demo/cubes"]
+    assert [row["path"] for row in left] == [
+        "/",
+        "/calls",
+        "/demo",
+        "/demo/cubes",
+        "/executor",
+    ]

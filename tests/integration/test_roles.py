@@ -20,7 +20,8 @@ from taskq.errors import Conflict, NotFound, ServerUnsuitable
 from tests.fixtures.logins import Login, Staff
 from tests.helpers.postgres import value
 
-READING = "reader submitter operator pilots"
+FEEDING = "submitter pickler"
+READING = f"reader {FEEDING} operator pilots"
 SUBMITTING_PILOTS = "operator pilots"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
@@ -28,7 +29,7 @@ ALL = " ".join(ROLES)
 OWNER = ""
 #: Who may run which statement of the library.
 MAY = {
-    "add_input": "submitter",
+    "add_input": FEEDING,
     "add_login_role": OWNER,
     "agent_slots": READING,
     "agents": READING,
@@ -41,7 +42,7 @@ MAY = {
     "ban": "operator",
     "bans": READING,
     "beat": SERVING,
-    "begin_blob": f"{SERVING} submitter",
+    "begin_blob": f"{SERVING} {FEEDING}",
     "begin_front": UPKEEP,
     "begin_pilot_job": SUBMITTING_PILOTS,
     "best_results": READING,
@@ -51,16 +52,16 @@ MAY = {
     "campaign": ALL,
     "campaign_by_id": ALL,
     "cancel": "gateway operator",
-    "change_campaign": "submitter",
+    "change_campaign": FEEDING,
     "claimable": "gateway",
     "closed_by": ALL,
     "counts": ALL,
-    "create_campaign": "submitter",
+    "create_campaign": FEEDING,
     "create_pilot": "operator",
     "create_token": "operator",
     "drain_reasons": SERVING,
     "drain_sessions": "operator",
-    "end_blob": f"{SERVING} submitter",
+    "end_blob": f"{SERVING} {FEEDING}",
     "end_session": SERVING,
     "ended_sessions": f"{READING} gateway",
     "enrol_many": "gateway",
@@ -101,11 +102,11 @@ MAY = {
     "pilot_demand": READING,
     "pilot_jobs": READING,
     "pilots": READING,
-    "put_blob_part": f"{SERVING} submitter",
+    "put_blob_part": f"{SERVING} {FEEDING}",
     "recover": "operator",
     "refusals": READING,
     "remove_campaign": "operator",
-    "remove_input": "submitter",
+    "remove_input": FEEDING,
     "remove_login_role": OWNER,
     "remove_tasks": "operator",
     "remove_unused_blobs": "operator",
@@ -119,13 +120,13 @@ MAY = {
     "seed_copy": OWNER,
     "seed_end": OWNER,
     "seed_known": OWNER,
-    "seed_tasks": "submitter gateway",
+    "seed_tasks": f"{FEEDING} gateway",
     "servable": SERVING,
     "server": ALL,
     "settle_many": SERVING,
     "set_pilot_status": "operator",
     "set_status": "gateway operator",
-    "submit": "submitter gateway",
+    "submit": f"{FEEDING} gateway",
     "task_ids": READING,
     "tasks": READING,
     "timeline": ALL,

@@ -14,7 +14,6 @@ from taskq_agent.protocol import MAX_CLAIM, MAX_WITHOUT, Answer, CampaignTerms, 
 from taskq_agent.settings import AgentSettings
 
 _FIRST_POLL_S = 0.1
-_LAST_POLL_S = 5.0
 _STALE_AHEAD = 10.0  # times ahead_s
 
 EXIT_UNSERVABLE = 3  # the exit code of the command line for "not possible in this state"
@@ -42,7 +41,7 @@ class Claiming:
         self.busy_at = now
         self._settings = settings
         self._run_times = RunTimes(settings.ahead_s)
-        self._polls = Backoff(_FIRST_POLL_S, _LAST_POLL_S, uniform)
+        self._polls = Backoff(min(_FIRST_POLL_S, settings.poll_s), settings.poll_s, uniform)
         self._attempts = 0
         self._left: Optional[int] = None
         self._found_nothing = False

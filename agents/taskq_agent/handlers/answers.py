@@ -7,12 +7,14 @@
 `id` repeats that of the task; otherwise a superfluous line would be taken for the result of the
 next task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
 task, as a large one must be. `error_class` and `verdict` may be omitted; the verdict is then
-`retry`.
+`retry`. An error may have `exception`, an object with the parts of a Python exception, which is
+kept in the result of the attempt.
 """
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from dataclasses import replace
+from typing import Any, Mapping, Optional
 
 from taskq_agent.handlers import environment, results
 from taskq_agent.handlers.base import Ended, failed, refused
@@ -23,6 +25,7 @@ FAIL = "fail"
 NODE_BROKEN = "node-broken"
 
 _MAX_CLASS_CHARS = 100
+_MAX_EXCEPTION_BYTES = 65_536
 
 
 class BadAnswer(Exception):
@@ -51,4 +54,18 @@ def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
         return refused(error_class, text)
     if verdict not in (RETRY, FAIL):
         raise BadAnswer(f"gave the verdict {verdict!r}; it must be retry, fail or node-broken")
-    return failed(error_class, text, retry=verdict == RETRY)
+    exception = _exception(answer)
+    end = failed(error_class, text, retry=verdict == RETRY)
+    return replace(end, result={"exception": exception}) if exception is not None else end
+
+
+def _exception(answer: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
+    """Return the parts of an exception, if they can be stored."""
+    parts = answer.get("exception")
+    try:
+        if isinstance(parts, dict):
+            results.encoded(parts, _MAX_EXCEPTION_BYTES)
+            return parts
+    except results.BadResult:
+        pass
+    return None

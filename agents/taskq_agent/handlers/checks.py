@@ -10,12 +10,15 @@ from taskq_agent.handlers import placeholders
 COMMAND = "command"
 PYTHON = "python"
 PROCESS = "process"
+FUNCTION = "function"
 
 _FIELDS: Dict[str, FrozenSet[str]] = {
     COMMAND: frozenset({"kind", "argv"}),
     PYTHON: frozenset({"kind", "target", "prepare"}),
     PROCESS: frozenset({"kind", "argv"}),
+    FUNCTION: frozenset({"kind", "name", "target", "bundle", "python", "seal", "fingerprint"}),
 }
+_HEX = re.compile("[0-9a-f]{64}")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -37,6 +40,8 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
         _check_function("target", handler.get("target"))
         if handler.get("prepare") is not None:
             _check_function("prepare", handler["prepare"])
+    elif kind == FUNCTION:
+        _check_sent_function(handler)
     else:
         _check_argv(kind, handler.get("argv"), params)
 
@@ -44,6 +49,20 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
 def _check_function(field: str, name: object) -> None:
     if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
         raise ValueError(f"handler {field} is {name!r}; it must look like module:function")
+
+
+def _check_sent_function(handler: Mapping[str, Any]) -> None:
+    if odd := [field for field in sorted(handler) if not isinstance(handler[field], str)]:
+        raise ValueError(f"handler {odd[0]} is {handler[odd[0]]!r:.80}; it must be text")
+    if "target" in handler:
+        _check_function("target", handler["target"])
+    elif "bundle" not in handler:
+        raise ValueError("a function handler needs a target, a bundle, or both")
+    for field in ("bundle", "seal"):
+        if field in handler and not _HEX.fullmatch(handler[field]):
+            raise ValueError(f"handler {field} must have 64 digits, 0-9 and a-f")
+    if "seal" in handler and "bundle" not in handler:
+        raise ValueError("a function handler with a seal needs a bundle")
 
 
 def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:

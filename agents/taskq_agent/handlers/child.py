@@ -19,11 +19,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
 from taskq_agent.errors import FailForGood, HandlerError, NodeBroken
-from taskq_agent.handlers import answers, results
+from taskq_agent.handlers import answers, calls, results
 from taskq_agent.protocol import MAX_ERROR_CHARS, MAX_RESULT_BYTES
+from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 Function = Callable[..., Any]
+
+#: Exceptions of taskq whose texts say all.
+_SPEAKING = (calls.CannotPrepare, results.BadResult)
+_OURS = (__name__, calls.__name__)
+_TRACEBACK_CHARS = 16_000
 
 
 def main() -> None:
@@ -32,12 +38,14 @@ def main() -> None:
     pid = os.getpid()
     function: Optional[Function] = None
     shared: Any = None
+    describe = False
     for line in questions:
         question = json.loads(line)
         if function is None:
             function, shared, reply = _prepare(question)
+            describe = question["describe"]
         else:
-            reply = _attempt(function, shared, question)
+            reply = _attempt(function, shared, question, describe=describe)
         _flush()
         if os.getpid() != pid:
             os._exit(1)  # payload code has forked, and this is the child process
@@ -77,7 +85,7 @@ def _prepare(order: Dict[str, Any]) -> Tuple[Optional[Function], Any, str]:
         return None, None, _refusal(error, answers.NODE_BROKEN, "prepare-failed")
 
 
-def _attempt(function: Function, shared: Any, question: Dict[str, Any]) -> str:
+def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, describe: bool) -> str:
     number = question["id"]
     os.environ.update(question["env"])
     tempfile.tempdir = None  # it caches the folder of the previous task
@@ -93,10 +101,10 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any]) -> str:
     except results.BadResult as error:
         return _refusal(error, answers.FAIL, "bad-result", number=number)
     except HandlerError as error:
-        return _refusal(error, _verdict(error), number=number)
+        return _refusal(error, _verdict(error), number=number, describe=describe)
     except BaseException as error:  # noqa: BLE001 - payload code may raise anything
-        traceback.print_exc()
-        return _refusal(error, answers.RETRY, number=number)
+        print(_own_traceback(error), file=sys.stderr, end="")  # noqa: T201 - the attempt's log
+        return _refusal(error, answers.RETRY, number=number, describe=describe)
 
 
 def _found(name: str) -> Function:
@@ -122,22 +130,36 @@ def _refusal(
     error_class: Optional[str] = None,
     *,
     number: int = 0,
+    describe: bool = False,
 ) -> str:
     name = _class_name(type(error))
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - __str__ may be payload code
         text = "(its text cannot be had)"
-    if error_class is not None and error_class != name:
+    if error_class not in (None, name) and not isinstance(error, _SPEAKING):
         text = f"{name}: {text}"
-    return json.dumps(
-        {
-            "id": number,
-            "error_class": error_class or name,
-            "error": text[:MAX_ERROR_CHARS],
-            "verdict": verdict,
-        }
-    )
+    reply: Dict[str, Any] = {
+        "id": number,
+        "error_class": error_class or name,
+        "error": text[:MAX_ERROR_CHARS],
+        "verdict": verdict,
+    }
+    if describe:
+        reply["exception"] = calls.described(error, _own_traceback(error))
+    return json.dumps(reply)
+
+
+def _own_traceback(error: BaseException) -> str:
+    """Return the end of a traceback, without the frames of taskq."""
+    steps = error.__traceback__
+    while steps is not None and steps.tb_frame.f_globals.get("__name__", "") in _OURS:
+        steps = steps.tb_next
+    try:
+        lines = traceback.format_exception(type(error), error, steps)
+    except Exception:  # noqa: BLE001 - __str__ may be payload code
+        lines = ["(its traceback cannot be had)"]
+    return clean("".join(lines))[-_TRACEBACK_CHARS:]
 
 
 def _class_name(kind: type) -> str:

@@ -55,15 +55,18 @@ class PythonKind(ResidentKind):
         # -u also keeps compiled code from holding output back until a later task
         return [sys.executable, "-u", "-c", _BOOT, _ROOT]
 
-    def _prepare(self, child: Channel) -> None:
+    def _preparation(self) -> Dict[str, Any]:
+        """Return what to call, and with what; describe: whether exceptions are kept whole."""
         handler = self._campaign.handler
-        question = {
-            "id": 0,
-            "python_path": self._python_path,
+        return {
             "target": handler["target"],
             "prepare": handler.get("prepare"),
             "params": self._campaign.params,
+            "describe": False,
         }
+
+    def _prepare(self, child: Channel) -> None:
+        question = {"id": 0, "python_path": self._python_path, **self._preparation()}
         try:
             ended = answers.ended(child.ask(question), 0, self._folder)
         except answers.BadAnswer as error:

@@ -17,6 +17,7 @@ from taskq_agent.handlers.base import (
     timed,
 )
 from taskq_agent.handlers.command import CommandKind
+from taskq_agent.handlers.function import FunctionKind
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
 from taskq_agent.handlers.transfers import Transfers
@@ -114,8 +115,9 @@ class SlotRunner:
             return CommandKind(campaign, inputs, watch, grace_s)
         if kind == checks.PROCESS:
             return ProcessKind(campaign, inputs, folder, watch, grace_s)
+        resident = FunctionKind if kind == checks.FUNCTION else PythonKind
         path = self._settings.python_path
-        return PythonKind(campaign, inputs, folder, watch, grace_s, python_path=path)
+        return resident(campaign, inputs, folder, watch, grace_s, python_path=path)
 
     def _drop_kind(self) -> None:
         if self._kind is not None:

@@ -203,7 +203,12 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
     retry, handler = spec.retry, spec.handler
     executed = "(none)"
     if handler is not None:
-        executed = f"{handler.kind}: {handler.target or json.dumps(handler.argv)}"
+        what = handler.target or (
+            f"{handler.name}, by value, of Python {handler.python}"
+            if handler.bundle
+            else json.dumps(handler.argv)
+        )
+        executed = f"{handler.kind}: {what}"
         executed += f", prepared by {handler.prepare}" if handler.prepare else ""
     return facts(
         {

@@ -105,7 +105,8 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
     """Grant a login of the server a role in this database.
 
     Roles add up. `gateway` serves agents; `agent` is for direct agents; `submitter` creates
-    campaigns and adds tasks; `operator` controls them and creates tokens; both include `reader`.
+    campaigns and adds tasks, and `pickler` also sends functions by value; `operator` controls
+    campaigns and creates tokens; all three include `reader`.
     A role granted to a group applies to its members. Only the owner of the schema, who may do
     everything, can grant roles.
 

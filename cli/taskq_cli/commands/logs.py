@@ -55,6 +55,8 @@ def _about_task(task: TaskView) -> str:
 
 
 def _about_attempt(one: Attempt) -> str:
+    # That of a failed attempt repeats the error, for those who raise it again.
+    result = one.result if one.outcome == "done" else None
     took = duration(max((one.ended_at - one.claimed_at).total_seconds(), 0))
     about = facts(
         {
@@ -63,7 +65,7 @@ def _about_attempt(one: Attempt) -> str:
             "phases": ", ".join(f"{name} {value:g}" for name, value in (one.phases or {}).items()),
             "exit code": one.exit_code,
             "error": ": ".join(filter(None, (one.error_class, one.error))),
-            "result": "" if one.result is None else as_json(one.result),
+            "result": "" if result is None else as_json(result),
         }
     )
     if one.tail is None:

@@ -1,0 +1,222 @@
+"""Calls of functions in the resident child, for handlers of the kind `function`.
+
+A sealed campaign carries pickles, which execute what they say when they are read. So the bundle
+must have the digest that the handler names, and a pickled argument the seal of the campaign: who
+may add tasks to it, but not say what it executes, can make neither.
+"""
+
+from __future__ import annotations
+
+import base64
+import dis
+import functools
+import hashlib
+import hmac
+import importlib
+import io
+import linecache
+import pickle
+import platform
+import sys
+import zipfile
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional
+
+from taskq_agent import typed
+from taskq_agent.errors import NodeBroken
+from taskq_agent.handlers import results
+from taskq_agent.handlers.function import BUNDLE
+from taskq_agent.payload import input_path
+
+FUNCTION = "function.pickle"
+SOURCE = "source.txt"
+_CHUNK = 1 << 20
+
+
+class CannotPrepare(Exception):
+    """This node cannot call the function of the campaign."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A function that is ready to be called; seal: the key for pickled arguments, if any."""
+
+    name: str
+    function: Callable[..., Any]
+    params: Dict[str, Any]
+    seal: Optional[bytes]
+    imports: FrozenSet[str]
+
+    def unpickled(self, words: List[str]) -> Any:
+        """Return a pickled argument, if it has the campaign's seal."""
+        if self.seal is None:
+            raise ValueError("a pickled argument, though the function goes by name")
+        text, given = words
+        if not hmac.compare_digest(sealed(self.seal, text), given):
+            raise ValueError("a pickled argument without the campaign's seal: it is not read")
+        return pickle.loads(base64.b64decode(text))  # noqa: S301  # sealed by the campaign's creator
+
+
+def sealed(key: bytes, text: str) -> str:
+    """Return the seal of a pickled argument, in hex."""
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def prepare(order: Mapping[str, Any]) -> Prepared:
+    """Return the function of a campaign; CannotPrepare if this node lacks something."""
+    handler: Mapping[str, Any] = order["handler"]
+    name = str(handler.get("name") or handler.get("target"))
+    try:
+        bundle = _Bundle(handler) if "bundle" in handler else None
+        if "target" in handler:
+            function = _named(str(handler["target"]))
+        elif bundle is None:
+            raise CannotPrepare(f"{name}: the handler has neither target nor bundle")
+        else:
+            function = bundle.function()
+        seal = handler.get("seal")
+        params = typed.decode(order["params"])
+    except ModuleNotFoundError as error:
+        raise CannotPrepare(missing(name, str(error.name))) from error
+    code = getattr(function, "__code__", None)
+    imports = frozenset(_imports(code) if isinstance(code, CodeType) else ())
+    return Prepared(name, function, params, bytes.fromhex(seal) if seal else None, imports)
+
+
+def call(payload: Mapping[str, Any], prepared: Prepared) -> Dict[str, Any]:
+    """Call the function with the arguments of a payload; return the result to store."""
+    args, kwargs = typed.decode_call(payload, prepared.unpickled)
+    try:
+        value = prepared.function(*args, **{**prepared.params, **kwargs})
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] in prepared.imports:
+            raise NodeBroken(missing(prepared.name, error.name)) from error
+        raise
+    try:
+        return typed.encode_result(value, _pickled if prepared.seal is not None else None)
+    except RecursionError:
+        raise results.BadResult("the result is nested too deeply, or contains itself") from None
+    except Exception as error:  # pickling runs payload code
+        raise results.BadResult(f"the result: {error}") from error
+
+
+def apply(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that is itself an argument: what an executor's tasks do."""
+    return function(*args, **kwargs)
+
+
+def missing(name: str, module: str) -> str:
+    """Return what to tell of a module that this node lacks."""
+    return (
+        f"{name} needs the module {module}, which {sys.executable} on {platform.node()} lacks: "
+        "install it there, run the agent by a Python that has it, or name its folder by --path"
+    )
+
+
+def described(error: BaseException, lines: str) -> Dict[str, Any]:
+    """Return what is kept of an exception, to be raised again where results are read.
+
+    lines: its traceback. Arguments that cannot be stored are left out.
+    """
+    kind = type(error)
+    about = {"class": f"{kind.__module__}:{kind.__qualname__}", "traceback": lines}
+    try:
+        parts = error.__reduce_ex__(2)
+        if isinstance(parts, tuple) and parts[0] is kind:
+            about["args"] = typed.encode(list(parts[1]))
+            for state in filter(None, parts[2:3]):
+                about["state"] = typed.encode(state)
+        results.encoded(about)
+    except Exception:  # noqa: BLE001 - payload code; its text remains
+        about.pop("args", None)
+        about.pop("state", None)
+    return about
+
+
+class _Bundle:
+    """The input with the pickled function; its folder of modules stays importable."""
+
+    def __init__(self, handler: Mapping[str, Any]) -> None:
+        wanted, here = handler.get("python"), "{}.{}".format(*sys.version_info[:2])
+        self._name = str(handler.get("name"))
+        if wanted not in (None, here):
+            raise CannotPrepare(
+                f"{self._name} was sent by Python {wanted}, and its code is not that of Python "
+                f"{here} at {sys.executable}: run the agent by Python {wanted}, or put the "
+                "function into a module"
+            )
+        path = input_path(BUNDLE)
+        self._path = str(path)
+        with path.open("rb") as file:
+            digest = hashlib.sha256()
+            for chunk in iter(lambda: file.read(_CHUNK), b""):
+                digest.update(chunk)
+        if digest.hexdigest() != handler["bundle"]:
+            raise CannotPrepare(
+                f"{BUNDLE} is not the one that {self._name} was sent with: it is not unpickled"
+            )
+        # The pickles need the very cloudpickle that wrote them, not an older one of the node's.
+        sys.path.insert(0, self._path)
+        try:
+            importlib.import_module("cloudpickle.cloudpickle")
+        finally:
+            sys.path.remove(self._path)
+
+    def function(self) -> Callable[..., Any]:
+        """Return the function; its source becomes known, for tracebacks."""
+        with zipfile.ZipFile(self._path) as bundle:
+            found: Callable[..., Any] = pickle.loads(bundle.read(FUNCTION))  # noqa: S301  # checked
+            if SOURCE in bundle.namelist():
+                _show_source(found, bundle.read(SOURCE).decode())
+        return found
+
+
+class _ResultPickler(pickle.Pickler):
+    """Refers to classes of `__main__` by name: the reader of results has them, or refuses."""
+
+    def persistent_id(self, value: Any) -> Any:
+        if isinstance(value, type) and value.__module__ == "__main__":
+            return ("class", value.__qualname__)
+        return None
+
+
+def _pickled(value: Any) -> List[str]:
+    file = io.BytesIO()
+    _ResultPickler(file, 4).dump(value)
+    return [base64.b64encode(file.getvalue()).decode()]
+
+
+def _named(target: str) -> Callable[..., Any]:
+    module, _, path = target.partition(":")
+    found: Any = importlib.import_module(module)
+    try:
+        for part in path.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        where = getattr(found, "__file__", None) or module
+        raise CannotPrepare(f"{where} has no {path}: is it the same release here?") from None
+    function: Callable[..., Any] = found
+    return function
+
+
+def _imports(code: CodeType) -> Iterator[str]:
+    """Yield the modules that a function's own code imports."""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            yield str(step.argval).partition(".")[0]
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _imports(inner)
+
+
+def _show_source(function: Callable[..., Any], source: str) -> None:
+    code = getattr(function, "__code__", None)
+    if isinstance(code, CodeType):
+        lines = ["\n"] * (code.co_firstlineno - 1) + source.splitlines(keepends=True)
+        linecache.cache[code.co_filename] = (len(source), None, lines, code.co_filename)
+
+
+def cached(function: Callable[..., Any], maxsize: Optional[int], typed: bool) -> Any:  # unpickled
+    """Return a function with `functools.lru_cache`, which pickles only by name."""
+    return functools.lru_cache(maxsize, typed)(function)

@@ -1,0 +1,264 @@
+"""Values that JSON cannot say, as JSON: tuples, bytes, dates, NumPy arrays, pickled objects.
+
+What JSON says stays as it is. Anything else becomes an object with one name that begins with `$`:
+
+    {"$tuple": [1, 2]}   {"$npy": "k05VTVBZ..."}   {"$float": "nan"}   {"$datetime": "2026-11-22"}
+
+and an object of the user's with such a name, or with names that are no text, becomes
+`{"$dict": [[name, value], ...]}`. A scalar of NumPy becomes a number, so that it can be ranked and
+exported. Nothing is executed by reading any of these, but `$pickle`, which the caller reads.
+
+A call is stored as its one argument if that is an object, else as `{"args": [...]}`; a result as
+itself if it is an object, else as `{"value": ...}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import io
+import math
+import sys
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+Pickle = Callable[[Any], List[str]]
+Unpickle = Callable[[List[str]], Any]
+
+_MARK = "$"
+_ARGS = "args"
+_VALUE = "value"
+_RESERVED = "taskq_blob"  # a result with this name would be taken for a reference
+
+
+class NotStorable(TypeError):
+    """A value is neither JSON nor one of the types of this module, and may not be pickled."""
+
+
+def encode(value: Any, pickle: Optional[Pickle] = None) -> Any:
+    """Return a value as JSON. NotStorable, or what `pickle` raises, if that is not possible.
+
+    pickle: called for objects of other types; None: there may be none.
+    """
+    kind = type(value)
+    if value is None or kind is bool or kind is int:
+        return value
+    if kind is str:
+        return value if _is_text(value) else {"$str": _base64(_surrogates(value))}
+    if isinstance(value, float):
+        return _float(float(value))
+    if kind is list:
+        return [encode(one, pickle) for one in value]
+    if kind is dict:
+        return _encode_dict(value, pickle)
+    if kind in (tuple, set, frozenset):
+        return {f"${kind.__name__}": [encode(one, pickle) for one in value]}
+    return _encode_other(value, kind, pickle)
+
+
+def _encode_dict(value: Dict[Any, Any], pickle: Optional[Pickle]) -> Dict[str, Any]:
+    if all(type(name) is str and name[:1] != _MARK and _is_text(name) for name in value):
+        return {name: encode(one, pickle) for name, one in value.items()}
+    pairs = [[encode(name, pickle), encode(one, pickle)] for name, one in value.items()]
+    return {"$dict": pairs}
+
+
+def _encode_other(value: Any, kind: type, pickle: Optional[Pickle]) -> Any:
+    if kind in _ENCODERS:
+        return {f"${kind.__name__.lower()}": _ENCODERS[kind](value)}
+    if isinstance(value, PurePath):
+        return {"$path": encode(str(value))}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
+        array = _encode_numpy(numpy, value)
+        if array is not None:
+            return array
+    if pickle is not None:
+        return {"$pickle": pickle(value)}
+    raise NotStorable(
+        f"{_article(kind)} cannot be stored: give JSON, tuples, sets, bytes, dates or NumPy arrays"
+    )
+
+
+def _encode_numpy(numpy: Any, value: Any) -> Any:
+    """Return a scalar or array of NumPy as JSON; None if it holds objects, or is of a subclass."""
+    for kind, plain in ((numpy.bool_, bool), (numpy.integer, int), (numpy.floating, float)):
+        if isinstance(value, kind):
+            return encode(plain(value))
+    if isinstance(value, numpy.complexfloating):
+        return encode(complex(value))
+    array = numpy.asarray(value)
+    if array.dtype.hasobject or (isinstance(value, numpy.ndarray) and array is not value):
+        return None
+    return {"$npy" if array is value else "$scalar": _npy(numpy, array)}
+
+
+def decode(value: Any, unpickle: Optional[Unpickle] = None) -> Any:
+    """Return the value that `encode` made this JSON of; ValueError if it made it of none.
+
+    unpickle: called with what `pickle` returned; None: there may be no pickled object.
+    """
+    if isinstance(value, list):
+        return [decode(one, unpickle) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((name, inner),) = value.items()
+        if name[:1] == _MARK:
+            return _decode_marked(name, inner, unpickle)
+    return {name: decode(one, unpickle) for name, one in value.items()}
+
+
+def _decode_marked(name: str, inner: Any, unpickle: Optional[Unpickle]) -> Any:
+    try:
+        if name == "$pickle":
+            if unpickle is None:
+                raise ValueError("a pickled object, which may not be read here")
+            return unpickle(inner)
+        if name == "$dict":
+            return {decode(key, unpickle): decode(one, unpickle) for key, one in inner}
+        if name in _COLLECTIONS:
+            return _COLLECTIONS[name](decode(one, unpickle) for one in inner)
+        if name in _PLAIN:
+            return _PLAIN[name](inner)
+    except (TypeError, KeyError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"{name} with {inner!r:.80}: {error}") from None
+    raise ValueError(f"{name!r:.80} is no type of value; is this release older than the other's?")
+
+
+def encode_call(
+    args: Tuple[Any, ...], kwargs: Mapping[str, Any], pickle: Optional[Pickle] = None
+) -> Dict[str, Any]:
+    """Return the payload for a call."""
+    if len(args) == 1 and not kwargs and type(args[0]) is dict and _ARGS not in args[0]:
+        payload: Dict[str, Any] = encode(args[0], pickle)
+        return payload
+    payload = {_ARGS: [encode(one, pickle) for one in args]}
+    if kwargs:
+        payload["kwargs"] = encode(dict(kwargs), pickle)
+    return payload
+
+
+def decode_call(
+    payload: Mapping[str, Any], unpickle: Optional[Unpickle] = None
+) -> Tuple[List[Any], Dict[str, Any]]:
+    """Return the arguments of a call, by position and by name, from a payload."""
+    if _ARGS not in payload:
+        return [decode(dict(payload), unpickle)], {}
+    args, kwargs = decode(payload[_ARGS], unpickle), decode(payload.get("kwargs", {}), unpickle)
+    if isinstance(args, list) and isinstance(kwargs, dict):
+        return args, kwargs
+    raise ValueError("the payload's args are no list, or its kwargs no object")
+
+
+def encode_result(value: Any, pickle: Optional[Pickle] = None) -> Dict[str, Any]:
+    """Return the result to store for a value."""
+    stored = encode(value, pickle)
+    if type(value) is dict and value.keys() != {_VALUE} and _RESERVED not in stored:
+        result: Dict[str, Any] = stored
+        return result
+    return {_VALUE: stored}
+
+
+def decode_result(result: Optional[Mapping[str, Any]], unpickle: Optional[Unpickle] = None) -> Any:
+    """Return the value of a stored result."""
+    if result is None:
+        return None
+    if result.keys() == {_VALUE}:
+        return decode(result[_VALUE], unpickle)
+    return decode(dict(result), unpickle)
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether PostgreSQL can store text."""
+    if text.isascii():
+        return "\0" not in text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _float(value: float) -> Any:
+    # PostgreSQL would return 1e+16 without its exponent, and -0.0 without its sign: whole numbers.
+    text = repr(value)
+    if "e+" in text or not math.isfinite(value) or (value == 0 and text[0] == "-"):
+        return {"$float": text}
+    return value
+
+
+def _surrogates(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _npy(numpy: Any, array: Any) -> str:
+    file = io.BytesIO()
+    numpy.save(file, array, allow_pickle=False)
+    return _base64(file.getvalue())
+
+
+def _array(text: str) -> Any:
+    file = io.BytesIO(_bytes(text))
+    try:
+        return importlib.import_module("numpy").load(file, allow_pickle=False)
+    except (EOFError, MemoryError) as error:  # of a head that promises more than there is
+        raise ValueError(f"no array: {error}") from None
+
+
+def _two_floats(value: complex) -> List[Any]:
+    return [_float(value.real), _float(value.imag)]
+
+
+def _complex(parts: List[Any]) -> complex:
+    real, imaginary = (decode(part) for part in parts)
+    return complex(real, imaginary)
+
+
+def _article(kind: type) -> str:
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else (f"{kind.__module__}.{kind.__qualname__}")
+    )
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+_ENCODERS: Dict[type, Callable[[Any], Any]] = {
+    bytes: _base64,
+    bytearray: _base64,
+    complex: _two_floats,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    Decimal: str,
+}
+_COLLECTIONS: Dict[str, Callable[[Any], Any]] = {
+    "$tuple": tuple,
+    "$set": set,
+    "$frozenset": frozenset,
+}
+_PLAIN: Dict[str, Callable[[Any], Any]] = {
+    "$float": float,
+    "$str": lambda text: _bytes(text).decode("utf-8", "surrogatepass"),
+    "$bytes": _bytes,
+    "$bytearray": lambda text: bytearray(_bytes(text)),
+    "$complex": _complex,
+    "$datetime": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$timedelta": lambda parts: timedelta(*parts),
+    "$decimal": Decimal,
+    "$path": lambda text: Path(decode(text)),
+    "$npy": _array,
+    "$scalar": lambda text: _array(text)[()],
+}

@@ -1,0 +1,73 @@
+"""The process of `local_agents`: an agent with a connection of its own, and a keeper.
+
+Its standard input is a pipe from the program that started it. The agent leaves when that says so or
+ends, however it ends: nobody is left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Final
+
+from taskq.db.connections import Database
+from taskq.direct import DirectTransport
+from taskq.errors import TaskqError
+from taskq.keeper import keeping
+from taskq.version import VERSION
+from taskq_agent import log
+from taskq_agent.handlers import RunnerSettings, make_runner
+from taskq_agent.loop import run_agent
+from taskq_agent.settings import AgentSettings
+
+#: The variable with the address of the queue; a command line is read by anybody.
+DSN: Final = "TASKQ_DSN"
+#: Longest pause before an idle agent asks again: somebody waits for the answer of a single call.
+POLL_S: Final = 0.1
+#: What the other end of standard input says for an end without the grace.
+AT_ONCE: Final = b"now"
+#: First pause of a campaign that cannot run here: who waits should soon hear that, and why.
+CAMPAIGN_BACKOFF_S: Final = 1.0
+SECOND_SIGNAL_S: Final = 0.2
+
+
+def main() -> None:
+    """Run an agent as the first argument says, and exit with its code."""
+    options = json.loads(sys.argv[1])
+    log.log_to_stderr(verbose=False, quiet=True)
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    agent = AgentSettings(
+        campaign=options["path"],
+        name="local",
+        release=VERSION,
+        slots=options["slots"],
+        grace_s=options["grace_s"],
+        poll_s=POLL_S,
+        campaign_backoff_s=CAMPAIGN_BACKOFF_S,
+    )
+    runner = RunnerSettings(python_path=tuple(options["python_path"]))
+    try:
+        database = Database(os.environ[DSN]).open()
+        with keeping(database):
+            transport = DirectTransport(database)
+            summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
+    except (TaskqError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(1)
+    if summary.exit_code:
+        sys.stderr.write(f"{summary.reason}\n")
+    sys.exit(summary.exit_code)
+
+
+def _leave_with_parent() -> None:
+    word = os.read(0, len(AT_ONCE))  # not by sys.stdin, whose lock could not be had at the end
+    os.kill(os.getpid(), signal.SIGTERM)
+    if word == AT_ONCE:
+        time.sleep(SECOND_SIGNAL_S)  # two of a kind that are pending are one
+        os.kill(os.getpid(), signal.SIGTERM)  # without the grace

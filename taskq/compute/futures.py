@@ -1,0 +1,189 @@
+"""Futures of single calls, and the thread that completes them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from taskq.blobs.large_results import Fetching
+from taskq.compute.outcomes import Reader
+from taskq.compute.tracker import Ended, Pauses, Tracker
+from taskq.compute.unpickling import ResultReader
+from taskq.db.connections import Database
+from taskq.errors import AgentsDied, Unavailable
+
+if TYPE_CHECKING:
+    from taskq.campaign import Campaign
+    from taskq.compute.local_agents import LocalAgents
+
+#: The pause after a look that the server did not answer.
+AWAY_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class TaskFuture(Future[Any]):
+    """The future of a call; those of `concurrent.futures` know it as one of theirs.
+
+    key: of the task in its campaign.
+    """
+
+    def __init__(self, campaign: Campaign, task: int, key: str) -> None:
+        super().__init__()
+        self.campaign: Final = campaign
+        self.task: Final = task
+        self.key: Final = key
+        self._telling = threading.RLock()
+        self._told = False
+
+    def running(self) -> bool:
+        """Return whether an agent works on it now; asks the database."""
+        return not self.done() and self._status() == "working"
+
+    def cancel(self) -> bool:
+        """Cancel the task unless it has begun; return whether it is cancelled.
+
+        One that begins at this very moment is stopped.
+        """
+        if self.cancelled():
+            return True
+        if self.done() or self._status() not in {"waiting", "delayed"}:
+            return False
+        if not self.campaign.cancel([self.key]):
+            return False
+        return self.note_cancelled()
+
+    def note_cancelled(self) -> bool:
+        """Become cancelled, as the task already is; return whether it is now."""
+        with self._telling:  # who cancels, and the watcher, may find it at a time
+            if not self._told and super().cancel():
+                self._told = True
+                self.set_running_or_notify_cancel()
+        return self.cancelled()
+
+    def _status(self) -> str:
+        return self.campaign.task(self.key).status
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The pending futures of a campaign, by task: several for one that was asked for again."""
+
+    tracker: Tracker
+    reader: Reader
+    futures: dict[int, list[TaskFuture]]
+
+
+class Watcher:
+    """Completes futures in a thread, which lives while there are any. Thread-safe."""
+
+    def __init__(self, database: Database, agents: list[LocalAgents]) -> None:
+        self._database = database
+        self._agents = agents
+        self._fetching = Fetching(database)
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+        self._new: list[tuple[Campaign, ResultReader, Sequence[TaskFuture]]] = []
+        self._watched: dict[int, _Watched] = {}  # the thread's own
+        self._thread: threading.Thread | None = None
+
+    def watch(self, campaign: Campaign, read: ResultReader, futures: Sequence[TaskFuture]) -> None:
+        """Complete futures of one campaign when their tasks end."""
+        with self._lock:
+            self._new.append((campaign, read, tuple(futures)))  # the caller may change its list
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="taskq-futures", daemon=True)
+                self._thread.start()
+        self._news.set()
+
+    def _run(self) -> None:
+        pauses = Pauses()
+        while True:
+            self._news.clear()
+            if self._take_new():
+                pauses = Pauses()
+            found = self._look_at_all()
+            self._watched = {n: one for n, one in self._watched.items() if one.futures}
+            with self._lock:
+                if not self._watched and not self._new:
+                    self._thread = None
+                    return
+            self._news.wait(pauses.next_s(found=found))
+
+    def _take_new(self) -> bool:
+        with self._lock:
+            new, self._new = self._new, []
+        for campaign, read, futures in new:
+            number = campaign.campaign_id
+            watched = self._watched.get(number)
+            if watched is None:
+                tracker = Tracker(self._database, number, campaign.path)
+                reader = Reader(self._database, number, read)
+                watched = self._watched[number] = _Watched(tracker, reader, {})
+            for future in futures:
+                watched.futures.setdefault(future.task, []).append(future)
+            watched.tracker.add(sorted(future.task for future in futures))
+        return bool(new)
+
+    def _look_at_all(self) -> bool:
+        found = False
+        for one in self._watched.values():
+            found = self._look(one) or found
+        return found
+
+    def _look(self, watched: _Watched) -> bool:
+        """Complete the futures of one campaign whose tasks have ended; return whether any has."""
+        try:
+            ended = watched.tracker.look()
+            self._complete(watched, ended)
+            if not ended:
+                for agents in self._agents:
+                    agents.check()
+            return bool(ended)
+        except AgentsDied as error:
+            self._give_up(watched, error)
+        except Unavailable as error:
+            log.warning("results must wait: %s", error)
+            time.sleep(AWAY_S)
+        except Exception as error:  # noqa: BLE001  # whoever waits must hear of it
+            self._give_up(watched, error)
+        return False
+
+    def _complete(self, watched: _Watched, ended: Sequence[Ended]) -> None:
+        for one in ended:
+            futures = watched.futures.pop(one.task, [])
+            if not futures:
+                continue
+            try:
+                value, error = self._end_of(watched, one, futures[0].key)
+            except Exception as known:  # noqa: BLE001  # reading runs the caller's classes
+                value, error = None, known
+            for future in futures:
+                if one.status == "cancelled":
+                    future.note_cancelled()
+                elif not future.done():
+                    if error is None:
+                        future.set_result(value)
+                    else:
+                        future.set_exception(error)
+
+    def _end_of(
+        self, watched: _Watched, ended: Ended, key: str
+    ) -> tuple[Any, BaseException | None]:
+        if ended.row is not None:
+            return watched.reader.value(self._fetching.of(ended.row)["result"]), None
+        if ended.status == "failed":
+            return None, watched.reader.error(ended.task, key)
+        return None, None
+
+    def _give_up(self, watched: _Watched, error: BaseException) -> None:
+        pending, watched.futures = watched.futures, {}
+        for futures in pending.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(error)

@@ -1,0 +1,152 @@
+"""Agents on this machine, for as long as a block of a program runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import Self
+
+from taskq.compute import agent_process
+from taskq.errors import AgentsDied, UsageError
+
+if TYPE_CHECKING:
+    from taskq.client import Client
+
+#: Seconds from the end of the block for running tasks to end by themselves; then they are stopped.
+GRACE_S: Final = 5.0
+#: Seconds after which agents that do not end are killed.
+END_S: Final = 30.0
+_LAST_LINES: Final = 5
+
+
+class LocalAgents:
+    """An agent process with a number of slots, as a context manager; see `taskq.local_agents`."""
+
+    def __init__(
+        self, queue: Client, slots: int | None = None, path: str = "/", *, grace_s: float = GRACE_S
+    ) -> None:
+        self.slots: Final = (os.cpu_count() or 1) if slots is None else slots
+        if type(self.slots) is not int or self.slots < 1:
+            raise UsageError(f"slots must be a whole number from 1, not {slots!r:.80}")
+        self.path: Final = queue.campaign(path).path
+        self._queue = queue
+        self._grace_s = grace_s
+        self._log: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        why = self._why() if self.died else None
+        self.stop(at_once=kind is not None)
+        if why is not None and kind is None:
+            raise AgentsDied(why)
+
+    def start(self) -> None:
+        """Start the process. It ends when this one does, however that happens."""
+        options = {
+            "path": self.path,
+            "slots": self.slots,
+            "python_path": _import_folders(),
+            "grace_s": self._grace_s,
+        }
+        self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
+        self._ending = False
+        self._process = subprocess.Popen(
+            # Not -m, which would search the working folder before the standard library.
+            [sys.executable, "-c", _BOOT, json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
+            env=os.environ | {agent_process.DSN: self._queue.database.dsn, **_own_path()},
+        )
+        self._queue.local_agents.append(self)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End the agents: running tasks may end within the grace, then go back to the queue."""
+        process, self._ending = self._process, True
+        with suppress(ValueError):
+            self._queue.local_agents.remove(self)
+        if process is None or process.stdin is None:
+            return
+        with suppress(OSError):
+            process.stdin.write(agent_process.AT_ONCE if at_once or not self._grace_s else b"")
+        with suppress(OSError):
+            process.stdin.close()
+        killer = threading.Timer(END_S + self._grace_s, process.kill)
+        killer.start()
+        process.wait()
+        killer.cancel()
+        self._log.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the agent; 0: it was not started."""
+        return 0 if self._process is None else self._process.pid
+
+    @property
+    def died(self) -> bool:
+        """Whether the agents have ended though nobody has told them to."""
+        process = self._process
+        return process is not None and not self._ending and process.poll() is not None
+
+    def check(self) -> None:
+        """Raise `AgentsDied`, with their last words, if they have ended by themselves."""
+        if self.died:
+            raise AgentsDied(self._why())
+
+    def _why(self) -> str:
+        code = self._process.returncode if self._process is not None else None
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        said = ""
+        with suppress(OSError, ValueError):
+            self._log.seek(0)
+            lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+            said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
+        return f"the agents of this machine have ended with {how}{said}"
+
+    def __repr__(self) -> str:
+        state = "not started" if self._process is None else "ended" if self._ending else "at work"
+        return f"<LocalAgents {self.path}: {self.slots} slots, {state}>"
+
+
+_BOOT: Final = (
+    "import sys; sys.path[:] = [*filter(None, sys.path)]; "
+    "from taskq.compute.agent_process import main; main()"
+)
+
+
+def _own_path() -> dict[str, str]:
+    """Return what lets another process import this taskq, installed or not."""
+    import taskq  # noqa: PLC0415  # a circle
+    import taskq_agent  # noqa: PLC0415  # beside it
+
+    homes = dict.fromkeys(
+        str(Path(one.__file__).parents[1]) for one in (taskq, taskq_agent) if one.__file__
+    )
+    own = [home for home in homes if not home.endswith("-packages")]
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return {"PYTHONPATH": os.pathsep.join([*given, *own])} if own else {}
+
+
+def _import_folders() -> list[str]:
+    """Return the folders where this program's own modules are: those not of its installation."""
+    installed = {Path(sys.prefix), Path(sys.base_prefix)}
+    folders = []
+    for name in dict.fromkeys(sys.path):
+        folder = Path(name or ".").absolute()
+        if folder.is_dir() and not installed & {folder, *folder.parents}:
+            folders.append(str(folder))
+    return folders

@@ -1,0 +1,142 @@
+"""What became of a call: a value, or the exception that it raised, as itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+
+from taskq.compute.fingerprint import named_object
+from taskq.compute.unpickling import ResultReader
+from taskq.db.connections import Database
+from taskq.errors import ResultNotTrusted, TaskFailed, TaskqError, UsageError
+from taskq_agent import typed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of one call of a run.
+
+    index: the place of its argument. argument: what the function was called with. status: done,
+    failed or cancelled. attempt, host, seconds: of the accepted attempt.
+    """
+
+    index: int
+    key: str
+    status: str
+    argument: Any
+    error: BaseException | None = None
+    attempt: int | None = None
+    host: str | None = None
+    seconds: float | None = None
+    _value: Any = None
+
+    def __repr__(self) -> str:
+        end = f"value={self._value!r}" if self.ok else f"error={self.error!r}"
+        return f"<Outcome {self.index}: argument={self.argument!r}, {end}>"
+
+    @property
+    def value(self) -> Any:
+        """What the function returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self._value
+
+    @property
+    def ok(self) -> bool:
+        """Whether the function returned a value."""
+        return self.error is None
+
+
+class RemoteTraceback(Exception):
+    """The traceback of an exception where it was raised: the cause of the one raised here."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class Reader:
+    """Makes values and exceptions of what the database holds about the tasks of a campaign."""
+
+    def __init__(self, database: Database, campaign: int, read: ResultReader) -> None:
+        self._database = database
+        self._campaign = campaign
+        self._read = read
+
+    def value(self, result: Mapping[str, Any] | None) -> Any:
+        """Return the value of an accepted result; raise `ResultNotTrusted` if it must not be."""
+        try:
+            return typed.decode_result(result, self._read)
+        except ValueError as error:  # no agent of taskq has stored it
+            raise ResultNotTrusted(f"a result cannot be read: {error}") from error
+        except ModuleNotFoundError as error:
+            raise UsageError(f"a result cannot be read without the module {error.name}") from None
+
+    def argument(self, payload: Mapping[str, Any]) -> Any:
+        """Return the argument of a call; of several, those by position; pickles as they are."""
+        try:
+            args, _ = typed.decode_call(payload, lambda _: "<pickle>")
+        except (ValueError, ModuleNotFoundError):  # somebody else's, or of a library not here
+            return dict(payload)
+        return args[0] if len(args) == 1 else tuple(args)
+
+    def error(self, task: int, key: str) -> BaseException:
+        """Return the exception of a failed task, of its last attempt that has ended."""
+        rows = self._database.rows("attempts", campaign=self._campaign, task=task)
+        failed = [row for row in rows if row["outcome"] in ("failed", "lost")]
+        if not failed:
+            return TaskFailed(key, "unknown", "no attempt is recorded")
+        last = failed[-1]
+        about = (last["result"] or {}).get("exception")
+        if isinstance(about, Mapping):
+            error = exception_of(about)
+            if error is not None:
+                return error
+        tail = last["tail"] or ""
+        error = TaskFailed(key, last["error_class"] or last["outcome"], last["error"] or "", tail)
+        trace = about.get("traceback") if isinstance(about, Mapping) else None
+        if trace or tail:
+            error.__cause__ = RemoteTraceback(trace or tail)
+        return error
+
+
+def cancelled(key: str) -> CancelledError:
+    """Return the exception of a task that was cancelled."""
+    return CancelledError(f"the task {key} was cancelled")
+
+
+def exception_of(about: Mapping[str, Any]) -> BaseException | None:
+    """Return an exception by its parts; None if its class is none of those that are known here.
+
+    Only classes of modules that this process has imported: what an agent sent is not executed.
+    """
+    module, _, name = str(about.get("class")).partition(":")
+    if module == "taskq_agent.errors":
+        __import__(module)
+    kind = named_object(module, name) if module in sys.modules else None
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return None
+    if (kind.__module__, kind.__qualname__) != (module, name):
+        return None
+    trace = str(about.get("traceback", ""))
+    try:
+        args = typed.decode(about.get("args", [_last_line(trace)]))
+        try:
+            error = kind(*args)
+        except TypeError:
+            error = kind.__new__(kind, *args)
+        state = typed.decode(about.get("state", {}))
+        if isinstance(state, dict):
+            vars(error).update(state)
+    except TaskqError:
+        raise
+    except Exception:  # noqa: BLE001  # the class's own code
+        return None
+    error.__cause__ = RemoteTraceback(trace)
+    return error
+
+
+def _last_line(trace: str) -> str:
+    return trace.rstrip().rpartition("\n")[2].partition(": ")[2]

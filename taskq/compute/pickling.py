@@ -1,0 +1,153 @@
+"""Pickles of functions and arguments, by value; the only module that imports cloudpickle.
+
+A bundle is a zip file with the pickled function, the source text for tracebacks, and cloudpickle
+itself: a pickle is read by the release that wrote it, and nodes need not have it installed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import resources
+from types import FunctionType
+from typing import Any, Final
+
+import cloudpickle  # type: ignore[import-untyped]  # it has no types
+
+from taskq.compute.fingerprint import CACHED, fingerprint, names_in
+from taskq.errors import InvalidTask, UsageError
+from taskq_agent.handlers.calls import FUNCTION, SOURCE, cached
+
+MAX_BUNDLE_BYTES: Final = 33_554_432
+#: A payload takes 64 KiB, of which base64 leaves three quarters.
+MAX_ARGUMENT_BYTES: Final = 49_152
+PROTOCOL: Final = 4
+
+_MIB: Final = 1_048_576
+
+
+class TooLarge(UsageError):
+    """A pickle is larger than its limit."""
+
+
+class _Bounded(io.BytesIO):
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > self._most:
+            raise TooLarge(f"more than {self._most} bytes")
+        return super().write(data)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """Pickles by value, and names classes by what they are.
+
+    cloudpickle draws a name for each class, by which a process that reads it twice knows it again.
+    With a digest in its place, the class of an argument is that of the function in a notebook
+    that was started again, too.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        known = cloudpickle.cloudpickle
+        if (
+            isinstance(value, type)
+            and value.__module__ == "__main__"
+            and value not in known._DYNAMIC_CLASS_TRACKER_BY_CLASS  # noqa: SLF001  # has no public name
+        ):
+            known._lookup_class_or_track(fingerprint(value), value)  # noqa: SLF001
+        if isinstance(value, CACHED) and value.__module__ == "__main__":
+            options = value.cache_parameters()
+            return cached, (value.__wrapped__, options["maxsize"], options["typed"])
+        return super().reducer_override(value)
+
+
+def pickled(value: Any, most: int = MAX_ARGUMENT_BYTES) -> bytes:
+    """Return the pickle of a value; raise `TooLarge`, or whatever its classes raise."""
+    file = _Bounded(most)
+    _Pickler(file, PROTOCOL).dump(value)
+    return file.getvalue()
+
+
+def pickled_argument(value: Any) -> bytes:
+    """Return the pickle of an argument; raise `InvalidTask` if there can be none."""
+    kind = type(value).__qualname__
+    try:
+        return pickled(value)
+    except TooLarge:
+        raise InvalidTask(
+            f"an argument, of the type {kind}, has more than {MAX_ARGUMENT_BYTES} bytes as a "
+            "pickle: keep it in a file, and give that to all tasks by inputs=[...]"
+        ) from None
+    except Exception as error:  # any object's own code
+        raise InvalidTask(f"an argument, of the type {kind}, cannot be sent: {error}") from error
+
+
+def bundle(name: str, function: Callable[..., Any] | None) -> bytes:
+    """Return the bundle of a function, or with cloudpickle alone, for arguments.
+
+    Raise `UsageError` if the function cannot be pickled, or has more than 32 MiB with all that it
+    refers to; the error names what of it is to blame.
+    """
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        if function is not None:
+            archive.writestr(FUNCTION, _pickled_function(name, function))
+            with suppress(OSError, TypeError):
+                archive.writestr(SOURCE, inspect.getsource(function))
+        for part in resources.files("cloudpickle").iterdir():
+            if part.name.endswith(".py"):
+                archive.writestr(f"cloudpickle/{part.name}", part.read_bytes())
+    return file.getvalue()
+
+
+def _pickled_function(name: str, function: Callable[..., Any]) -> bytes:
+    try:
+        return pickled(function, MAX_BUNDLE_BYTES)
+    except TooLarge:
+        heavy = [found for found, part in _parts(function) if _size_mib(part) >= 1]
+        what = f", mostly for {' and '.join(heavy)}" if heavy else ""
+        raise UsageError(
+            f"{name} has more than {MAX_BUNDLE_BYTES // _MIB} MiB with all that it refers to"
+            f"{what}: keep data in files, and give them by inputs=[...]"
+        ) from None
+    except Exception as error:  # any object's own code
+        culprits = [found for found, part in _parts(function) if not _can_be_pickled(part)]
+        what = f" because of {' and '.join(culprits)}" if culprits else ""
+        raise UsageError(f"{name} cannot be sent{what}: {error}") from error
+
+
+def _parts(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what a function refers to, by name."""
+    if not isinstance(function, FunctionType):
+        return
+    code = function.__code__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents
+    for name in dict.fromkeys(names_in(code)):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+
+
+def _size_mib(value: Any) -> int:
+    try:
+        return len(pickled(value, MAX_BUNDLE_BYTES)) // _MIB
+    except TooLarge:
+        return MAX_BUNDLE_BYTES // _MIB
+    except Exception:  # noqa: BLE001  # any object's own code
+        return 0
+
+
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        pickled(value, MAX_BUNDLE_BYTES)
+    except TooLarge:
+        return True
+    except Exception:  # noqa: BLE001  # any object's own code
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""The campaign of a function: made once, found again by its name, and never that of another one.
+
+What a result depends on is the function, the parameters and the inputs. A campaign is for one
+choice of them; asking under its name for another is an error, unless the caller says what shall
+become of the results that are there.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from taskq.blobs.catalogue import open_blobs
+from taskq.campaign import Campaign, spec_body
+from taskq.compute.functions import Function, python_version
+from taskq.compute.pickling import MAX_BUNDLE_BYTES, bundle
+from taskq.db.connections import Database, Row
+from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
+from taskq.spec.model import check_path
+from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq_agent import typed
+from taskq_agent.handlers.function import BUNDLE
+from taskq_agent.protocol import Input
+
+#: What becomes of a campaign whose function, parameters or inputs have changed.
+OnChange: TypeAlias = Literal["fail", "continue", "restart"]
+
+_SEAL_BYTES: Final = 32
+
+
+def prepared(
+    database: Database,
+    path: str,
+    function: Function,
+    *,
+    params: Mapping[str, Any],
+    inputs: Iterable[str | Path],
+    on_change: OnChange,
+    settings: Mapping[str, Any],
+) -> Campaign:
+    """Return the campaign for calls of a function, made or found; see `Client.map`.
+
+    Its handler is `Campaign.spec().handler`.
+    """
+    if on_change not in get_args(OnChange):
+        choices = ", ".join(map(repr, get_args(OnChange)))
+        raise UsageError(f"on_change must be one of {choices}, not {on_change!r:.80}")
+    plan = _Plan(
+        database, check_path(path), function, params=params, inputs=inputs, settings=settings
+    )
+    row = database.row("campaign", path=path)
+    if row is None:
+        try:
+            return plan.create()
+        except Conflict:  # somebody else has just made it
+            row = database.row("campaign", path=path)
+    return plan.found(row or {}, on_change)
+
+
+class _Plan:
+    """What a campaign shall be."""
+
+    def __init__(
+        self,
+        database: Database,
+        path: str,
+        function: Function,
+        *,
+        params: Mapping[str, Any],
+        inputs: Iterable[str | Path],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._database = database
+        self._path = path
+        self._function = function
+        self._params: dict[str, Any] = {}
+        try:
+            self._params = {name: typed.encode(value) for name, value in params.items()}
+        except (TypeError, RecursionError) as error:
+            raise UsageError(f"params: {error}") from None
+        # Exceptions of functions come again, mostly.
+        self._settings = {"retry": RetryPolicy(max_attempts=1), **settings}
+        self._blobs = open_blobs(database)
+        self._bundle: Input | None = None
+        self._inputs: dict[str, Input] = {}
+        for one in map(Path, inputs):
+            if one.name in self._inputs:
+                raise UsageError(f"two inputs are called {one.name!r}")
+            self._inputs[one.name] = Input(*self._blobs.put(one))
+
+    def create(self) -> Campaign:
+        """Create the campaign, with its inputs; raise `Conflict` if it is there."""
+        handler = self._handler(None)
+        body = spec_body(self._spec(handler))
+        try:
+            campaign_id = self._database.value("create_campaign", path=self._path, spec=body)
+        except Forbidden as error:
+            raise self._not_allowed(error) from error
+        self._give_inputs({})
+        return Campaign(self._database, campaign_id, self._path)
+
+    def found(self, row: Row, on_change: OnChange) -> Campaign:
+        """Return the campaign that is there, if it is for the same, or may be changed."""
+        campaign = Campaign(self._database, row["campaign_id"], self._path)
+        handler = row["handler"] or {}
+        own = campaign.tree()[0]
+        if handler.get("kind") != "function" and own.total:
+            raise Conflict(f"{self._path} is not a campaign of a function: take another name")
+        differs = self._differences(row)
+        if differs and own.total and on_change == "fail":
+            raise FunctionChanged(self._explanation(differs, own.done, own.total), differs)
+        if differs and on_change == "restart" and own.total:
+            if own.children:
+                raise Conflict(f"{self._path} has campaigns below it, which would go as well")
+            campaign.remove()
+            return self.create()
+        if differs:
+            handler = self._handler(handler.get("seal"))
+            try:
+                campaign.change(self._spec(handler))
+            except Forbidden as error:
+                raise self._not_allowed(error) from error
+            self._give_inputs(row["inputs"])
+            if own.failed:
+                campaign.retry()
+        elif (wanted := replace(campaign.spec(), **self._settings)) != campaign.spec():
+            campaign.change(wanted)
+        if row["paused_why"] is not None:
+            campaign.resume()  # who asks again has mended what it complained of
+        return campaign
+
+    def _differences(self, row: Row) -> list[str]:
+        handler = row["handler"] or {}
+        inputs = {name: Input(**one) for name, one in row["inputs"].items() if name != BUNDLE}
+        same = {
+            "function": handler.get("fingerprint") == self._function.fingerprint
+            and handler.get("target") == self._function.target,
+            "params": row["params"] == self._params,
+            "inputs": inputs == self._inputs and ("bundle" in handler) == (BUNDLE in row["inputs"]),
+        }
+        return [name for name, is_same in same.items() if not is_same]
+
+    def _explanation(self, differs: list[str], done: int, total: int) -> str:
+        name = self._function.name
+        what = {"function": f"another {name}", "params": "other params", "inputs": "other inputs"}
+        return (
+            f"the results in {self._path}, {done:,} of {total:,}, are of "
+            f"{' and '.join(what[one] for one in differs)}. Take another name; or say "
+            'on_change="restart" to delete them and begin again, or on_change="continue" to keep '
+            "them and compute the rest anew"
+        )
+
+    def _not_allowed(self, error: Forbidden) -> Forbidden:
+        return Forbidden(
+            f"{error}, and {self._function.name} is of no module that agents could import: put it "
+            "into one, or ask for `taskq db grant pickler LOGIN`"
+        )
+
+    def _spec(self, handler: Handler) -> CampaignSpec:
+        return CampaignSpec(self._path, handler=handler, params=self._params, **self._settings)
+
+    def _handler(self, seal: str | None) -> Handler:
+        """Return the handler; a function that goes by value is stored first."""
+        function = self._function
+        plain: dict[str, Any] = {"name": function.name, "fingerprint": function.fingerprint}
+        if function.target is not None:
+            return Handler("function", target=function.target, **plain)
+        stored = self._stored_bundle()
+        return Handler(
+            "function",
+            bundle=stored.digest,
+            python=python_version(),
+            seal=seal or secrets.token_hex(_SEAL_BYTES),
+            **plain,
+        )
+
+    def _stored_bundle(self) -> Input:
+        data = bundle(self._function.name, self._function.function)
+        stored = Input(*self._blobs.put([data], most=2 * MAX_BUNDLE_BYTES))
+        self._bundle = stored
+        return stored
+
+    def _give_inputs(self, there: Mapping[str, Any]) -> None:
+        """Give the campaign its inputs, and take away those that it shall not have."""
+        wanted = self._inputs | ({} if self._bundle is None else {BUNDLE: self._bundle})
+        for name in there.keys() - wanted.keys():
+            self._database.value("remove_input", path=self._path, input=name)
+        for name, one in wanted.items():
+            about = {"input": name, "digest": one.digest, "size": one.size}
+            self._database.value("add_input", path=self._path, **about)

@@ -1,0 +1,233 @@
+"""A run: the calls of a function that were asked for together, and what becomes of them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from taskq.blobs.large_results import Fetching
+from taskq.campaign import MOVE_CHUNK, Campaign
+from taskq.compute import frames, progress, waiting
+from taskq.compute.outcomes import Outcome, Reader, cancelled
+from taskq.compute.tracker import LARGEST_PAGE, Ended, Tracker
+from taskq.compute.unpickling import ResultReader
+from taskq.db.connections import Database
+from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.views import Failure, Status
+
+if TYPE_CHECKING:
+    from taskq.compute.local_agents import LocalAgents
+
+
+class Run:
+    """The calls of `Client.map`, in the order of their arguments.
+
+    Everything is in the database: a program that is started again, or a cell, gets the same run by
+    asking the same again, and what is done is not computed twice. Iterating, like `results`, gives
+    the values. All methods that wait show their progress in a terminal or notebook, unless
+    `progress=False`, and may be interrupted without harm to the tasks.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        campaign: Campaign,
+        name: str,
+        tasks: array[int],
+        *,
+        read: ResultReader,
+        agents: list[LocalAgents],
+    ) -> None:
+        self.campaign: Final = campaign
+        self.name: Final = name
+        self._database = database
+        self._tasks = tasks
+        self._read = read
+        self._agents = agents
+        self._reader = Reader(database, campaign.campaign_id, read)
+        self._fetching = Fetching(database)
+
+    @property
+    def path(self) -> str:
+        """The campaign's path."""
+        return self.campaign.path
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.results()
+
+    def results(
+        self, timeout: float | None = None, *, progress: bool | None = None
+    ) -> Iterator[Any]:
+        """Iterate over the values in the order of the arguments, waiting for each.
+
+        Raise what the function raised, as itself, with the traceback from its node for a cause;
+        `TaskFailed` if the task failed otherwise, `CancelledError` if it was cancelled. `outcomes`
+        goes on in such cases. Raise `TimeoutError` after so many seconds in all.
+        """
+        return (one.value for one in self.outcomes(timeout, progress=progress))
+
+    def result(self, timeout: float | None = None, *, progress: bool | None = None) -> list[Any]:
+        """Return all values in a list; see `results`."""
+        return list(self.results(timeout, progress=progress))
+
+    def outcomes(
+        self, timeout: float | None = None, *, progress: bool | None = None
+    ) -> Iterator[Outcome]:
+        """Iterate over values and exceptions in the order of the arguments, waiting for each."""
+        deadline = waiting.Deadline(timeout)
+        with self._display(progress) as shown:
+            for start in range(0, len(self._tasks), LARGEST_PAGE):
+                page = self._tasks[start : start + LARGEST_PAGE]
+                tracker = self._tracker(page)
+                came: dict[int, Ended] = {}
+                at = 0
+                for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
+                    came.update((one.task, one) for one in found)
+                    while at < len(page) and page[at] in came:
+                        yield self._outcome(start + at, came[page[at]])
+                        at += 1
+
+    def as_completed(
+        self, timeout: float | None = None, *, progress: bool | None = None
+    ) -> Iterator[Outcome]:
+        """Iterate over values and exceptions as they come, each once.
+
+        One that raised does not end the iteration: it has an `error`, and its `value` raises.
+        """
+        deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
+        with self._display(progress) as shown:
+            for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
+                for one in found:
+                    for index in self._places(one.task):
+                        yield self._outcome(index, one)
+
+    def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> Status:
+        """Wait until all calls have ended; return the counts. Raise `TimeoutError` after that."""
+        deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
+        with self._display(progress) as shown:
+            for _ in waiting.ended(self._database, tracker, deadline, shown, self._agents):
+                pass
+        return tracker.own_status()
+
+    def status(self) -> Status:
+        """Return the counts of the run's campaign, without those below it."""
+        return Tracker(self._database, self.campaign.campaign_id, self.path).own_status()
+
+    def failures(self) -> Iterator[Failure]:
+        """Iterate over the failed tasks of the campaign, ordered by task."""
+        return self.campaign.failures()
+
+    def retry(self) -> int:
+        """Try the failed calls again; return how many."""
+        how = {"status": "failed", "error_class": None}
+        return move(self._database, "retry", self.campaign.campaign_id, self._tasks, **how)
+
+    def cancel(self) -> int:
+        """Cancel the calls that have not ended; return how many. Those that run are stopped soon.
+
+        `Client.map` begins them again.
+        """
+        return move(self._database, "cancel", self.campaign.campaign_id, self._tasks)
+
+    def frame(self) -> Any:
+        """Return what is done as a `pandas.DataFrame`; needs pandas.
+
+        A row for each, in the order of seeding: its key, the argument's fields, the result's
+        fields (or `value`), and attempt, host and seconds. A field of the result that is called
+        as one of the argument gets `_result` behind its name.
+        """
+        return frames.frame(self._rows())
+
+    def arrow(self, batch_rows: int = frames.BATCH_ROWS) -> Any:
+        """Return what is done as a `pyarrow.RecordBatchReader`, streamed; needs pyarrow.
+
+        Columns as in `frame`, with the types of the first 1,000 rows; what does not fit them later
+        is in the column `rest`, as JSON. Memory is bounded by a batch, of any number of rows.
+        """
+        return frames.arrow(self._rows(), batch_rows)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        mine = self._of_run
+        for result in self.campaign.results():
+            if mine(result.task_id):
+                argument = self._reader.argument(result.payload)
+                value = self._reader.value(result.result)
+                yield frames.row(result, argument, value)
+
+    def __repr__(self) -> str:
+        try:
+            counts = progress.text(self.status())
+        except TaskqError as error:
+            counts = str(error)
+        return f"<Run {self.path}: {self.name}, {len(self):,} calls; campaign: {counts}>"
+
+    def _repr_html_(self) -> str:
+        return progress.as_html(self.path, self.status())
+
+    def _display(self, wanted: bool | None) -> Any:
+        return progress.display(self.path, wanted)
+
+    def _tracker(self, tasks: array[int]) -> Tracker:
+        tracker = Tracker(self._database, self.campaign.campaign_id, self.path)
+        tracker.add(tasks if self._in_order else sorted(tasks))
+        return tracker
+
+    def _outcome(self, index: int, ended: Ended) -> Outcome:
+        if ended.row is None:
+            return self._without_value(index, ended)
+        row, value, error = ended.row, None, None
+        try:
+            value = self._reader.value(self._fetching.of(row)["result"])
+        except (ResultLost, ResultNotTrusted, UsageError) as known:
+            error = known
+        argument = self._reader.argument(row["payload"])
+        seconds = (row["ended_at"] - row["claimed_at"]).total_seconds()
+        about = (row["attempt"], row["host"], seconds)
+        return Outcome(index, row["key"], "done", argument, error, *about, value)
+
+    def _without_value(self, index: int, ended: Ended) -> Outcome:
+        about = {"campaign": self.campaign.campaign_id, "after": ended.task - 1}
+        (row,) = self._database.rows("tasks", status=None, limit=1, **about)
+        error: BaseException = cancelled(row["key"])
+        if ended.status == "failed":
+            error = self._reader.error(ended.task, row["key"])
+        argument = self._reader.argument(row["payload"])
+        return Outcome(index, row["key"], ended.status, argument, error, row["attempt"])
+
+    @cached_property
+    def _in_order(self) -> bool:
+        return all(one < other for one, other in pairwise(self._tasks))
+
+    @cached_property
+    def _index(self) -> dict[int, list[int]]:
+        index: dict[int, list[int]] = {}
+        for place, task in enumerate(self._tasks):
+            index.setdefault(task, []).append(place)
+        return index
+
+    def _places(self, task: int) -> list[int]:
+        """Return the indices of a task of the run: several, if it was asked for several times."""
+        return [bisect_left(self._tasks, task)] if self._in_order else self._index[task]
+
+    def _of_run(self, task: int) -> bool:
+        if not self._in_order:
+            return task in self._index
+        place = bisect_left(self._tasks, task)
+        return place < len(self._tasks) and self._tasks[place] == task
+
+
+def move(database: Database, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
+    """Cancel or retry tasks, as the statement `how` does; return how many."""
+    moved = 0
+    for start in range(0, len(tasks), MOVE_CHUNK):
+        chunk = sorted(tasks[start : start + MOVE_CHUNK])
+        values = {"campaign": campaign, "tasks": chunk, "after": 0, "limit": MOVE_CHUNK}
+        moved += database.rows(how, **values, **words)[0]["moved"] or 0
+    return moved

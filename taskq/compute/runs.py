@@ -1,0 +1,156 @@
+"""Makes runs and single calls: the function's campaign, and its arguments as tasks."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from taskq.campaign import Campaign
+from taskq.compute import plan
+from taskq.compute.arguments import Arguments
+from taskq.compute.functions import Function
+from taskq.compute.futures import TaskFuture, Watcher
+from taskq.compute.plan import OnChange
+from taskq.compute.run import Run, move
+from taskq.compute.unpickling import ResultReader, Trust
+from taskq.db.connections import Database
+from taskq.errors import Clash, InvalidTask, KeyConflict, NotFound
+from taskq.ingest.sources.records import BadLine, Source
+from taskq.spec.model import Seed
+
+if TYPE_CHECKING:
+    from taskq.compute.local_agents import LocalAgents
+
+#: Arguments of the first chunk, so that agents begin soon, and of the others.
+FIRST_CHUNK: Final = 100
+CHUNK: Final = 5_000
+
+
+def start(
+    database: Database,
+    function: Callable[..., Any],
+    arguments: Iterable[Any],
+    *,
+    name: str,
+    inputs: Iterable[str | Path],
+    params: Mapping[str, Any],
+    on_change: OnChange,
+    trust: Trust,
+    settings: Mapping[str, Any],
+    agents: list[LocalAgents],
+) -> Run:
+    """Seed the campaign `name` with a call for each argument; see `Client.map`."""
+    called = Function.of(function)
+    with arguments if isinstance(arguments, Source) else nullcontext():  # a file
+        campaign = plan.prepared(
+            database,
+            name,
+            called,
+            params=params,
+            inputs=inputs,
+            on_change=on_change,
+            settings=settings,
+        )
+        tasks = _seeded(database, campaign, arguments)
+    if campaign.tree()[0].cancelled:
+        how = {"status": "cancelled", "error_class": None}
+        move(database, "retry", campaign.campaign_id, tasks, **how)
+    return Run(database, campaign, called.name, tasks, read=ResultReader(trust), agents=agents)
+
+
+def _seeded(database: Database, campaign: Campaign, arguments: Iterable[Any]) -> array[int]:
+    """Seed a call for each argument; return the ids of their tasks, in this order."""
+    tasks = array("q")
+    clashes: list[Clash] = []
+    for seeds in _chunks(_seeds(arguments, Arguments(_seal(campaign)))):
+        # A pickle may differ from the stored one, though what it says and its key are the same.
+        campaign.seed(seeds, on_conflict="skip", on_clash=clashes.append)
+        _refuse(clashes, campaign.path)
+        keys = [seed.encoded()[0] for seed in seeds if isinstance(seed, Seed)]
+        rows = database.rows("task_ids", campaign=campaign.campaign_id, keys=keys)
+        known = {row["key"]: row["task_id"] for row in rows}
+        tasks.extend(known[key] for key in keys)
+    return tasks
+
+
+class Calls:
+    """Single calls of functions, each function in a campaign of its own, with their futures."""
+
+    def __init__(self, database: Database, agents: list[LocalAgents]) -> None:
+        self._database = database
+        self._watcher = Watcher(database, agents)
+        self._campaigns: dict[str, tuple[Campaign, Arguments]] = {}
+
+    def submit(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> TaskFuture:
+        """Call a function with arguments, unless that was done before; see `Client.submit`."""
+        called = Function.of(function)
+        path = called.default_path
+        try:
+            return self._submit(called, path, args, kwargs)
+        except NotFound:
+            if self._campaigns.pop(path, None) is None:
+                raise
+            return self._submit(called, path, args, kwargs)  # it was removed meanwhile
+
+    def _submit(
+        self, called: Function, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> TaskFuture:
+        if path not in self._campaigns:
+            campaign = plan.prepared(
+                self._database,
+                path,
+                called,
+                params={},
+                inputs=(),
+                on_change="fail",
+                settings={"max_failure_share": None},
+            )
+            self._campaigns[path] = campaign, Arguments(_seal(campaign))
+        campaign, make = self._campaigns[path]
+        payload, key = make.call(args, kwargs)
+        if not campaign.submit(payload, key, on_conflict="skip"):
+            campaign.retry(status="cancelled", keys=[key])  # as `map` does
+        number = campaign.campaign_id
+        (row,) = self._database.rows("task_ids", campaign=number, keys=[key])
+        future = TaskFuture(campaign, row["task_id"], key)
+        self._watcher.watch(campaign, ResultReader(), [future])
+        return future
+
+
+def _seal(campaign: Campaign) -> str | None:
+    handler = campaign.spec().handler
+    return None if handler is None else handler.seal
+
+
+def _seeds(arguments: Iterable[Any], make: Arguments) -> Iterator[Seed | BadLine]:
+    number = -1
+    try:
+        for number, item in enumerate(arguments):  # noqa: B007  # the error tells it
+            yield make.of_item(item)
+    except InvalidTask as error:
+        raise InvalidTask(f"argument {number}: {error}") from error
+
+
+def _chunks(seeds: Iterator[Seed | BadLine]) -> Iterator[list[Seed | BadLine]]:
+    size = FIRST_CHUNK
+    while chunk := list(islice(seeds, size)):
+        yield chunk
+        size = CHUNK
+
+
+def _refuse(clashes: list[Clash], path: str) -> None:
+    """Raise `KeyConflict` for records whose own keys are stored with other payloads."""
+    odd = [clash for clash in clashes if not clash.key.startswith("sha256:")]
+    if odd:
+        raise KeyConflict(
+            f"{path} has the key {odd[0].key!r} with another payload: {odd[0].stored} instead of "
+            f"{odd[0].offered}",
+            count=len(odd),
+            clashes=odd,
+        )

@@ -1,0 +1,140 @@
+"""Finds out which of a campaign's tasks have ended, by few statements.
+
+A look reads the campaign's counters, and nothing else if they have not moved. If they have, pages
+of pending tasks are looked up by their ids, from the lowest on: agents claim in this order, so what
+ends is among the first pending ones. The pages go on while they find something; one more page at a
+cursor finds what ended elsewhere, in the order of priorities say. So a look costs what has ended
+since the last one, whatever the number of pending tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+from taskq.compute.pending import Pending
+from taskq.db.connections import Database, Row
+from taskq.errors import CampaignPaused
+from taskq.views import Status
+
+SMALLEST_PAGE: Final = 32
+LARGEST_PAGE: Final = 1_000
+#: Pages of one look, so that it ends: 10,000 ended tasks.
+MOST_PAGES: Final = 10
+
+#: Pauses between looks, in seconds: they grow while nothing ends.
+FIRST_PAUSE_S: Final = 0.005
+LAST_PAUSE_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A task that has ended. status: done, failed or cancelled. row: its result, if it is done."""
+
+    task: int
+    status: str
+    row: Row | None = None
+
+
+class Tracker:
+    """Looks for the end of tasks of one campaign. Not thread-safe.
+
+    campaign_id, path: the campaign, whose tasks below do not matter here.
+    """
+
+    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+        self._database = database
+        self.campaign_id = campaign_id
+        self.path = path
+        self.pending = Pending()
+        self._cursor = 0
+        self._seen: tuple[int, ...] | None = None
+        self._before: tuple[int, ...] = (0, 0, 0)
+        self.status: Status | None = None
+
+    def add(self, tasks: Iterable[int]) -> None:
+        """Wait for further tasks."""
+        self.pending.add(tasks)
+        self._seen = None
+
+    def look(self) -> list[Ended]:
+        """Return tasks that have ended since the last look, each once, in the order of seeding.
+
+        Raise `CampaignPaused` if the campaign has paused itself and nothing of it is worked on,
+        `UnknownCampaign` if it was removed.
+        """
+        if not self.pending:
+            return []
+        status = self.own_status()
+        moved = (status.done, status.failed, status.cancelled)
+        found: list[Ended] = []
+        if moved != self._seen:
+            found, complete = self._sweep(status, moved)
+            self._seen = moved if complete else None
+            self._before = moved
+            if complete and not status.unfinished:
+                # Neither done nor failed, though all have ended.
+                rest = self.pending.after(0, len(self.pending))
+                found += [Ended(task, "cancelled") for task in rest if self.pending.discard(task)]
+        if not found and status.paused_why is not None and not status.working:
+            raise CampaignPaused(self.path, status.paused_why)
+        return found
+
+    def own_status(self) -> Status:
+        """Return the campaign's own counts."""
+        row = self._database.rows("counts", path=self.path, depth=0)[0]
+        if row["children"]:
+            row = self._database.rows("counts", path=self.path, depth=None)[0]
+        self.status = Status(**row)
+        return self.status
+
+    def _sweep(self, status: Status, moved: tuple[int, ...]) -> tuple[list[Ended], bool]:
+        """Return what pages find, and whether all pending tasks were looked up."""
+        news = sum(moved) - sum(self._before)
+        page = 2 * (status.working + status.delayed) + news
+        page = max(SMALLEST_PAGE, min(LARGEST_PAGE, page))
+        found: list[Ended] = []
+        after = pages = 0
+        while tasks := self.pending.after(after, page):
+            ended = self._page(tasks, status)
+            found += ended
+            after, pages = tasks[-1], pages + 1
+            if status.unfinished and (not ended or pages >= MOST_PAGES):
+                break
+        else:
+            return found, True
+        tasks = self.pending.after(max(self._cursor, after), LARGEST_PAGE)
+        self._cursor = tasks[-1] if tasks else 0
+        found += self._page(tasks, status) if tasks else []
+        return found, False
+
+    def _page(self, tasks: list[int], status: Status) -> list[Ended]:
+        rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
+        found = [Ended(row["task_id"], "done", row) for row in rows]
+        about: dict[str, Any] = {"campaign": self.campaign_id, "after": tasks[0] - 1}
+        if status.failed:
+            rows = self._database.rows("failures", limit=len(tasks), **about)
+            found += [Ended(row["task_id"], "failed") for row in rows]
+        if status.cancelled and status.unfinished:
+            rows = self._database.rows("tasks", status=None, limit=len(tasks), **about)
+            found += [Ended(row["task_id"], "cancelled") for row in rows if _is_cancelled(row)]
+        found.sort(key=attrgetter("task"))
+        return [one for one in found if self.pending.discard(one.task)]
+
+
+def _is_cancelled(row: Row) -> bool:
+    return bool(row["status"] == "cancelled")
+
+
+class Pauses:
+    """Lengths of the pauses between looks, which grow while nothing ends."""
+
+    def __init__(self) -> None:
+        self._next_s = FIRST_PAUSE_S
+
+    def next_s(self, *, found: bool) -> float:
+        """Return how long to pause before the next look."""
+        self._next_s = FIRST_PAUSE_S if found else min(LAST_PAUSE_S, self._next_s * 1.5)
+        return self._next_s

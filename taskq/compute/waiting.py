@@ -1,0 +1,97 @@
+"""Waiting for tasks to end: looks with pauses, what is shown meanwhile, what is worth a warning."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from taskq.compute.progress import Display
+from taskq.compute.tracker import Ended, Pauses, Tracker
+from taskq.db.connections import Database
+
+if TYPE_CHECKING:
+    from taskq.compute.local_agents import LocalAgents
+
+#: Seconds without an end and without work after which somebody should be told why.
+QUIET_S: Final = 10.0
+
+
+class Deadline:
+    """A moment at which waiting ends; seconds: from now, None: never."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._at = None if seconds is None else time.monotonic() + seconds
+
+    def pause(self, seconds: float, what: str) -> None:
+        """Sleep, at most to the deadline; raise `TimeoutError` if that has come."""
+        if self._at is not None:
+            left = self._at - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{what} after {self._seconds:g} s")
+            seconds = min(seconds, left)
+        time.sleep(seconds)
+
+
+def ended(
+    database: Database,
+    tracker: Tracker,
+    deadline: Deadline,
+    display: Display,
+    agents: list[LocalAgents],
+) -> Iterator[list[Ended]]:
+    """Yield tasks as they end, until none is pending.
+
+    agents: those of this machine, whose death is an error here: raise `AgentsDied`. Raise
+    `TimeoutError` at the deadline, and what `Tracker.look` raises.
+    """
+    pauses, complaints = Pauses(), _Complaints(database, tracker.path)
+    while tracker.pending:
+        found = tracker.look()
+        display.show(tracker.status)
+        if found:
+            complaints.quiet_since = time.monotonic()
+            yield found
+        if not tracker.pending:
+            return
+        for one in agents:
+            one.check()
+        complaints.look(working=tracker.status is not None and tracker.status.working > 0)
+        left = len(tracker.pending)
+        deadline.pause(pauses.next_s(found=bool(found)), f"{tracker.path}: {left:,} tasks unended")
+
+
+class _Complaints:
+    """Warns, once each, of what keeps a campaign from being worked on."""
+
+    def __init__(self, database: Database, path: str) -> None:
+        self.quiet_since = time.monotonic()
+        self._database = database
+        self._path = path
+        self._said: set[str] = set()
+
+    def look(self, *, working: bool) -> None:
+        """Warn if it has been quiet for long, and there is a reason."""
+        now = time.monotonic()
+        if working:
+            self.quiet_since = now
+        if now - self.quiet_since < QUIET_S:
+            return
+        self.quiet_since = now
+        text = self._reason()
+        if text is not None and text not in self._said:
+            self._said.add(text)
+            warnings.warn(text, stacklevel=5)
+
+    def _reason(self) -> str | None:
+        for row in self._database.rows("refusals", path=self._path):
+            if row["hosts"] and row["path"] == self._path:
+                return f"agents cannot run {self._path}: {row['error_class']}: {row['error']}"
+        if not self._database.rows("agents", path=self._path, limit=1):
+            return (
+                f"no agent serves {self._path}: run `taskq agent run` somewhere, or wait within "
+                "`with taskq.local_agents(queue, slots=8):`"
+            )
+        return None

@@ -1,0 +1,37 @@
+"""A queue with agents of this machine, for all tests of a module: processes take a second."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+import taskq
+from taskq import Client
+from taskq.db.connections import Database
+from tests.fixtures.databases import fresh_database
+
+
+@pytest.fixture(scope="module")
+def shared_queue(server_dsn: str, template: str) -> Iterator[Client]:
+    """Give a queue for the tests of a module."""
+    with fresh_database(server_dsn, template) as dsn, Client(Database(dsn).open()) as queue:
+        yield queue
+
+
+@pytest.fixture(scope="module")
+def served_queue(
+    shared_queue: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    """Give a queue that agents of this machine serve, with a cache of inputs of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        with taskq.local_agents(shared_queue, slots=2):
+            yield shared_queue
+
+
+@pytest.fixture
+def name() -> str:
+    """Give the path of a campaign that no other test has."""
+    return f"/{secrets.token_hex(6)}"

@@ -1,0 +1,123 @@
+"""Agents of this machine work while a block runs, leave with it, and say why if they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import taskq
+from taskq import AgentsDied, Client, UsageError
+from taskq.compute.local_agents import LocalAgents
+from tests.helpers.waiting import wait_until
+from tests.payloads import called
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_they_leave_with_the_block_and_hand_back_what_they_have(queue: Client) -> None:
+    """What ran at its end is not lost: it waits again."""
+    run = queue.map(called.sleep, [60, 60], name="/sleep")
+    with LocalAgents(queue, slots=1, grace_s=0.0) as agents:
+        assert "at work" in repr(agents)
+        wait_until(lambda: run.status().working > 0, timeout_s=WAIT_S)
+    assert "ended" in repr(agents)
+    assert queue.local_agents == []
+    assert queue.agents() == []
+    status = run.status()
+    assert (status.working, status.waiting, status.failures) == (0, 2, 0)
+
+
+def test_who_waits_is_told_that_they_died(queue: Client) -> None:
+    """Rather than to wait for ever; their tasks are as they were."""
+    run = queue.map(called.sleep, [60], name="/sleep")
+    future = queue.submit(called.sleep, 61)
+    agents = taskq.local_agents(queue, slots=2)
+    agents.start()
+    wait_until(lambda: run.status().working > 0, timeout_s=WAIT_S)
+    os.kill(agents.pid, signal.SIGKILL)
+    with pytest.raises(AgentsDied, match="signal 9"):
+        run.wait(WAIT_S)
+    with pytest.raises(AgentsDied):
+        future.result(WAIT_S)
+    assert run.status().unfinished == 1
+    agents.stop()
+
+
+def test_they_say_why_they_cannot_start(queue: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the last lines that they have written."""
+    run = queue.map(called.square, [1], name="/square")
+    agents = taskq.local_agents(queue, slots=1)
+    monkeypatch.setattr(queue.database, "dsn", "postgresql:///taskq?host=/nowhere")
+    with pytest.raises(AgentsDied, match="/nowhere"), agents:
+        run.wait(WAIT_S)
+
+
+def test_a_wrong_number_of_slots_or_campaign_is_said_at_once(queue: Client) -> None:
+    """Before any process is started."""
+    for slots in (0, -1, 2.5, True):
+        with pytest.raises(UsageError, match="slots must be"):
+            taskq.local_agents(queue, slots)  # type: ignore[arg-type]
+    with pytest.raises(taskq.NotFound):
+        taskq.local_agents(queue, 1, "/nowhere")
+
+
+PROGRAM = """
+import os, time
+import taskq
+
+FACTOR = 3
+
+class Pose:
+    def __init__(self, n):
+        self.n = n
+
+def dock(ligand, exhaustiveness):
+    return Pose(ligand["n"] * FACTOR * exhaustiveness)
+
+if __name__ == "__main__":
+    queue = taskq.connect()
+    run = queue.map(dock, ({"n": n} for n in range(5)), name="/dock", params={"exhaustiveness": 2})
+    with taskq.local_agents(queue, slots=2):
+        print([one.n for one in run.results()])
+        {then}
+"""
+
+
+def start(dsn: str, folder: Path, then: str = "pass") -> subprocess.Popen[str]:
+    """Start a program of somebody who writes functions."""
+    program = folder / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM).replace("{then}", then))
+    environment = os.environ | {"TASKQ_DSN": dsn}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, str(program)], env=environment, cwd=folder, **pipes)
+
+
+def test_a_script_computes_with_functions_and_classes_of_its_own(dsn: str, tmp_path: Path) -> None:
+    """And again, with nothing to compute, since nothing has changed."""
+    for _ in range(2):
+        with start(dsn, tmp_path) as program:
+            said, errors = program.communicate(timeout=WAIT_S)
+        assert (said, errors, program.returncode) == ("[0, 6, 12, 18, 24]\n", "", 0)
+
+
+def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_path: Path) -> None:
+    """Its agents leave in good order."""
+    with start(dsn, tmp_path, "time.sleep(600)") as program:
+        wait_until(
+            lambda: bool(queue.agents()) and queue.campaign("/").status().done == 5,
+            timeout_s=WAIT_S,
+        )
+        program.kill()
+    wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)

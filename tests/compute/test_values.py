@@ -1,0 +1,137 @@
+"""What goes in comes out again with its type, and nothing is executed on the way."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskq_agent import typed
+from taskq_agent.typed import NotStorable
+
+VALUES = [
+    None,
+    True,
+    7,
+    10**40,
+    1.5,
+    1e16,
+    1e300,
+    -0.0,
+    math.inf,
+    "text",
+    "NUL \0 within",
+    "\ud800",
+    (1, (2, [3])),
+    {1, 2},
+    frozenset({"a"}),
+    b"\0\xff",
+    bytearray(b"x"),
+    complex(1, -math.inf),
+    datetime(2026, 11, 22, 1, 2, 3, 4, tzinfo=timezone.utc),
+    date(2026, 11, 22),
+    timedelta(days=-1, microseconds=3),
+    Decimal("1.10"),
+    Path("/a/b"),
+    {"$tuple": [1]},
+    {1: 2, (3,): 4},
+    {"value": 3},
+    {"args": [1]},
+    {"taskq_blob": {"digest": "x", "size": 1}},
+    {"smiles": "CCO", "deep": {"list": [1, {"x": (1,)}]}},
+    {},
+]
+ARRAYS = [
+    np.arange(6, dtype=np.int16).reshape(2, 3),
+    np.array([1.5, np.nan, np.inf], dtype=">f4"),
+    np.array("2026-11-22", dtype="datetime64[D]"),
+    np.zeros((0, 3)),
+    np.array([(1, 2.5)], dtype=[("n", "i4"), ("x", "f8")]),
+]
+
+
+def stored(value: Any) -> Any:
+    """Return JSON as PostgreSQL gives it back, without exponents and signs of zero."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    assert "\\u0000" not in text
+    text.encode()
+    return json.loads(text, parse_float=float)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_comes_back_as_itself(value: Any) -> None:
+    """As a result, and as an argument by position and by name."""
+    result = typed.decode_result(stored(typed.encode_result(value)))
+    assert (result, type(result)) == (value, type(value))
+    assert repr(result) == repr(value)  # the sign of zero
+    args, kwargs = typed.decode_call(stored(typed.encode_call((value, value), {"k": value})))
+    assert (args, kwargs) == ([value, value], {"k": value})
+    assert typed.decode_call(stored(typed.encode_call((value,), {}))) == ([value], {})
+
+
+@pytest.mark.parametrize("value", ARRAYS, ids=repr)
+def test_an_array_comes_back_as_itself(value: Any) -> None:
+    """With its type of elements, byte order and shape."""
+    result = typed.decode_result(stored(typed.encode_result({"poses": value})))["poses"]
+    assert (result.dtype, result.shape, type(result)) == (value.dtype, value.shape, type(value))
+    np.testing.assert_array_equal(result, value)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=10,
+)
+
+
+@given(json_values)
+def test_any_value_of_json_comes_back(value: Any) -> None:
+    """Whatever the names of its objects are."""
+    assert typed.decode_result(stored(typed.encode_result(value))) == value
+
+
+@given(
+    st.recursive(
+        json_values,
+        lambda inner: st.dictionaries(
+            st.sampled_from(
+                ["$npy", "$tuple", "$pickle", "$dict", "$float", "$scalar", "$path", "$what"]
+            ),
+            inner,
+        ),
+    )
+)
+def test_stored_nonsense_is_a_value_or_an_error(value: Any) -> None:
+    """Whoever may seed may store anything; reading it executes nothing and ends."""
+    with suppress(ValueError):
+        typed.decode(value)
+
+
+def test_json_stays_json() -> None:
+    """So that results can be ranked, exported and read in any language."""
+    payload = {"smiles": "CCO", "seed": 3}
+    assert typed.encode_call((payload,), {}) == payload
+    assert typed.encode_result({"score": np.float32(1.5), "n": np.int64(2)}) == {
+        "score": 1.5,
+        "n": 2,
+    }
+    assert typed.encode_result(3) == {"value": 3}
+
+
+def test_what_cannot_be_stored_is_named() -> None:
+    """An object, and an array that holds objects."""
+    with pytest.raises(NotStorable, match="an object cannot be stored"):
+        typed.encode([object()])
+    with pytest.raises(NotStorable, match=r"a numpy\.ndarray"):
+        typed.encode(np.array([object()]))
+    with pytest.raises(ValueError, match="may not be read here"):
+        typed.decode({"$pickle": ["gASVAA=="]})

@@ -1,0 +1,70 @@
+"""Functions that tests give to the queue by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+from taskq_agent import input_path
+
+
+class BadLigand(Exception):
+    """Raised with what a plain text would lose."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(number, why)
+        self.number = number
+
+
+def square(n: int, power: int = 2) -> int:
+    """Return a power."""
+    return n**power
+
+
+def refuse(n: int) -> int:
+    """Raise an exception of this module for odd numbers."""
+    if n % 2:
+        raise BadLigand(n, "odd")
+    return n
+
+
+def scored(ligand: dict[str, Any], factor: float = 1.0) -> dict[str, Any]:
+    """Return an object, as docking does."""
+    return {"score": -factor * len(ligand["smiles"])}
+
+
+def same(value: object) -> object:
+    """Return the argument."""
+    return value
+
+
+def content(name: str) -> str:
+    """Return the text of an input."""
+    return input_path(name).read_text()
+
+
+def import_what_is_missing(_: object) -> None:
+    """Import within the function's body."""
+    import not_on_any_node  # noqa: F401, PLC0415
+
+
+def die(_: object) -> None:
+    """End the process without a word."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def generate(n: int) -> object:
+    """Return what cannot be stored."""
+    return (i for i in range(n))
+
+
+def large(characters: int) -> str:
+    """Return a text."""
+    return "x" * characters
+
+
+def sleep(seconds: float) -> None:
+    """Sleep."""
+    time.sleep(seconds)
