@@ -15,7 +15,7 @@ from typing import Final
 
 #: Quantile of the normal distribution for 99.9 %, two-sided.
 Z: Final = 3.29
-_LEAST_RUNS: Final = 3
+LEAST_RUNS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def slowness(here: Mapping[str, RunTimes], elsewhere: Mapping[str, RunTimes]) ->
     total = weights = 0.0
     for campaign, times in here.items():
         others = elsewhere.get(campaign, RunTimes())
-        if min(times.number, others.number) < _LEAST_RUNS:
+        if min(times.number, others.number) < LEAST_RUNS:
             continue
         # Times of one machine vary by a percent or so for reasons that no sample shows.
         variance = times.variance_of_mean + others.variance_of_mean + 1e-4 / times.number
