@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskq.explain.facts import Facts
-from taskq.explain.reasons import Reason, command, some, verb
-from taskq.words import counted, duration, instant
+from taskq.explain.reasons import Reason, some, verb
+from taskq.words import command, counted, duration, instant
 
 
 def upkeep(facts: Facts) -> Iterator[Reason]:

@@ -96,7 +96,7 @@ def _side(groups: Sequence[Group], fates: TaskFates) -> tuple[Side, str, Sequenc
     hosts, sites = _by(groups, "host"), _by(groups, "site")
     all_bad = _bad(groups)
     judged = Judgement(hosts)
-    bad_hosts = sorted(judged.failing, key=lambda name: -_bad(hosts[name]))
+    bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
     at_sites = {name: {one.host for one in some} for name, some in sites.items() if name}
     # A site is at fault if most of its hosts are, and there are several.
     judged_sites = Judgement(sites)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from taskq.fleet.bans import Ban, PlaceKind
 from taskq.fleet.evidence import Comparison, RunTimes, Slowness
 from taskq.fleet.judging import Judgement, ends, is_failing, is_slow, run_times
 from taskq.fleet.sample import Group
-from taskq.words import percent
+from taskq.words import command, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ class Place:
             return None
         here = self.failing.here
         why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
-        words = ["taskq", f"{self.kind}s", "ban", self.name, "--why", why, "--until", "1d"]
-        return shlex.join(words)
+        words = (f"{self.kind}s", "ban", "--why", why, "--until", "1d")
+        return command(*words, names=[self.name])
 
 
 def compare_places(
