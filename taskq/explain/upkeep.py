@@ -39,7 +39,7 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
 
 def _brake(facts: Facts) -> Iterator[Reason]:
     brake = facts.brake
-    if brake is None or not (facts.status.working or any(kind.silent for kind in facts.agents)):
+    if brake is None or not any(kind.silent for kind in facts.agents):
         return
     until = (
         f"until {instant(brake.until)}" if brake.until is not None else "until one of them is heard"

@@ -96,6 +96,15 @@ def is_slow(found: Slowness | None) -> bool:
     return found is not None and found.is_slower and found.times >= NOTABLE
 
 
+def failing_hosts_apart(groups: Iterable[Group], failing: set[str]) -> dict[str, list[str]]:
+    """Return by site its hosts that fail, unless they are most of its hosts."""
+    sites: dict[str, set[str]] = defaultdict(set)
+    for one in groups:
+        sites[one.site].add(one.host)
+    found = {site: sorted(names & failing) for site, names in sites.items()}
+    return {site: bad for site, bad in found.items() if bad and 2 * len(bad) < len(sites[site])}
+
+
 def ends(groups: Iterable[Group]) -> Ends:
     """Return by campaign how many attempts were bad, of how many that tell something."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))

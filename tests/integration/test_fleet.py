@@ -138,7 +138,7 @@ def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hir
     """What a host could not run counts as bad there; what it only handed back does not."""
     campaign.seed({"n": n} for n in range(60))
     good, bad = hire(host="good"), hire(host="bad")
-    for _ in range(30):
+    for _ in range(50):
         good.done(good.claim()[0])
     for _ in range(5):
         report = report_of(bad.claim()[0], "released", refused=True, error_class="prepare-failed")
@@ -146,7 +146,7 @@ def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hir
     good.release(good.claim()[0], started=True)
     places = {one.name: one for one in queue.fleet.hosts("/c")}
     assert (places["bad"].bad, places["bad"].attempts) == (5, 5)
-    assert (places["good"].bad, places["good"].attempts) == (0, 30)
+    assert (places["good"].bad, places["good"].attempts) == (0, 50)
     assert places["bad"].verdict
     (verdict,) = queue.fleet.failures("/c")
     assert (verdict.error_class, verdict.side, verdict.places) == (
