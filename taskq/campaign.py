@@ -26,6 +26,7 @@ from taskq.explain.reading import read_facts
 from taskq.explain.reasons import Explanation
 from taskq.explain.rules import explain_campaign
 from taskq.explain.task_rules import explain_task
+from taskq.history import Event, history
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
@@ -290,6 +291,10 @@ class Campaign:
         (task,) = self._task_ids([key])
         rows = self._database.rows("attempts", campaign=self.campaign_id, task=task)
         return [Attempt(**row) for row in rows]
+
+    def history(self, key: str) -> list[Event]:
+        """Return what happened to a task, in order, and how it stands now; raise `NotFound`."""
+        return history(self.task(key), self.attempts(key))
 
     def explain(self, key: str | None = None) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.

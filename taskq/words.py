@@ -1,7 +1,9 @@
-"""Numbers with their nouns, instants and durations, as texts for people have them."""
+"""Numbers with their nouns, instants, durations and commands, as texts for people have them."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Final
 
@@ -43,3 +45,13 @@ def counted(number: int, thing: str) -> str:
     if number == 1:
         return f"1 {thing}"
     return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
+
+
+def command(*words: object, names: Iterable[str] = ()) -> str:
+    """Return a command of `taskq` that a shell reads as these words.
+
+    names: arguments that come from outside, last: one that begins with a dash is no option.
+    """
+    named = list(names)
+    mark = ["--"] if any(name.startswith("-") for name in named) else []
+    return shlex.join(["taskq", *map(str, words), *mark, *named])

@@ -87,6 +87,8 @@ class Overview:
             f"paused     {one.path} itself: {one_line(one.paused_why or '')}"
             for one in self.paused_below[:PAUSED]
         ]
+        if self.status.waiting and not self.status.working:
+            lines.append(f"why        `taskq explain {self.status.path}` says what they wait for")
         if (more := len(self.paused_below) - PAUSED) > 0:
             lines.append(f"paused     {more:,} more below; see `taskq tree {self.status.path}`")
         return lines

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from taskq.explain.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts, is_within
-from taskq.explain.reasons import Reason, brief, command, failure, some, verb, waits
+from taskq.explain.reasons import Reason, brief, failure, some, verb, waits
 from taskq.spec.tags import missing
-from taskq.words import counted, duration, instant
+from taskq.words import command, counted, duration, instant
 
 _MOST_SHOWN: Final = 3
 
@@ -260,7 +260,7 @@ def _leaving(
     for ban in [kind.banned for kind in banned if kind.banned][:1]:
         number = sum(kind.agents for kind in banned)
         text += f", {number:,} by a ban (of the {ban[0]} {ban[1]}: {brief(ban[2])})"
-        commands = [command(f"{ban[0]}s", "unban", ban[1]), *commands]
+        commands = [command(f"{ban[0]}s", "unban", names=[ban[1]]), *commands]
     yield Reason(
         "banned" if banned else "draining",
         f"{text}, and {verb(agents, 'claims', 'claim')} no more.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -47,11 +46,6 @@ class Explanation:
     working: int
     leased_ahead: int
     reasons: Sequence[Reason]
-
-
-def command(*words: object) -> str:
-    """Return a command of `taskq` that a shell reads as these words."""
-    return shlex.join(["taskq", *map(str, words)])
 
 
 def verb(number: int, singular: str, plural: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from taskq.explain.facts import CampaignFacts, Facts
 from taskq.explain.obstacles import obstacles
-from taskq.explain.reasons import Explanation, Reason, command, verb, waits
+from taskq.explain.reasons import Explanation, Reason, verb, waits
 from taskq.explain.speed import speed
 from taskq.explain.upkeep import upkeep
-from taskq.words import counted, duration, instant
+from taskq.words import command, counted, duration, instant
 
 
 def explain_campaign(facts: Facts) -> Explanation:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from taskq.explain.facts import AgentKind, CampaignFacts, Facts
 from taskq.explain.obstacles import suiting
-from taskq.explain.reasons import Reason, brief, command, failure, some, verb, waits
+from taskq.explain.reasons import Reason, brief, failure, some, verb, waits
 from taskq.spec.tags import missing
-from taskq.words import counted, duration
+from taskq.words import command, counted, duration
 
 
 def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
@@ -123,7 +123,7 @@ def _not_able(
                 f"{text}{hint}.",
                 blocks=False,
                 commands=[
-                    *(command(f"{ban[0]}s", "unban", ban[1]) for ban in bans),
+                    *(command(f"{ban[0]}s", "unban", names=[ban[1]]) for ban in bans),
                     command("agents", "list", path),
                 ],
                 figures={"agents": number, "of": all_agents},

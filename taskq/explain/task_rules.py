@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Final
 
 from taskq.explain.facts import Facts
-from taskq.explain.reasons import Explanation, Reason, command, failure, some
+from taskq.explain.reasons import Explanation, Reason, failure, some
 from taskq.explain.rules import explain_campaign
 from taskq.views import Attempt, TaskView
-from taskq.words import counted, duration, instant
+from taskq.words import command, counted, duration, instant
 
 ELSEWHERE_S: Final = 120
 """Seconds for which a task that has failed waits for another host; with its last attempt, a day."""
@@ -51,7 +51,7 @@ def _own(
     task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
 ) -> Iterator[Reason]:
     path, key = facts.status.path, task.key
-    logs, retry = command("logs", path, key), command("retry", path, "--key", key)
+    logs, retry = command("logs", path, names=[key]), command("retry", path, f"--key={key}")
     last = attempts[-1] if attempts else None
     if task.status == "done":
         yield Reason("finished", "The task is done; nothing is left to run.", commands=[logs])
@@ -114,7 +114,7 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
         f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}.",
         1,
         blocks=False,
-        commands=[command("agents", "list", path), command("cancel", path, "--key", task.key)],
+        commands=[command("agents", "list", path), command("cancel", path, f"--key={task.key}")],
     )
 
 
@@ -139,7 +139,7 @@ def _elsewhere(
         1,
         blocks=False,
         commands=[
-            command("logs", facts.status.path, task.key),
+            command("logs", facts.status.path, names=[task.key]),
             command("hosts", facts.status.path),
         ],
         figures={"hosts": hosts, "max_attempts": max_attempts},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskq.explain.facts import Facts
-from taskq.explain.reasons import Reason, command, some, verb
-from taskq.words import counted, duration, instant
+from taskq.explain.reasons import Reason, some, verb
+from taskq.words import command, counted, duration, instant
 
 
 def upkeep(facts: Facts) -> Iterator[Reason]:
@@ -39,7 +39,7 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
 
 def _brake(facts: Facts) -> Iterator[Reason]:
     brake = facts.brake
-    if brake is None or not (facts.status.working or any(kind.silent for kind in facts.agents)):
+    if brake is None or not any(kind.silent for kind in facts.agents):
         return
     until = (
         f"until {instant(brake.until)}" if brake.until is not None else "until one of them is heard"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from taskq.fleet.evidence import Share, share
-from taskq.fleet.judging import Judgement
+from taskq.fleet.judging import Judgement, failing_hosts_apart
 from taskq.fleet.sample import BAD, TELLING, Group
 from taskq.words import counted, percent
 
@@ -96,14 +96,19 @@ def _side(groups: Sequence[Group], fates: TaskFates) -> tuple[Side, str, Sequenc
     hosts, sites = _by(groups, "host"), _by(groups, "site")
     all_bad = _bad(groups)
     judged = Judgement(hosts)
-    bad_hosts = sorted(judged.failing, key=lambda name: -_bad(hosts[name]))
-    at_sites = {name: {one.host for one in some} for name, some in sites.items() if name}
-    # A site is at fault if most of its hosts are, and there are several.
-    judged_sites = Judgement(sites)
+    bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
+    # A site is at fault if it is without its few bad hosts as well, on several hosts.
+    apart = failing_hosts_apart(groups, judged.failing)
+    judged_sites = Judgement(
+        {
+            name: [one for one in some if one.host not in apart.get(name, ())]
+            for name, some in sites.items()
+        }
+    )
     bad_sites = [
         name
         for name in sorted(judged_sites.failing - {""}, key=lambda name: -_bad(sites[name]))
-        if 2 * len(at_sites[name] & judged.failing) > len(at_sites[name]) > 1
+        if len({one.host for one in sites[name] if one.outcome in BAD}) > 1
     ]
     if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
         return "site", _beside("at", bad_sites, judged_sites), bad_sites
@@ -127,10 +132,10 @@ def _side(groups: Sequence[Group], fates: TaskFates) -> tuple[Side, str, Sequenc
     if not tried:
         return (
             "unclear",
-            f"no host of {many} stands out, and no task was tried on a second",
+            f"none of {many} stands out, and no task was tried on a second",
             [],
         )
-    return "unclear", f"no host of {many} stands out; {told}: too few to tell", []
+    return "unclear", f"none of {many} stands out; {told}: too few to tell", []
 
 
 def _by(groups: Iterable[Group], what: Literal["host", "site"]) -> dict[str, list[Group]]:

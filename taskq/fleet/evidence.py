@@ -11,11 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-#: Quantile of the normal distribution for 99.9 %, two-sided.
-Z: Final = 3.29
-_LEAST_RUNS: Final = 3
+#: What intervals of 99.9 % leave out on each side; and where that is in the normal distribution.
+_TAIL: Final = 0.0005
+_Z: Final = 3.29
+_HALVINGS: Final = 30
+_MOST_TERMS: Final = 500
+_PRECISION: Final = 1e-9
+LEAST_RUNS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,55 @@ class Slowness:
 
 
 def share(part: float, attempts: float) -> Share:
-    """Return a share with its interval by E. B. Wilson, J. Am. Stat. Assoc. 22, 1927, 209."""
+    """Return a share with its interval, exact for any number of attempts.
+
+    C. J. Clopper and E. S. Pearson, Biometrika 26, 1934, 404: no other covers the true share as
+    often as it says where little was seen, and most hosts have few attempts.
+    """
     if attempts <= 0:
         return Share(0.0, 0.0, 1.0, 0)
-    estimate, z2 = part / attempts, Z * Z
-    centre = (estimate + z2 / (2 * attempts)) / (1 + z2 / attempts)
-    half = Z * math.sqrt(estimate * (1 - estimate) / attempts + z2 / (4 * attempts**2))
-    half /= 1 + z2 / attempts
-    low = 0.0 if part <= 0 else max(centre - half, 0.0)
-    high = 1.0 if part >= attempts else min(centre + half, 1.0)
-    return Share(estimate, low, high, round(attempts))
+    # Rounded, since nearly all hosts are compared with nearly the same.
+    bad, good = round(part, 3), round(attempts - part, 3)
+    low = 0.0 if bad <= 0 else _quantile(_TAIL, bad, good + 1)
+    high = 1.0 if good <= 0 else 1 - _quantile(_TAIL, good, bad + 1)
+    return Share(part / attempts, low, high, round(attempts))
+
+
+@lru_cache(maxsize=10_000)
+def _quantile(tail: float, a: float, b: float) -> float:
+    """Return below what a variable of the beta distribution is with this probability."""
+    if b == 1:
+        return float(tail ** (1 / a))
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beta(middle, a, b) < tail else (low, middle)
+    return (low + high) / 2
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function.
+
+    By its continued fraction, evaluated with the modified Lentz method: W. H. Press et al.,
+    Numerical Recipes, 3rd edition, 2007, section 6.4.
+    """
+    if not 0 < x < 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(logs + a * math.log(x) + b * math.log1p(-x)) / a
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    total = d
+    for m in range(1, _MOST_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for step in (even, odd):
+            d, c = 1 / (1 + step * d), 1 + step / c
+            total *= c * d
+        if abs(c * d - 1) < _PRECISION:
+            break
+    return front * total
 
 
 def compare(
@@ -127,7 +171,7 @@ def slowness(here: Mapping[str, RunTimes], elsewhere: Mapping[str, RunTimes]) ->
     total = weights = 0.0
     for campaign, times in here.items():
         others = elsewhere.get(campaign, RunTimes())
-        if min(times.number, others.number) < _LEAST_RUNS:
+        if min(times.number, others.number) < LEAST_RUNS:
             continue
         # Times of one machine vary by a percent or so for reasons that no sample shows.
         variance = times.variance_of_mean + others.variance_of_mean + 1e-4 / times.number
@@ -135,5 +179,5 @@ def slowness(here: Mapping[str, RunTimes], elsewhere: Mapping[str, RunTimes]) ->
         weights += 1 / variance
     if not weights:
         return None
-    mean, half = total / weights, Z / math.sqrt(weights)
+    mean, half = total / weights, _Z / math.sqrt(weights)
     return Slowness(math.exp(mean), math.exp(mean - half), math.exp(mean + half))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from taskq.fleet.evidence import Comparison, RunTimes, Slowness, compare, slowness
+from taskq.fleet.evidence import LEAST_RUNS, Comparison, RunTimes, Slowness, compare, slowness
 from taskq.fleet.sample import BAD, TELLING, Group
 
 Ends = Mapping[str, tuple[int, int]]
@@ -28,10 +28,19 @@ class Judgement:
         self.times = {name: run_times(some) for name, some in groups.items()}
         self.failing: set[str] = set()
         self.slow: set[str] = set()
+        # Most places stand out for nothing: nothing fails, or hardly anything ran.
+        some_bad = [
+            name for name, found in self.ends.items() if any(bad for bad, _ in found.values())
+        ]
+        some_runs = [
+            name
+            for name, found in self.times.items()
+            if any(one.number >= LEAST_RUNS for one in found.values())
+        ]
         self._measure()
         for _ in range(_ROUNDS):
-            found = {one for one in self.ends if is_failing(self.comparison(one))}
-            slow = {one for one in self.times if is_slow(self.slowness(one))}
+            found = {one for one in some_bad if is_failing(self.comparison(one))}
+            slow = {one for one in some_runs if is_slow(self.slowness(one))}
             if (found, slow) == (self.failing, self.slow):
                 break
             self.failing, self.slow = found, slow
@@ -85,6 +94,15 @@ def is_failing(found: Comparison | None) -> bool:
 def is_slow(found: Slowness | None) -> bool:
     """Return whether attempts clearly take longer than elsewhere, and much."""
     return found is not None and found.is_slower and found.times >= NOTABLE
+
+
+def failing_hosts_apart(groups: Iterable[Group], failing: set[str]) -> dict[str, list[str]]:
+    """Return by site its hosts that fail, unless they are most of its hosts."""
+    sites: dict[str, set[str]] = defaultdict(set)
+    for one in groups:
+        sites[one.site].add(one.host)
+    found = {site: sorted(names & failing) for site, names in sites.items()}
+    return {site: bad for site, bad in found.items() if bad and 2 * len(bad) < len(sites[site])}
 
 
 def ends(groups: Iterable[Group]) -> Ends:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from typing import Any
 
 from taskq.fleet.bans import Ban, PlaceKind
 from taskq.fleet.evidence import Comparison, RunTimes, Slowness
-from taskq.fleet.judging import Judgement, ends, is_failing, is_slow, run_times
+from taskq.fleet.judging import Judgement, ends, failing_hosts_apart, is_failing, is_slow, run_times
 from taskq.fleet.sample import Group
-from taskq.words import percent
+from taskq.words import command, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ class Place:
             return None
         here = self.failing.here
         why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
-        words = ["taskq", f"{self.kind}s", "ban", self.name, "--why", why, "--until", "1d"]
-        return shlex.join(words)
+        words = (f"{self.kind}s", "ban", "--why", why, "--until", "1d")
+        return command(*words, names=[self.name])
 
 
 def compare_places(
@@ -133,15 +132,11 @@ def compare_places(
 
 
 def _apart(sample: Sequence[Group]) -> dict[str, list[str]]:
-    """Return by site its hosts that fail, unless they are most of its hosts."""
+    """Return by site the hosts that fail and are not its fault."""
     hosts = defaultdict(list)
-    sites: dict[str, set[str]] = defaultdict(set)
     for one in sample:
         hosts[one.host].append(one)
-        sites[one.site].add(one.host)
-    failing = Judgement(hosts).failing
-    found = {site: sorted(names & failing) for site, names in sites.items()}
-    return {site: bad for site, bad in found.items() if bad and 2 * len(bad) < len(sites[site])}
+    return failing_hosts_apart(sample, Judgement(hosts).failing)
 
 
 def _presence(kind: PlaceKind, there: Sequence[Presence], done: Sequence[Group]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 
@@ -47,7 +48,7 @@ def explained(campaign: Campaign, key: str | None = None) -> Explanation:
     found = campaign.explain(key)
     for reason in found.reasons:
         for line in reason.commands:
-            for one in line.partition(" -- ")[0].split("; "):
+            for one in re.split(r"; (?=taskq )", line.partition(" -- PROGRAM")[0]):
                 parse(one)
     return found
 
@@ -388,6 +389,22 @@ def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -
     )
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert by_code["slowed"].figures == {"agents": 1, "slots": 1}
+
+
+def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client) -> None:
+    """Neither a key nor a host that begins with a dash."""
+    campaign = make(tasks=0)
+    campaign.submit({"n": 1}, "--key=x; true")
+    agent = hire("/c", host="--why")
+    (task,) = agent.claim()
+    queue.fleet.ban("host", "--why", why="x")
+    assert explained(campaign, task.key).reasons[0].code == "running"
+    agent.fail(task, retry=False)
+    logs, retry = explained(campaign, task.key).reasons[0].commands
+    assert logs == "taskq logs /c -- '--key=x; true'"
+    assert retry == "taskq retry /c '--key=--key=x; true'"
+    campaign.submit({"n": 2})
+    assert only(campaign).commands[0] == "taskq hosts unban -- --why"
 
 
 def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:

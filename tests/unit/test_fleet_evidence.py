@@ -50,14 +50,30 @@ def ran(seconds: Iterable[float]) -> RunTimes:
 def test_interval_covers_the_true_share_nearly_always() -> None:
     """However small the number is; seen of 2,000 samples."""
     draw = random.Random(7)
-    for true, attempts in ((0.02, 50), (0.5, 8), (0.9, 30), (0.98, 200)):
+    for true, attempts in ((0.02, 50), (0.5, 8), (0.9, 30), (0.999, 200)):
         covered = 0
         for _ in range(2_000):
             part = sum(draw.random() < true for _ in range(attempts))
             found = share(part, attempts)
             assert 0 <= found.low <= found.share <= found.high <= 1
             covered += found.low <= true <= found.high
-        assert covered > 1_975, (true, attempts)
+        assert covered > 1_990, (true, attempts)
+
+
+@pytest.mark.parametrize(
+    ("part", "attempts"), [(0, 50), (3, 3), (1, 10), (50, 100), (3, 900), (199, 200)]
+)
+def test_interval_leaves_out_what_has_a_tail_of_half_a_thousandth(part: int, attempts: int) -> None:
+    """By the tails of the binomial distribution, added up one by one."""
+    found = share(part, attempts)
+
+    def tail(true: float, ends: Iterable[int]) -> float:
+        return sum(math.comb(attempts, k) * true**k * (1 - true) ** (attempts - k) for k in ends)
+
+    if part:
+        assert tail(found.low, range(part, attempts + 1)) == pytest.approx(0.0005, rel=1e-3)
+    if part < attempts:
+        assert tail(found.high, range(part + 1)) == pytest.approx(0.0005, rel=1e-3)
 
 
 def test_nothing_seen_says_nothing() -> None:
@@ -72,6 +88,7 @@ def test_nothing_seen_says_nothing() -> None:
     ("here", "elsewhere", "worse"),
     [
         ((3, 3), (0, 200), True),
+        ((1, 1), (0, 1_000), False),
         ((2, 2), (2, 8), False),
         ((20, 20), (200, 200), False),
         ((6, 100), (2, 2_000), True),
@@ -143,7 +160,8 @@ def test_site_is_judged_without_its_few_bad_hosts() -> None:
     assert not sites["alpha"].verdict
     assert "100 % of 120 attempts fail here" in sites["gamma"].verdict
     assert sites["gamma"].proposal is not None
-    assert sites["gamma"].proposal.startswith("taskq sites ban gamma --why ")
+    assert sites["gamma"].proposal.startswith("taskq sites ban --why ")
+    assert sites["gamma"].proposal.endswith(" --until 1d gamma")
     hosts = compare_places("host", [], sample, [])
     assert [one.name for one in hosts if one.verdict] == ["hole", "g0", "g1", "g2"]
 
@@ -165,6 +183,10 @@ def test_fault_is_found_on_each_side() -> None:
     bad_site = [failed(f"g{n}", 50, site="gamma") for n in range(4)]
     site = verdict([*good, *bad_site], then_done=100)
     assert (site.side, site.places) == ("site", ["gamma"])
+    # Of each of its hosts too little is known.
+    many = [group(f"d{n}", site="delta") for n in range(80)]
+    thin = [failed(f"d{n}", 1, site="delta") for n in range(40)]
+    assert verdict([*good, *many, *thin]).side == "site"
     everywhere = [failed(f"h{n}", 60) for n in range(9)]
     assert verdict(everywhere).side == "campaign"
     now_and_then = [*good, *(failed(f"h{n}", 3, site=f"s{n % 3}") for n in range(9))]
