@@ -156,6 +156,7 @@ class Scene:
         report = {"outcome": "done", "task": failed, "lease": lease}
         return {
             "add_input": [Case(0, blob)],
+            "agent_slots": [Case(SESSIONS + 1, {**it, "offers": []})],
             "agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
             "attempts": [Case(4, {**one, "task": failed})],
             "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
@@ -189,6 +190,9 @@ class Scene:
             "closed_by": [Case(0, it)],
             "counts": [Case(0, {**it, "depth": depth}) for depth in (0, 1, None)],
             "create_campaign": [Case(0, {"path": "/new/one", "spec": "{}"})],
+            "create_pilot": [
+                Case(0, {**it, "pilot": "p", "driver": "d", "settings": "{}", "replace": False})
+            ],
             "create_token": [
                 Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
             ],
@@ -225,6 +229,7 @@ class Scene:
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
             "places": [Case(SESSIONS + 1, some_of_it)],
+            "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
             "recover": [
                 Case(
                     NEW // 4,

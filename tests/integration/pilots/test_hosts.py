@@ -39,7 +39,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """Give the folder of jobs; whatever still runs there at the end is killed."""
     folder = tmp_path / "jobs"
     yield folder
-    for file in folder.glob("*.job/process"):
+    for job in folder.glob("*.job"):
+        file = job / "process"
+        wait_until(file.exists)
         with suppress(ProcessLookupError, ValueError):
             os.killpg(int(file.read_text().split()[0]), signal.SIGKILL)
 
