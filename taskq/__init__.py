@@ -98,10 +98,13 @@ def local_agents(queue: Client, slots: int | None = None, path: str = "/") -> Lo
     """Return agents of this machine as a context manager: they work while its block runs.
 
     slots: tasks at a time; by default the number of processors. path: the campaign they serve, with
-    all below it. Their Python is this one, and finds what this program imports. Tasks that run at
-    the end of the block get 5 s to end, then go back to the queue. They leave when this program
-    ends, however that happens; when they end by themselves, who waits for results gets
-    `AgentsDied`, and so does the end of the block.
+    all below it; on a queue that others use too, name yours: these agents refuse what lacks its
+    modules here, and a campaign that all refuse pauses itself.
+
+    Their Python is this one, and finds what this program imports. Tasks that run at the end of the
+    block get 5 s to end, then go back to the queue. They leave when this program ends, however that
+    happens; when they end by themselves, who waits for results gets `AgentsDied`, and so does the
+    end of the block.
     """
     from taskq.compute.local_agents import LocalAgents  # noqa: PLC0415
 

@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import secrets
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 import taskq
 from taskq import CampaignSpec, Client, Handler
-from taskq.db import roles
+from taskq.blobs.catalogue import open_blobs
 from taskq.errors import Forbidden
 from taskq_agent.handlers import RunnerSettings, calls, make_runner
 from taskq_agent.handlers.function import BUNDLE
@@ -44,7 +46,14 @@ def test_only_picklers_send_functions_by_value(staff: Staff) -> None:
     with taskq.connect(staff.login("pickler").dsn) as queue:
         run = queue.map(lambda x: x, [1], name=f"{path}/value")
         assert run.status().waiting == 1
-    assert "pickler" in roles.ROLES
+    with taskq.connect(submitter.dsn) as queue:  # who may change all but the function
+        campaign = queue.campaign(f"{path}/value")
+        campaign.change(replace(campaign.spec(), weight=2.0))
+        assert campaign.spec().weight == 2.0
+        handler = campaign.spec().handler
+        assert handler is not None
+        with pytest.raises(Forbidden, match="unpickle"):
+            campaign.change(replace(campaign.spec(), handler=replace(handler, bundle="0" * 64)))
 
 
 class Bomb:
@@ -64,8 +73,6 @@ def terms(queue: Client, tmp_path: Path) -> tuple[CampaignTerms, LocalBlobs]:
     row = queue.database.row("campaign", path="/sealed")
     assert row is not None
     bundle = tmp_path / BUNDLE
-    from taskq.blobs.catalogue import open_blobs  # noqa: PLC0415
-
     digest = row["inputs"][BUNDLE]["digest"]
     bundle.write_bytes(b"".join(open_blobs(queue.database).read(digest)))
     blobs = LocalBlobs()
@@ -77,8 +84,6 @@ def run_task(
     terms: CampaignTerms, blobs: LocalBlobs, bundle: Path, payload: dict[str, Any], folder: Path
 ) -> Any:
     """Run a payload as an agent does."""
-    from dataclasses import replace  # noqa: PLC0415
-
     settings = RunnerSettings(cache_dir=folder / "cache", scratch_root=folder)
     runner = make_runner(0, settings, blobs)
     try:
@@ -111,8 +116,6 @@ def test_a_bundle_that_is_not_the_handlers_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """Who may replace inputs, but not send functions, cannot replace the function."""
-    import zipfile  # noqa: PLC0415
-
     told, blobs = terms
     bomb = tmp_path / "boom"
     with zipfile.ZipFile(tmp_path / BUNDLE, "a") as bundle:
@@ -126,8 +129,6 @@ def test_another_python_is_told_before_its_code_is_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """With both versions, and what can be done."""
-    from dataclasses import replace  # noqa: PLC0415
-
     told, blobs = terms
     old = replace(told, handler={**told.handler, "python": "3.8"})
     ended = run_task(old, blobs, tmp_path / BUNDLE, {"args": [1]}, tmp_path)
