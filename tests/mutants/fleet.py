@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _BANS: Final = ("tests/integration/test_bans.py",)
 _EVIDENCE: Final = ("tests/unit/test_fleet_evidence.py",)
-_EXPLAIN: Final = ("tests/integration/test_explain.py",)
+_EXPLAIN: Final = ("tests/integration/explaining/test_campaigns.py",)
 
 FLEET: Final = (
     Mutant(

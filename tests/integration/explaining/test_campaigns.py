@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Callable
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq import CampaignSpec, Client, RetryPolicy
 from taskq.db.connections import Database
-from taskq.explain.reasons import Explanation, Reason
 from taskq.spec.tags import missing
 from taskq.tokens import hashed, session_token
 from tests.fixtures.queues import Hire
-from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, silence, value
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.helpers.typed_commands import parse
-
-HANDLER = Handler("command", argv=("true",))
-KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
-Make = Callable[..., Campaign]
-
-
-@pytest.fixture(autouse=True)
-def _kept(postgres: Postgres) -> None:
-    """Let there be a keeper."""
-    postgres.execute(KEEP)
-
-
-@pytest.fixture
-def make(queue: Client) -> Make:
-    """Give a function that makes a campaign with a handler and tasks."""
-
-    def made(path: str = "/c", tasks: int = 20, **spec: object) -> Campaign:
-        campaign = queue.create_campaign(CampaignSpec(path, handler=HANDLER, **spec))  # type: ignore[arg-type]
-        campaign.seed({"n": n} for n in range(tasks))
-        return campaign
-
-    return made
-
-
-def explained(campaign: Campaign, key: str | None = None) -> Explanation:
-    """Explain; see that each command that is proposed can be typed."""
-    found = campaign.explain(key)
-    for reason in found.reasons:
-        for line in reason.commands:
-            for one in re.split(r"; (?=taskq )", line.partition(" -- PROGRAM")[0]):
-                parse(one)
-    return found
-
-
-def only(campaign: Campaign, key: str | None = None) -> Reason:
-    """Return the only reason."""
-    (reason,) = explained(campaign, key).reasons
-    return reason
+from tests.integration.explaining.support import HANDLER, Make, explained, only
 
 
 def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
@@ -318,31 +276,6 @@ def test_tokens_that_ended_are_named_until_they_are_replaced(
     ]
 
 
-def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
-    """Without tasks, and with all of them ended."""
-    campaign = make(tasks=0)
-    assert (explained(campaign).headline, only(campaign).code) == (
-        "nothing has been seeded",
-        "nothing-seeded",
-    )
-    campaign.seed([{"n": 0}, {"n": 1}])
-    agent = hire("/c")
-    one, two = agent.claim(2)
-    agent.done(one)
-    agent.fail(two, retry=False)
-    found = explained(campaign)
-    assert found.headline == "finished: all 2 tasks have ended"
-    assert (found.reasons[0].code, found.reasons[0].text) == (
-        "finished",
-        "1 done, 1 failed, 0 cancelled.",
-    )
-    assert "taskq retry /c" in found.reasons[0].commands
-    assert only(campaign, two.key).text == (
-        "The task was given up after 1 failure and 0 lost agents; the last: Boom: it broke."
-    )
-    assert explained(campaign, one.key).headline.startswith("done at 20")
-
-
 def test_campaign_without_a_handler_is_told(queue: Client, hire: Hire) -> None:
     """Of several campaigns, how many tasks each reason keeps."""
     queue.create_campaign("/c/bare").seed({"n": n} for n in range(5))
@@ -355,31 +288,6 @@ def test_campaign_without_a_handler_is_told(queue: Client, hire: Hire) -> None:
     assert found.reasons[1].commands[0].startswith("taskq campaign change /c/bare -- PROGRAM")
 
 
-def test_upkeep_that_nobody_does_is_told(make: Make, hire: Hire, postgres: Postgres) -> None:
-    """Where something waits for it."""
-    campaign = make(tasks=1)
-    agent = hire("/c")
-    task = agent.claim()[0]
-    postgres.execute("update taskq.keeper set until = '-infinity'")
-    assert [one.code for one in explained(campaign).reasons] == ["no-keeper"]
-    postgres.execute(KEEP)
-    assert explained(campaign).reasons == []
-    assert explained(campaign).headline == "1 runs, nothing is in the way"
-    assert only(campaign, task.key).code == "running"
-
-
-def test_failed_task_waits_for_another_host(make: Make, hire: Hire, postgres: Postgres) -> None:
-    """It is not due to its campaign that it does not run."""
-    campaign = make(tasks=1, retry=RetryPolicy(backoff_s=0))
-    agent = hire("/c", host="n1")
-    agent.fail(agent.claim()[0])
-    postgres.execute(KEEP)
-    found = explained(campaign, next(campaign.tasks()).key)
-    assert found.headline == "waiting after 1 attempt"
-    assert found.reasons[0].code == "elsewhere"
-    assert found.reasons[0].figures["hosts"] == ["n1"]
-
-
 def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -> None:
     """They make one attempt at a time, whatever slots they have."""
     campaign = make()
@@ -389,38 +297,3 @@ def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -
     )
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert by_code["slowed"].figures == {"agents": 1, "slots": 1}
-
-
-def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client) -> None:
-    """Neither a key nor a host that begins with a dash."""
-    campaign = make(tasks=0)
-    campaign.submit({"n": 1}, "--key=x; true")
-    agent = hire("/c", host="--why")
-    (task,) = agent.claim()
-    queue.fleet.ban("host", "--why", why="x")
-    assert explained(campaign, task.key).reasons[0].code == "running"
-    agent.fail(task, retry=False)
-    logs, retry = explained(campaign, task.key).reasons[0].commands
-    assert logs == "taskq logs /c -- '--key=x; true'"
-    assert retry == "taskq retry /c '--key=--key=x; true'"
-    campaign.submit({"n": 2})
-    assert only(campaign).commands[0] == "taskq hosts unban -- --why"
-
-
-def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:
-    """For people each reason with its commands, whole; for programs the same with numbers."""
-    campaign = make(requires=("gpu",))
-    taskq = CommandLine(dsn)
-    hire("/c")
-    with taskq.terminal("explain", "/c", columns=80) as terminal:
-        assert terminal.end() == 0
-    lines = terminal.seen.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == "/c  nothing runs, 20 tasks wait"
-    assert "   $ taskq agent run --campaign /c --offer gpu" in lines
-    told = taskq.json("explain", "/c")
-    assert told["reasons"][0]["code"] == "tags"
-    assert told["reasons"][0]["figures"] == {"missing": ["gpu"], "agents": 1}
-    key = next(campaign.tasks()).key
-    assert taskq.json("explain", "/c", key)["key"] == key
-    assert taskq.refused("explain", "/c", "nope")[0] == 66

@@ -1,0 +1,27 @@
+"""A keeper that has just acted, and campaigns with tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client
+from tests.helpers.postgres import Postgres
+from tests.integration.explaining.support import HANDLER, KEEP, Make
+
+
+@pytest.fixture(autouse=True)
+def _kept(postgres: Postgres) -> None:
+    """Let there be a keeper."""
+    postgres.execute(KEEP)
+
+
+@pytest.fixture
+def make(queue: Client) -> Make:
+    """Give a function that makes a campaign with a handler and tasks."""
+
+    def made(path: str = "/c", tasks: int = 20, **spec: object) -> Campaign:
+        campaign = queue.create_campaign(CampaignSpec(path, handler=HANDLER, **spec))  # type: ignore[arg-type]
+        campaign.seed({"n": n} for n in range(tasks))
+        return campaign
+
+    return made

@@ -1,0 +1,30 @@
+"""Explanations, with a look at each command that they propose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from taskq import Campaign, Handler
+from taskq.explain.reasons import Explanation, Reason
+from tests.helpers.typed_commands import parse
+
+HANDLER = Handler("command", argv=("true",))
+KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
+Make = Callable[..., Campaign]
+
+
+def explained(campaign: Campaign, key: str | None = None) -> Explanation:
+    """Explain; see that each command that is proposed can be typed."""
+    found = campaign.explain(key)
+    for reason in found.reasons:
+        for line in reason.commands:
+            for one in re.split(r"; (?=taskq )", line.partition(" -- PROGRAM")[0]):
+                parse(one)
+    return found
+
+
+def only(campaign: Campaign, key: str | None = None) -> Reason:
+    """Return the only reason."""
+    (reason,) = explained(campaign, key).reasons
+    return reason

@@ -1,0 +1,94 @@
+"""`taskq explain` of single tasks and of what has ended, and what the command writes."""
+
+from __future__ import annotations
+
+from taskq import Client, RetryPolicy
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres
+from tests.integration.explaining.support import KEEP, Make, explained, only
+
+
+def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
+    """Without tasks, and with all of them ended."""
+    campaign = make(tasks=0)
+    assert (explained(campaign).headline, only(campaign).code) == (
+        "nothing has been seeded",
+        "nothing-seeded",
+    )
+    campaign.seed([{"n": 0}, {"n": 1}])
+    agent = hire("/c")
+    one, two = agent.claim(2)
+    agent.done(one)
+    agent.fail(two, retry=False)
+    found = explained(campaign)
+    assert found.headline == "finished: all 2 tasks have ended"
+    assert (found.reasons[0].code, found.reasons[0].text) == (
+        "finished",
+        "1 done, 1 failed, 0 cancelled.",
+    )
+    assert "taskq retry /c" in found.reasons[0].commands
+    assert only(campaign, two.key).text == (
+        "The task was given up after 1 failure and 0 lost agents; the last: Boom: it broke."
+    )
+    assert explained(campaign, one.key).headline.startswith("done at 20")
+
+
+def test_upkeep_that_nobody_does_is_told(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """Where something waits for it."""
+    campaign = make(tasks=1)
+    agent = hire("/c")
+    task = agent.claim()[0]
+    postgres.execute("update taskq.keeper set until = '-infinity'")
+    assert [one.code for one in explained(campaign).reasons] == ["no-keeper"]
+    postgres.execute(KEEP)
+    assert explained(campaign).reasons == []
+    assert explained(campaign).headline == "1 runs, nothing is in the way"
+    assert only(campaign, task.key).code == "running"
+
+
+def test_failed_task_waits_for_another_host(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """It is not due to its campaign that it does not run."""
+    campaign = make(tasks=1, retry=RetryPolicy(backoff_s=0))
+    agent = hire("/c", host="n1")
+    agent.fail(agent.claim()[0])
+    postgres.execute(KEEP)
+    found = explained(campaign, next(campaign.tasks()).key)
+    assert found.headline == "waiting after 1 attempt"
+    assert found.reasons[0].code == "elsewhere"
+    assert found.reasons[0].figures["hosts"] == ["n1"]
+
+
+def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client) -> None:
+    """Neither a key nor a host that begins with a dash."""
+    campaign = make(tasks=0)
+    campaign.submit({"n": 1}, "--key=x; true")
+    agent = hire("/c", host="--why")
+    (task,) = agent.claim()
+    queue.fleet.ban("host", "--why", why="x")
+    assert explained(campaign, task.key).reasons[0].code == "running"
+    agent.fail(task, retry=False)
+    logs, retry = explained(campaign, task.key).reasons[0].commands
+    assert logs == "taskq logs /c -- '--key=x; true'"
+    assert retry == "taskq retry /c '--key=--key=x; true'"
+    campaign.submit({"n": 2})
+    assert only(campaign).commands[0] == "taskq hosts unban -- --why"
+
+
+def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:
+    """For people each reason with its commands, whole; for programs the same with numbers."""
+    campaign = make(requires=("gpu",))
+    taskq = CommandLine(dsn)
+    hire("/c")
+    with taskq.terminal("explain", "/c", columns=80) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.seen.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "/c  nothing runs, 20 tasks wait"
+    assert "   $ taskq agent run --campaign /c --offer gpu" in lines
+    told = taskq.json("explain", "/c")
+    assert told["reasons"][0]["code"] == "tags"
+    assert told["reasons"][0]["figures"] == {"missing": ["gpu"], "agents": 1}
+    key = next(campaign.tasks()).key
+    assert taskq.json("explain", "/c", key)["key"] == key
+    assert taskq.refused("explain", "/c", "nope")[0] == 66
