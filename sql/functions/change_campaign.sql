@@ -21,7 +21,7 @@ begin
         raise exception 'a campaign is described by a JSON object, not an %', jsonb_typeof(p_spec)
             using errcode = 'TQ400';
     end if;
-    if p_spec -> 'handler' ? 'bundle'
+    if p_spec -> 'handler' ? 'archive'
        and not has_function_privilege(session_user, 'taskq.may_pickle()', 'execute')
        and not exists (  -- who changes something else sends the handler as it is
            select from taskq.campaign c where c.path = p_path and c.handler = p_spec -> 'handler')

@@ -16,12 +16,12 @@ from taskq.compute.arguments import Arguments
 from taskq.compute.functions import python_version
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import LocalAgents
-from taskq.compute.pickling import bundle
+from taskq.compute.pickling import function_archive
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.errors import TaskqError
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
-from taskq_agent.handlers.function import BUNDLE
+from taskq_agent.handlers.function import ARCHIVE
 
 if TYPE_CHECKING:
     from taskq.client import Client
@@ -116,13 +116,13 @@ class Executor(concurrent.futures.Executor):
             threading.Thread(target=self._end_after, args=(pending,), daemon=True).start()
 
     def _created(self, path: str) -> tuple[Campaign, str]:
-        stored, size = open_blobs(self._database).put([bundle("executor", None)])
+        stored, size = open_blobs(self._database).put([function_archive("executor", None)])
         seal = secrets.token_hex(32)
         handler = Handler(
             "function",
             name="executor",
             target="taskq_agent.handlers.calls:apply",
-            bundle=stored,
+            archive=stored,
             python=python_version(),
             seal=seal,
         )
@@ -132,7 +132,7 @@ class Executor(concurrent.futures.Executor):
         }
         spec = CampaignSpec(path, handler=handler, **{**usual, **self._settings})
         number = self._database.value("create_campaign", path=path, spec=spec_body(spec))
-        about = {"input": BUNDLE, "digest": stored, "size": size}
+        about = {"input": ARCHIVE, "digest": stored, "size": size}
         self._database.value("add_input", path=path, **about)
         return Campaign(self._database, number, path), seal
 

@@ -1,6 +1,6 @@
 """Pickles of functions and arguments, by value; the only module that imports cloudpickle.
 
-A bundle is a zip file with the pickled function, the source text for tracebacks, and cloudpickle
+An archive is a zip file with the pickled function, the source text for tracebacks, and cloudpickle
 itself: a pickle is read by the release that wrote it, and nodes need not have it installed.
 """
 
@@ -21,7 +21,7 @@ from taskq.compute.fingerprint import CACHED, fingerprint, names_in
 from taskq.errors import InvalidTask, UsageError
 from taskq_agent.handlers.calls import FUNCTION, SOURCE, cached
 
-MAX_BUNDLE_BYTES: Final = 33_554_432
+MAX_ARCHIVE_BYTES: Final = 33_554_432
 #: A payload takes 64 KiB, of which base64 leaves three quarters.
 MAX_ARGUMENT_BYTES: Final = 49_152
 PROTOCOL: Final = 4
@@ -87,32 +87,32 @@ def pickled_argument(value: Any) -> bytes:
         raise InvalidTask(f"an argument, of the type {kind}, cannot be sent: {error}") from error
 
 
-def bundle(name: str, function: Callable[..., Any] | None) -> bytes:
-    """Return the bundle of a function, or with cloudpickle alone, for arguments.
+def function_archive(name: str, function: Callable[..., Any] | None) -> bytes:
+    """Return the archive of a function, or with cloudpickle alone, for arguments.
 
     Raise `UsageError` if the function cannot be pickled, or has more than 32 MiB with all that it
     refers to; the error names what of it is to blame.
     """
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as files:
         if function is not None:
-            archive.writestr(FUNCTION, _pickled_function(name, function))
+            files.writestr(FUNCTION, _pickled_function(name, function))
             with suppress(OSError, TypeError):
-                archive.writestr(SOURCE, inspect.getsource(function))
+                files.writestr(SOURCE, inspect.getsource(function))
         for part in resources.files("cloudpickle").iterdir():
             if part.name.endswith(".py"):
-                archive.writestr(f"cloudpickle/{part.name}", part.read_bytes())
+                files.writestr(f"cloudpickle/{part.name}", part.read_bytes())
     return file.getvalue()
 
 
 def _pickled_function(name: str, function: Callable[..., Any]) -> bytes:
     try:
-        return pickled(function, MAX_BUNDLE_BYTES)
+        return pickled(function, MAX_ARCHIVE_BYTES)
     except TooLarge:
         heavy = [found for found, part in _parts(function) if _size_mib(part) >= 1]
         what = f", mostly for {' and '.join(heavy)}" if heavy else ""
         raise UsageError(
-            f"{name} has more than {MAX_BUNDLE_BYTES // _MIB} MiB with all that it refers to"
+            f"{name} has more than {MAX_ARCHIVE_BYTES // _MIB} MiB with all that it refers to"
             f"{what}: keep data in files, and give them by inputs=[...]"
         ) from None
     except Exception as error:  # any object's own code
@@ -136,16 +136,16 @@ def _parts(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 def _size_mib(value: Any) -> int:
     try:
-        return len(pickled(value, MAX_BUNDLE_BYTES)) // _MIB
+        return len(pickled(value, MAX_ARCHIVE_BYTES)) // _MIB
     except TooLarge:
-        return MAX_BUNDLE_BYTES // _MIB
+        return MAX_ARCHIVE_BYTES // _MIB
     except Exception:  # noqa: BLE001  # any object's own code
         return 0
 
 
 def _can_be_pickled(value: Any) -> bool:
     try:
-        pickled(value, MAX_BUNDLE_BYTES)
+        pickled(value, MAX_ARCHIVE_BYTES)
     except TooLarge:
         return True
     except Exception:  # noqa: BLE001  # any object's own code

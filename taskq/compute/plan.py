@@ -16,13 +16,13 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from taskq.blobs.catalogue import open_blobs
 from taskq.campaign import Campaign, spec_body
 from taskq.compute.functions import Function, python_version
-from taskq.compute.pickling import MAX_BUNDLE_BYTES, bundle
+from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
 from taskq.db.connections import Database, Row
 from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq_agent import typed
-from taskq_agent.handlers.function import BUNDLE
+from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.protocol import Input
 
 #: What becomes of a campaign whose function, parameters or inputs have changed.
@@ -84,7 +84,7 @@ class _Plan:
         # Exceptions of functions come again, mostly.
         self._settings = {"retry": RetryPolicy(max_attempts=1), **settings}
         self._blobs = open_blobs(database)
-        self._bundle: Input | None = None
+        self._archive: Input | None = None
         self._inputs: dict[str, Input] = {}
         for one in map(Path, inputs):
             if one.name in self._inputs:
@@ -134,12 +134,13 @@ class _Plan:
 
     def _differences(self, row: Row) -> list[str]:
         handler = row["handler"] or {}
-        inputs = {name: Input(**one) for name, one in row["inputs"].items() if name != BUNDLE}
+        inputs = {name: Input(**one) for name, one in row["inputs"].items() if name != ARCHIVE}
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
             "params": row["params"] == self._params,
-            "inputs": inputs == self._inputs and ("bundle" in handler) == (BUNDLE in row["inputs"]),
+            "inputs": inputs == self._inputs
+            and ("archive" in handler) == (ARCHIVE in row["inputs"]),
         }
         return [name for name, is_same in same.items() if not is_same]
 
@@ -168,24 +169,24 @@ class _Plan:
         plain: dict[str, Any] = {"name": function.name, "fingerprint": function.fingerprint}
         if function.target is not None:
             return Handler("function", target=function.target, **plain)
-        stored = self._stored_bundle()
+        stored = self._stored_archive()
         return Handler(
             "function",
-            bundle=stored.digest,
+            archive=stored.digest,
             python=python_version(),
             seal=seal or secrets.token_hex(_SEAL_BYTES),
             **plain,
         )
 
-    def _stored_bundle(self) -> Input:
-        data = bundle(self._function.name, self._function.function)
-        stored = Input(*self._blobs.put([data], most=2 * MAX_BUNDLE_BYTES))
-        self._bundle = stored
+    def _stored_archive(self) -> Input:
+        data = function_archive(self._function.name, self._function.function)
+        stored = Input(*self._blobs.put([data], most=2 * MAX_ARCHIVE_BYTES))
+        self._archive = stored
         return stored
 
     def _give_inputs(self, there: Mapping[str, Any]) -> None:
         """Give the campaign its inputs, and take away those that it shall not have."""
-        wanted = self._inputs | ({} if self._bundle is None else {BUNDLE: self._bundle})
+        wanted = self._inputs | ({} if self._archive is None else {ARCHIVE: self._archive})
         for name in there.keys() - wanted.keys():
             self._database.value("remove_input", path=self._path, input=name)
         for name, one in wanted.items():

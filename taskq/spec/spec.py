@@ -39,7 +39,7 @@ _KEYS: Final = (
     "front",
     "params",
 )
-_OF_FUNCTIONS: Final = ("name", "bundle", "python", "seal", "fingerprint")
+_OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint")
 _FIELDS_OF_OTHERS: Final = {
     "python": (("argv", *_OF_FUNCTIONS), "a target"),
     "command": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
@@ -62,7 +62,7 @@ class Handler:
 
     For functions only, made by `taskq.compute`; see `taskq_agent.handlers.function`:
     name         the function as people know it
-    bundle       the SHA-256 of the input with the pickled function
+    archive       the SHA-256 of the input with the pickled function
     python       the version of Python that pickled it, as 3.11
     seal         the key of the seals of pickled arguments
     fingerprint  what the function does, as a digest, to see whether it has changed
@@ -73,7 +73,7 @@ class Handler:
     prepare: str | None = None
     argv: tuple[str, ...] = ()
     name: str | None = None
-    bundle: str | None = None
+    archive: str | None = None
     python: str | None = None
     seal: str | None = None
     fingerprint: str | None = None

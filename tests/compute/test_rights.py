@@ -19,7 +19,7 @@ from taskq import CampaignSpec, Client, Handler
 from taskq.blobs.catalogue import open_blobs
 from taskq.errors import Forbidden
 from taskq_agent.handlers import RunnerSettings, calls, make_runner
-from taskq_agent.handlers.function import BUNDLE
+from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import CampaignTerms, Task
 from tests.fixtures.logins import Staff
@@ -35,11 +35,11 @@ def test_only_picklers_send_functions_by_value(staff: Staff) -> None:
         with pytest.raises(Forbidden, match="taskq db grant pickler"):
             queue.map(lambda x: x, [1], name=f"{path}/value")
         spec = queue.campaign(f"{path}/name").spec()
-        bundled = Handler("function", name="x", bundle="0" * 64)
+        archived = Handler("function", name="x", archive="0" * 64)
         with pytest.raises(Forbidden, match="unpickle"):
-            queue.create_campaign(CampaignSpec(f"{path}/other", handler=bundled))
+            queue.create_campaign(CampaignSpec(f"{path}/other", handler=archived))
         with pytest.raises(Forbidden, match="unpickle"):
-            queue.campaign(f"{path}/name").change(CampaignSpec(f"{path}/name", handler=bundled))
+            queue.campaign(f"{path}/name").change(CampaignSpec(f"{path}/name", handler=archived))
         assert queue.campaign(f"{path}/name").spec() == spec
         with pytest.raises(Forbidden):
             taskq.Executor(queue)
@@ -53,7 +53,7 @@ def test_only_picklers_send_functions_by_value(staff: Staff) -> None:
         handler = campaign.spec().handler
         assert handler is not None
         with pytest.raises(Forbidden, match="unpickle"):
-            campaign.change(replace(campaign.spec(), handler=replace(handler, bundle="0" * 64)))
+            campaign.change(replace(campaign.spec(), handler=replace(handler, archive="0" * 64)))
 
 
 class Bomb:
@@ -72,22 +72,22 @@ def terms(queue: Client, tmp_path: Path) -> tuple[CampaignTerms, LocalBlobs]:
     run = queue.map(lambda x: x, [1], name="/sealed")
     row = queue.database.row("campaign", path="/sealed")
     assert row is not None
-    bundle = tmp_path / BUNDLE
-    digest = row["inputs"][BUNDLE]["digest"]
-    bundle.write_bytes(b"".join(open_blobs(queue.database).read(digest)))
+    archive = tmp_path / ARCHIVE
+    digest = row["inputs"][ARCHIVE]["digest"]
+    archive.write_bytes(b"".join(open_blobs(queue.database).read(digest)))
     blobs = LocalBlobs()
     terms = CampaignTerms(1, 1, run.path, row["handler"], {}, 60.0)
     return terms, blobs
 
 
 def run_task(
-    terms: CampaignTerms, blobs: LocalBlobs, bundle: Path, payload: dict[str, Any], folder: Path
+    terms: CampaignTerms, blobs: LocalBlobs, archive: Path, payload: dict[str, Any], folder: Path
 ) -> Any:
     """Run a payload as an agent does."""
     settings = RunnerSettings(cache_dir=folder / "cache", scratch_root=folder)
     runner = make_runner(0, settings, blobs)
     try:
-        given = replace(terms, inputs=blobs.inputs({BUNDLE: bundle}))
+        given = replace(terms, inputs=blobs.inputs({ARCHIVE: archive}))
         return runner.run(Task(1, 1, 1, "k", 1, "", payload), given)
     finally:
         runner.close()
@@ -102,25 +102,25 @@ def test_an_argument_without_the_seal_is_not_read(
     text = base64.b64encode(pickle.dumps(Bomb(bomb))).decode()
     for seal in ("", "0" * 64, calls.sealed(b"guessed", text)):
         payload = {"args": [{"$pickle": [text, seal]}]}
-        ended = run_task(told, blobs, tmp_path / BUNDLE, payload, tmp_path)
+        ended = run_task(told, blobs, tmp_path / ARCHIVE, payload, tmp_path)
         assert (ended.outcome, ended.error_class) == ("failed", "ValueError")
         assert "without the campaign's seal" in ended.error
         assert not bomb.exists()
     key = bytes.fromhex(told.handler["seal"])
     payload = {"args": [{"$pickle": [text, calls.sealed(key, text)]}]}
-    assert run_task(told, blobs, tmp_path / BUNDLE, payload, tmp_path).outcome == "done"
+    assert run_task(told, blobs, tmp_path / ARCHIVE, payload, tmp_path).outcome == "done"
     assert bomb.exists()
 
 
-def test_a_bundle_that_is_not_the_handlers_is_not_read(
+def test_an_archive_that_is_not_the_handlers_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
     """Who may replace inputs, but not send functions, cannot replace the function."""
     told, blobs = terms
     bomb = tmp_path / "boom"
-    with zipfile.ZipFile(tmp_path / BUNDLE, "a") as bundle:
-        bundle.writestr("extra", pickle.dumps(Bomb(bomb)))
-    ended = run_task(told, blobs, tmp_path / BUNDLE, {"args": [1]}, tmp_path)
+    with zipfile.ZipFile(tmp_path / ARCHIVE, "a") as archive:
+        archive.writestr("extra", pickle.dumps(Bomb(bomb)))
+    ended = run_task(told, blobs, tmp_path / ARCHIVE, {"args": [1]}, tmp_path)
     assert (ended.refused, ended.error_class) == (True, "prepare-failed")
     assert "it is not unpickled" in ended.error
 
@@ -131,7 +131,7 @@ def test_another_python_is_told_before_its_code_is_read(
     """With both versions, and what can be done."""
     told, blobs = terms
     old = replace(told, handler={**told.handler, "python": "3.8"})
-    ended = run_task(old, blobs, tmp_path / BUNDLE, {"args": [1]}, tmp_path)
+    ended = run_task(old, blobs, tmp_path / ARCHIVE, {"args": [1]}, tmp_path)
     assert (ended.refused, ended.error_class) == (True, "prepare-failed")
     assert "sent by Python 3.8" in ended.error
 

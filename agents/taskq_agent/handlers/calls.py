@@ -1,6 +1,6 @@
 """Calls of functions in the resident child, for handlers of the kind `function`.
 
-A sealed campaign carries pickles, which execute what they say when they are read. So the bundle
+A sealed campaign carries pickles, which execute what they say when they are read. So the archive
 must have the digest that the handler names, and a pickled argument the seal of the campaign: who
 may add tasks to it, but not say what it executes, can make neither.
 """
@@ -26,7 +26,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Opti
 from taskq_agent import typed
 from taskq_agent.errors import NodeBroken
 from taskq_agent.handlers import results
-from taskq_agent.handlers.function import BUNDLE
+from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.payload import input_path
 
 FUNCTION = "function.pickle"
@@ -68,13 +68,13 @@ def prepare(order: Mapping[str, Any]) -> Prepared:
     handler: Mapping[str, Any] = order["handler"]
     name = str(handler.get("name") or handler.get("target"))
     try:
-        bundle = _Bundle(handler) if "bundle" in handler else None
+        archive = _Archive(handler) if "archive" in handler else None
         if "target" in handler:
             function = _named(str(handler["target"]))
-        elif bundle is None:
-            raise CannotPrepare(f"{name}: the handler has neither target nor bundle")
+        elif archive is None:
+            raise CannotPrepare(f"{name}: the handler has neither target nor archive")
         else:
-            function = bundle.function()
+            function = archive.function()
         seal = handler.get("seal")
         params = typed.decode(order["params"])
     except ModuleNotFoundError as error:
@@ -134,7 +134,7 @@ def described(error: BaseException, lines: str) -> Dict[str, Any]:
     return about
 
 
-class _Bundle:
+class _Archive:
     """The input with the pickled function; its folder of modules stays importable."""
 
     def __init__(self, handler: Mapping[str, Any]) -> None:
@@ -146,15 +146,15 @@ class _Bundle:
                 f"{here} at {sys.executable}: run the agent by Python {wanted}, or put the "
                 "function into a module"
             )
-        path = input_path(BUNDLE)
+        path = input_path(ARCHIVE)
         self._path = str(path)
         with path.open("rb") as file:
             digest = hashlib.sha256()
             for chunk in iter(lambda: file.read(_CHUNK), b""):
                 digest.update(chunk)
-        if digest.hexdigest() != handler["bundle"]:
+        if digest.hexdigest() != handler["archive"]:
             raise CannotPrepare(
-                f"{BUNDLE} is not the one that {self._name} was sent with: it is not unpickled"
+                f"{ARCHIVE} is not the one that {self._name} was sent with: it is not unpickled"
             )
         # The pickles need the very cloudpickle that wrote them, not an older one of the node's.
         sys.path.insert(0, self._path)
@@ -165,10 +165,10 @@ class _Bundle:
 
     def function(self) -> Callable[..., Any]:
         """Return the function; its source becomes known, for tracebacks."""
-        with zipfile.ZipFile(self._path) as bundle:
-            found: Callable[..., Any] = pickle.loads(bundle.read(FUNCTION))  # noqa: S301  # checked
-            if SOURCE in bundle.namelist():
-                _show_source(found, bundle.read(SOURCE).decode())
+        with zipfile.ZipFile(self._path) as archive:
+            found: Callable[..., Any] = pickle.loads(archive.read(FUNCTION))  # noqa: S301  # checked
+            if SOURCE in archive.namelist():
+                _show_source(found, archive.read(SOURCE).decode())
         return found
 
 

@@ -16,7 +16,7 @@ _FIELDS: Dict[str, FrozenSet[str]] = {
     COMMAND: frozenset({"kind", "argv"}),
     PYTHON: frozenset({"kind", "target", "prepare"}),
     PROCESS: frozenset({"kind", "argv"}),
-    FUNCTION: frozenset({"kind", "name", "target", "bundle", "python", "seal", "fingerprint"}),
+    FUNCTION: frozenset({"kind", "name", "target", "archive", "python", "seal", "fingerprint"}),
 }
 _HEX = re.compile("[0-9a-f]{64}")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -56,13 +56,13 @@ def _check_sent_function(handler: Mapping[str, Any]) -> None:
         raise ValueError(f"handler {odd[0]} is {handler[odd[0]]!r:.80}; it must be text")
     if "target" in handler:
         _check_function("target", handler["target"])
-    elif "bundle" not in handler:
-        raise ValueError("a function handler needs a target, a bundle, or both")
-    for field in ("bundle", "seal"):
+    elif "archive" not in handler:
+        raise ValueError("a function handler needs a target, an archive, or both")
+    for field in ("archive", "seal"):
         if field in handler and not _HEX.fullmatch(handler[field]):
             raise ValueError(f"handler {field} must have 64 digits, 0-9 and a-f")
-    if "seal" in handler and "bundle" not in handler:
-        raise ValueError("a function handler with a seal needs a bundle")
+    if "seal" in handler and "archive" not in handler:
+        raise ValueError("a function handler with a seal needs an archive")
 
 
 def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:

@@ -1,10 +1,10 @@
 """Handler `{"kind": "function", ...}`: a function that was given to the queue as it is written.
 
     {"kind": "function", "name": "dock.dock", "target": "dock:dock"}
-    {"kind": "function", "name": "dock", "bundle": "<SHA-256>", "python": "3.11", "seal": "<hex>"}
+    {"kind": "function", "name": "dock", "archive": "<SHA-256>", "python": "3.11", "seal": "<hex>"}
 
 With a target alone it is called by name, and only JSON and the types of `taskq_agent.typed` go in
-and out. A bundle is an input of the campaign, `taskq-function.zip`, with the pickled function, the
+and out. An archive is an input of the campaign, `taskq-function.zip`: the pickled function, the
 module that reads it, and the source text for tracebacks. It is unpickled in the child, after its
 digest was checked, and so are arguments that carry a seal: an HMAC under the campaign's own key.
 
@@ -19,7 +19,7 @@ from typing import Any, Dict
 
 from taskq_agent.handlers.python import PythonKind
 
-BUNDLE = "taskq-function.zip"
+ARCHIVE = "taskq-function.zip"
 
 
 class FunctionKind(PythonKind):

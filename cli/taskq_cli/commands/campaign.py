@@ -205,7 +205,7 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
     if handler is not None:
         what = handler.target or (
             f"{handler.name}, by value, of Python {handler.python}"
-            if handler.bundle
+            if handler.archive
             else json.dumps(handler.argv)
         )
         executed = f"{handler.kind}: {what}"
