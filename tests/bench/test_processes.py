@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from benchmarks import processes
 from taskq.db.connections import Database
@@ -13,7 +14,9 @@ from tests.helpers.waiting import wait_until
 BURN_S = 0.2
 BURN = f"import time\nwhile time.process_time() < {BURN_S}: pass"
 SHELL = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN!r}])\ninput()"
-HOLD = "held = bytearray(64_000_000); input()"
+HOLD = "held = bytearray(64_000_000); print(flush=True); input()"
+#: With nothing else below it: below a process of tests, servers grow and shrink.
+HOLDING = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {HOLD!r}])"
 
 
 def test_time_of_a_child_that_has_ended_is_counted() -> None:
@@ -27,12 +30,19 @@ def test_time_of_a_child_that_has_ended_is_counted() -> None:
 
 def test_processes_that_contain_each_other_are_counted_once() -> None:
     """A gateway that is named beside its parent adds nothing."""
-    with subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE) as child:
-        wait_until(lambda: processes.memory(child.pid) > 64_000_000)
-        assert processes.memory(os.getpid()) > processes.memory(child.pid)
-        both = processes.memory(os.getpid(), child.pid)
-        assert both < processes.memory(os.getpid()) + 32_000_000
-        child.communicate(b"\n")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", HOLDING], **pipes) as outer:
+        assert outer.stdout is not None
+        outer.stdout.readline()  # the inner one has grown
+        (inner,) = children(outer.pid)
+        assert processes.memory(outer.pid) > processes.memory(inner) > 64_000_000
+        assert processes.memory(outer.pid, inner) == processes.memory(outer.pid)
+        outer.communicate(b"\n")
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that one has started."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_the_server_is_the_parent_of_its_connections(database: Database) -> None:
