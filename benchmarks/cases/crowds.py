@@ -15,7 +15,7 @@ from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.gateways import RunningGateways, make_certificate, running_gateways
 from benchmarks.load import runs, sessions
 from benchmarks.load.agent_load import WARM_S
-from benchmarks.load.runs import US, Run
+from benchmarks.load.runs import US, LoadRun
 from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from benchmarks.raw import LEAST_S, Raw
 from benchmarks.stage import Bench, Stage
@@ -53,7 +53,7 @@ class Crowd:
         """Return the tasks reported a second."""
         return self.run(gateways, work).seen.rate
 
-    def run(self, gateways: RunningGateways, work: LoadWork) -> Run:
+    def run(self, gateways: RunningGateways, work: LoadWork) -> LoadRun:
         """Let the first of them work, as many as the work is for; see `runs.run`."""
         self.feed()
         done = runs.run(

@@ -27,7 +27,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoadRun:
     """Result of a measurement of some seconds.
 
     totals: from its beginning to its end. spent: None if the server is on another machine.
@@ -53,7 +53,7 @@ def run(
     seconds: float,
     *,
     warm_s: float = WARM_S,
-) -> Run:
+) -> LoadRun:
     """Let agents work for some seconds after a warm-up; all tasks are reported in the end.
 
     Raise `Conflict` if tasks ran out or anything went wrong: the figure would mean nothing.
@@ -67,8 +67,10 @@ def run(
         totals = load.deliver()
     check(seen)
     if root is None:
-        return Run(seen, totals, None)
-    return Run(seen, totals, Spent(*(now - then for now, then in zip(after, before, strict=True))))
+        return LoadRun(seen, totals, None)
+    return LoadRun(
+        seen, totals, Spent(*(now - then for now, then in zip(after, before, strict=True)))
+    )
 
 
 def check(seen: Seen) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.blobs.large_results import Fetching
-from taskq.compute.outcomes import Reader
-from taskq.compute.tracker import Ended, Pauses, Tracker
+from taskq.compute.outcomes import OutcomeReader
+from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.connections import Database
 from taskq.errors import AgentsDied, Unavailable
@@ -75,7 +75,7 @@ class _Watched:
     """The pending futures of a campaign, by task: several for one that was asked for again."""
 
     tracker: Tracker
-    reader: Reader
+    reader: OutcomeReader
     futures: dict[int, list[TaskFuture]]
 
 
@@ -123,7 +123,7 @@ class Watcher:
             watched = self._watched.get(number)
             if watched is None:
                 tracker = Tracker(self._database, number, campaign.path)
-                reader = Reader(self._database, number, read)
+                reader = OutcomeReader(self._database, number, read)
                 watched = self._watched[number] = _Watched(tracker, reader, {})
             for future in futures:
                 watched.futures.setdefault(future.task, []).append(future)
@@ -154,7 +154,7 @@ class Watcher:
             self._give_up(watched, error)
         return False
 
-    def _complete(self, watched: _Watched, ended: Sequence[Ended]) -> None:
+    def _complete(self, watched: _Watched, ended: Sequence[EndedCall]) -> None:
         for one in ended:
             futures = watched.futures.pop(one.task, [])
             if not futures:
@@ -173,7 +173,7 @@ class Watcher:
                         future.set_exception(error)
 
     def _end_of(
-        self, watched: _Watched, ended: Ended, key: str
+        self, watched: _Watched, ended: EndedCall, key: str
     ) -> tuple[Any, BaseException | None]:
         if ended.row is not None:
             return watched.reader.value(self._fetching.of(ended.row)["result"]), None

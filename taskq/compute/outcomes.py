@@ -57,7 +57,7 @@ class RemoteTraceback(Exception):
         return f"\n{self.args[0]}"
 
 
-class Reader:
+class OutcomeReader:
     """Makes values and exceptions of what the database holds about the tasks of a campaign."""
 
     def __init__(self, database: Database, campaign: int, read: ResultReader) -> None:

@@ -29,7 +29,7 @@ PROTOCOL: Final = 4
 _MIB: Final = 1_048_576
 
 
-class TooLarge(UsageError):
+class PickleTooLarge(UsageError):
     """A pickle is larger than its limit."""
 
 
@@ -40,7 +40,7 @@ class _Bounded(io.BytesIO):
 
     def write(self, data: Any) -> int:
         if self.tell() + memoryview(data).nbytes > self._most:
-            raise TooLarge(f"more than {self._most} bytes")
+            raise PickleTooLarge(f"more than {self._most} bytes")
         return super().write(data)
 
 
@@ -78,7 +78,7 @@ def pickled_argument(value: Any) -> bytes:
     kind = type(value).__qualname__
     try:
         return pickled(value)
-    except TooLarge:
+    except PickleTooLarge:
         raise InvalidTask(
             f"an argument, of the type {kind}, has more than {MAX_ARGUMENT_BYTES} bytes as a "
             "pickle: keep it in a file, and give that to all tasks by inputs=[...]"
@@ -108,7 +108,7 @@ def function_archive(name: str, function: Callable[..., Any] | None) -> bytes:
 def _pickled_function(name: str, function: Callable[..., Any]) -> bytes:
     try:
         return pickled(function, MAX_ARCHIVE_BYTES)
-    except TooLarge:
+    except PickleTooLarge:
         heavy = [found for found, part in _parts(function) if _size_mib(part) >= 1]
         what = f", mostly for {' and '.join(heavy)}" if heavy else ""
         raise UsageError(
@@ -137,7 +137,7 @@ def _parts(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 def _size_mib(value: Any) -> int:
     try:
         return len(pickled(value, MAX_ARCHIVE_BYTES)) // _MIB
-    except TooLarge:
+    except PickleTooLarge:
         return MAX_ARCHIVE_BYTES // _MIB
     except Exception:  # noqa: BLE001  # any object's own code
         return 0
@@ -146,7 +146,7 @@ def _size_mib(value: Any) -> int:
 def _can_be_pickled(value: Any) -> bool:
     try:
         pickled(value, MAX_ARCHIVE_BYTES)
-    except TooLarge:
+    except PickleTooLarge:
         return True
     except Exception:  # noqa: BLE001  # any object's own code
         return False

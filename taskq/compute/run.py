@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import MOVE_CHUNK, Campaign
 from taskq.compute import frames, progress, waiting
-from taskq.compute.outcomes import Outcome, Reader, cancelled
-from taskq.compute.tracker import LARGEST_PAGE, Ended, Tracker
+from taskq.compute.outcomes import Outcome, OutcomeReader, cancelled
+from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.connections import Database
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
@@ -48,7 +48,7 @@ class Run:
         self._tasks = tasks
         self._read = read
         self._agents = agents
-        self._reader = Reader(database, campaign.campaign_id, read)
+        self._reader = OutcomeReader(database, campaign.campaign_id, read)
         self._fetching = Fetching(database)
 
     @property
@@ -86,7 +86,7 @@ class Run:
             for start in range(0, len(self._tasks), LARGEST_PAGE):
                 page = self._tasks[start : start + LARGEST_PAGE]
                 tracker = self._tracker(page)
-                came: dict[int, Ended] = {}
+                came: dict[int, EndedCall] = {}
                 at = 0
                 for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
                     came.update((one.task, one) for one in found)
@@ -179,7 +179,7 @@ class Run:
         tracker.add(tasks if self._in_order else sorted(tasks))
         return tracker
 
-    def _outcome(self, index: int, ended: Ended) -> Outcome:
+    def _outcome(self, index: int, ended: EndedCall) -> Outcome:
         if ended.row is None:
             return self._without_value(index, ended)
         row, value, error = ended.row, None, None
@@ -192,7 +192,7 @@ class Run:
         about = (row["attempt"], row["host"], seconds)
         return Outcome(index, row["key"], "done", argument, error, *about, value)
 
-    def _without_value(self, index: int, ended: Ended) -> Outcome:
+    def _without_value(self, index: int, ended: EndedCall) -> Outcome:
         about = {"campaign": self.campaign.campaign_id, "after": ended.task - 1}
         (row,) = self._database.rows("tasks", status=None, limit=1, **about)
         error: BaseException = cancelled(row["key"])

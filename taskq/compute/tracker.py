@@ -30,7 +30,7 @@ LAST_PAUSE_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedCall:
     """A task that has ended. status: done, failed or cancelled. row: its result, if it is done."""
 
     task: int
@@ -59,7 +59,7 @@ class Tracker:
         self.pending.add(tasks)
         self._seen = None
 
-    def look(self) -> list[Ended]:
+    def look(self) -> list[EndedCall]:
         """Return tasks that have ended since the last look, each once, in the order of seeding.
 
         Raise `CampaignPaused` if the campaign has paused itself and nothing of it is worked on,
@@ -69,7 +69,7 @@ class Tracker:
             return []
         status = self.own_status()
         moved = (status.done, status.failed, status.cancelled)
-        found: list[Ended] = []
+        found: list[EndedCall] = []
         if moved != self._seen:
             found, complete = self._sweep(status, moved)
             self._seen = moved if complete else None
@@ -77,7 +77,9 @@ class Tracker:
             if complete and not status.unfinished:
                 # Neither done nor failed, though all have ended.
                 rest = self.pending.after(0, len(self.pending))
-                found += [Ended(task, "cancelled") for task in rest if self.pending.discard(task)]
+                found += [
+                    EndedCall(task, "cancelled") for task in rest if self.pending.discard(task)
+                ]
         if not found and status.paused_why is not None and not status.working:
             raise CampaignPaused(self.path, status.paused_why)
         return found
@@ -90,12 +92,12 @@ class Tracker:
         self.status = Status(**row)
         return self.status
 
-    def _sweep(self, status: Status, moved: tuple[int, ...]) -> tuple[list[Ended], bool]:
+    def _sweep(self, status: Status, moved: tuple[int, ...]) -> tuple[list[EndedCall], bool]:
         """Return what pages find, and whether all pending tasks were looked up."""
         news = sum(moved) - sum(self._before)
         page = 2 * (status.working + status.delayed) + news
         page = max(SMALLEST_PAGE, min(LARGEST_PAGE, page))
-        found: list[Ended] = []
+        found: list[EndedCall] = []
         after = pages = 0
         while tasks := self.pending.after(after, page):
             ended = self._page(tasks, status)
@@ -110,16 +112,16 @@ class Tracker:
         found += self._page(tasks, status) if tasks else []
         return found, False
 
-    def _page(self, tasks: list[int], status: Status) -> list[Ended]:
+    def _page(self, tasks: list[int], status: Status) -> list[EndedCall]:
         rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
-        found = [Ended(row["task_id"], "done", row) for row in rows]
+        found = [EndedCall(row["task_id"], "done", row) for row in rows]
         about: dict[str, Any] = {"campaign": self.campaign_id, "after": tasks[0] - 1}
         if status.failed:
             rows = self._database.rows("failures", limit=len(tasks), **about)
-            found += [Ended(row["task_id"], "failed") for row in rows]
+            found += [EndedCall(row["task_id"], "failed") for row in rows]
         if status.cancelled and status.unfinished:
             rows = self._database.rows("tasks", status=None, limit=len(tasks), **about)
-            found += [Ended(row["task_id"], "cancelled") for row in rows if _is_cancelled(row)]
+            found += [EndedCall(row["task_id"], "cancelled") for row in rows if _is_cancelled(row)]
         found.sort(key=attrgetter("task"))
         return [one for one in found if self.pending.discard(one.task)]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from taskq.compute.progress import Display
-from taskq.compute.tracker import Ended, Pauses, Tracker
+from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.db.connections import Database
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def ended(
     deadline: Deadline,
     display: Display,
     agents: list[LocalAgents],
-) -> Iterator[list[Ended]]:
+) -> Iterator[list[EndedCall]]:
     """Yield tasks as they end, until none is pending.
 
     agents: those of this machine, whose death is an error here: raise `AgentsDied`. Raise

@@ -46,7 +46,7 @@ class _Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePlace:
     """The place of a waiting agent, with which it leaves."""
 
     scope: Scope
@@ -91,19 +91,19 @@ class WaitQueues:
             return scope.drawn()
         return scope
 
-    def join(self, scope: Scope, woken: asyncio.Future[bool], *, wake_at_end: bool) -> Place:
+    def join(self, scope: Scope, woken: asyncio.Future[bool], *, wake_at_end: bool) -> QueuePlace:
         """Enter a queue. wake_at_end: also wake when nothing is unfinished any more."""
         queue = self._queues.get(scope)
         if queue is None:
             queue = self._queues[scope] = _Queue()
             self._apart += bool(scope.without)
-        place = Place(scope, queue, next(self._numbers))
+        place = QueuePlace(scope, queue, next(self._numbers))
         place.queue.waiting[place.number] = woken
         if wake_at_end:
             place.queue.wake_at_end[place.number] = woken
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: QueuePlace) -> None:
         """Leave the queue, woken or not."""
         place.queue.remove(place.number)
         if not place.queue.waiting and self._queues.get(place.scope) is place.queue:

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from taskq.fleet.evidence import Share, share
 from taskq.fleet.judging import Judgement, failing_hosts_apart
-from taskq.fleet.sample import BAD, TELLING, Group
+from taskq.fleet.sample import BAD, TELLING, AttemptGroup
 from taskq.words import counted, percent
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
@@ -55,7 +55,9 @@ class FailureVerdict:
     places: Sequence[str]
 
 
-def blame(sample: Iterable[Group], fates: Iterable[TaskFates], limit: int) -> list[FailureVerdict]:
+def blame(
+    sample: Iterable[AttemptGroup], fates: Iterable[TaskFates], limit: int
+) -> list[FailureVerdict]:
     """Return a verdict for each campaign and class, most attempts first, `limit` at most."""
     by_campaign = defaultdict(list)
     for group in sample:
@@ -65,7 +67,7 @@ def blame(sample: Iterable[Group], fates: Iterable[TaskFates], limit: int) -> li
     return [_verdict(one, by_campaign[one.campaign]) for one in most[:limit]]
 
 
-def _verdict(fates: TaskFates, groups: Sequence[Group]) -> FailureVerdict:
+def _verdict(fates: TaskFates, groups: Sequence[AttemptGroup]) -> FailureVerdict:
     # Only this class counts as bad: another fault of a host is no evidence.
     judged = [
         one
@@ -92,7 +94,7 @@ def _verdict(fates: TaskFates, groups: Sequence[Group]) -> FailureVerdict:
     )
 
 
-def _side(groups: Sequence[Group], fates: TaskFates) -> tuple[Side, str, Sequence[str]]:
+def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, Sequence[str]]:
     hosts, sites = _by(groups, "host"), _by(groups, "site")
     all_bad = _bad(groups)
     judged = Judgement(hosts)
@@ -138,14 +140,16 @@ def _side(groups: Sequence[Group], fates: TaskFates) -> tuple[Side, str, Sequenc
     return "unclear", f"none of {many} stands out; {told}: too few to tell", []
 
 
-def _by(groups: Iterable[Group], what: Literal["host", "site"]) -> dict[str, list[Group]]:
-    found: dict[str, list[Group]] = defaultdict(list)
+def _by(
+    groups: Iterable[AttemptGroup], what: Literal["host", "site"]
+) -> dict[str, list[AttemptGroup]]:
+    found: dict[str, list[AttemptGroup]] = defaultdict(list)
     for one in groups:
         found[one.host if what == "host" else one.site].append(one)
     return dict(found)
 
 
-def _bad(groups: Iterable[Group]) -> int:
+def _bad(groups: Iterable[AttemptGroup]) -> int:
     return sum(one.attempts for one in groups if one.outcome in BAD)
 
 

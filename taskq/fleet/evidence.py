@@ -47,20 +47,20 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimeSums:
     """Number of run times, and the sums of their natural logarithms and of the squares of these."""
 
     number: int = 0
     logs: float = 0.0
     squares: float = 0.0
 
-    def __add__(self, other: RunTimes) -> RunTimes:
-        return RunTimes(
+    def __add__(self, other: RunTimeSums) -> RunTimeSums:
+        return RunTimeSums(
             self.number + other.number, self.logs + other.logs, self.squares + other.squares
         )
 
-    def __sub__(self, other: RunTimes) -> RunTimes:
-        return RunTimes(
+    def __sub__(self, other: RunTimeSums) -> RunTimeSums:
+        return RunTimeSums(
             self.number - other.number, self.logs - other.logs, self.squares - other.squares
         )
 
@@ -163,14 +163,16 @@ def compare(
     return Comparison(share(counted, attempts), share(expected / attempts * effective, effective))
 
 
-def slowness(here: Mapping[str, RunTimes], elsewhere: Mapping[str, RunTimes]) -> Slowness | None:
+def slowness(
+    here: Mapping[str, RunTimeSums], elsewhere: Mapping[str, RunTimeSums]
+) -> Slowness | None:
     """Compare run times within campaigns; None: too few are known.
 
     The ratios of the geometric means are averaged, weighted by their precision.
     """
     total = weights = 0.0
     for campaign, times in here.items():
-        others = elsewhere.get(campaign, RunTimes())
+        others = elsewhere.get(campaign, RunTimeSums())
         if min(times.number, others.number) < LEAST_RUNS:
             continue
         # Times of one machine vary by a percent or so for reasons that no sample shows.

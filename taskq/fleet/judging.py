@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from taskq.fleet.evidence import LEAST_RUNS, Comparison, RunTimes, Slowness, compare, slowness
-from taskq.fleet.sample import BAD, TELLING, Group
+from taskq.fleet.evidence import LEAST_RUNS, Comparison, RunTimeSums, Slowness, compare, slowness
+from taskq.fleet.sample import BAD, TELLING, AttemptGroup
 
 Ends = Mapping[str, tuple[int, int]]
-Times = Mapping[str, RunTimes]
+Times = Mapping[str, RunTimeSums]
 
 _ROUNDS: Final = 3
 
@@ -23,7 +23,7 @@ class Judgement:
     changes nothing. groups: attempts by the name of the place.
     """
 
-    def __init__(self, groups: Mapping[str, Iterable[Group]]) -> None:
+    def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]]) -> None:
         self.ends = {name: ends(some) for name, some in groups.items()}
         self.times = {name: run_times(some) for name, some in groups.items()}
         self.failing: set[str] = set()
@@ -61,7 +61,7 @@ class Judgement:
         """Return how long attempts take there beside those elsewhere."""
         here = self.times.get(name, {})
         own = {} if name in self.slow else here
-        nothing = RunTimes()
+        nothing = RunTimeSums()
         elsewhere = {
             campaign: self._all_times.get(campaign, nothing) - own.get(campaign, nothing)
             for campaign in here
@@ -76,7 +76,7 @@ class Judgement:
                 counts[campaign][0] += part
                 counts[campaign][1] += whole
         self._all_ends = {campaign: (part, whole) for campaign, (part, whole) in counts.items()}
-        self._all_times: dict[str, RunTimes] = defaultdict(RunTimes)
+        self._all_times: dict[str, RunTimeSums] = defaultdict(RunTimeSums)
         for name, times in self.times.items():
             for campaign, one in times.items() if name not in self.slow else ():
                 self._all_times[campaign] += one
@@ -96,7 +96,7 @@ def is_slow(found: Slowness | None) -> bool:
     return found is not None and found.is_slower and found.times >= NOTABLE
 
 
-def failing_hosts_apart(groups: Iterable[Group], failing: set[str]) -> dict[str, list[str]]:
+def failing_hosts_apart(groups: Iterable[AttemptGroup], failing: set[str]) -> dict[str, list[str]]:
     """Return by site its hosts that fail, unless they are most of its hosts."""
     sites: dict[str, set[str]] = defaultdict(set)
     for one in groups:
@@ -105,7 +105,7 @@ def failing_hosts_apart(groups: Iterable[Group], failing: set[str]) -> dict[str,
     return {site: bad for site, bad in found.items() if bad and 2 * len(bad) < len(sites[site])}
 
 
-def ends(groups: Iterable[Group]) -> Ends:
+def ends(groups: Iterable[AttemptGroup]) -> Ends:
     """Return by campaign how many attempts were bad, of how many that tell something."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for one in groups:
@@ -115,9 +115,9 @@ def ends(groups: Iterable[Group]) -> Ends:
     return dict(found)
 
 
-def run_times(groups: Iterable[Group]) -> Times:
+def run_times(groups: Iterable[AttemptGroup]) -> Times:
     """Return by campaign how long successful attempts ran."""
-    found: dict[str, RunTimes] = defaultdict(RunTimes)
+    found: dict[str, RunTimeSums] = defaultdict(RunTimeSums)
     for one in groups:
         if one.outcome == "done":
             found[one.campaign] += one.times

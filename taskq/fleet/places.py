@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskq.fleet.bans import Ban, PlaceKind
-from taskq.fleet.evidence import Comparison, RunTimes, Slowness
+from taskq.fleet.evidence import Comparison, RunTimeSums, Slowness
 from taskq.fleet.judging import Judgement, ends, failing_hosts_apart, is_failing, is_slow, run_times
-from taskq.fleet.sample import Group
+from taskq.fleet.sample import AttemptGroup
 from taskq.words import command, percent
 
 
@@ -90,14 +90,17 @@ class Place:
 
 
 def compare_places(
-    kind: PlaceKind, present: Iterable[Presence], sample: Sequence[Group], bans: Iterable[Ban]
+    kind: PlaceKind,
+    present: Iterable[Presence],
+    sample: Sequence[AttemptGroup],
+    bans: Iterable[Ban],
 ) -> list[Place]:
     """Return the hosts or sites that have a name, those with most to say first.
 
     What fails on a few hosts of a site is not the site's fault: it is judged without them.
     """
 
-    def named(one: Presence | Group) -> str:
+    def named(one: Presence | AttemptGroup) -> str:
         return one.host if kind == "host" else one.site
 
     there = defaultdict(list)
@@ -131,7 +134,7 @@ def compare_places(
     return places
 
 
-def _apart(sample: Sequence[Group]) -> dict[str, list[str]]:
+def _apart(sample: Sequence[AttemptGroup]) -> dict[str, list[str]]:
     """Return by site the hosts that fail and are not its fault."""
     hosts = defaultdict(list)
     for one in sample:
@@ -139,7 +142,9 @@ def _apart(sample: Sequence[Group]) -> dict[str, list[str]]:
     return failing_hosts_apart(sample, Judgement(hosts).failing)
 
 
-def _presence(kind: PlaceKind, there: Sequence[Presence], done: Sequence[Group]) -> dict[str, Any]:
+def _presence(
+    kind: PlaceKind, there: Sequence[Presence], done: Sequence[AttemptGroup]
+) -> dict[str, Any]:
     """Return what a place has now."""
     sites = dict.fromkeys([one.site for one in there] + [one.site for one in done])
     return {
@@ -151,9 +156,9 @@ def _presence(kind: PlaceKind, there: Sequence[Presence], done: Sequence[Group])
     }
 
 
-def _past(done: Sequence[Group]) -> dict[str, Any]:
+def _past(done: Sequence[AttemptGroup]) -> dict[str, Any]:
     """Return what its attempts have come to."""
-    found, times = ends(done), sum(run_times(done).values(), RunTimes())
+    found, times = ends(done), sum(run_times(done).values(), RunTimeSums())
     return {
         "attempts": sum(whole for _, whole in found.values()),
         "bad": sum(part for part, _ in found.values()),
@@ -162,7 +167,7 @@ def _past(done: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def _use(groups: Iterable[Group]) -> float | None:
+def _use(groups: Iterable[AttemptGroup]) -> float | None:
     """Return the share of the slots' time in which payloads ran.
 
     Of sessions with two attempts for each slot at least, from their first claim to their last end,

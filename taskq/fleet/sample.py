@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.fleet.evidence import RunTimes
+from taskq.fleet.evidence import RunTimeSums
 
 #: Attempts that are read, however many there are.
 MOST: Final = 10_000
@@ -18,7 +18,7 @@ TELLING: Final = BAD | {"done"}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AttemptGroup:
     """Attempts of a session that ended alike; see `latest_attempts` in SQL for the fields."""
 
     campaign: str
@@ -39,11 +39,11 @@ class Group:
     last_at: datetime | None
 
     @property
-    def times(self) -> RunTimes:
+    def times(self) -> RunTimeSums:
         """The run times."""
-        return RunTimes(self.attempts, self.logs, self.squares)
+        return RunTimeSums(self.attempts, self.logs, self.squares)
 
 
-def read_sample(database: Database, path: str, most: int = MOST) -> list[Group]:
+def read_sample(database: Database, path: str, most: int = MOST) -> list[AttemptGroup]:
     """Read the sample of a campaign and all below it; raise `NotFound` if there is none."""
-    return [Group(**row) for row in database.rows("latest_attempts", path=path, most=most)]
+    return [AttemptGroup(**row) for row in database.rows("latest_attempts", path=path, most=most)]

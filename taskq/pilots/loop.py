@@ -31,7 +31,7 @@ from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.planner import Plan
-from taskq.pilots.reconcile import Change, Health, SeenJob, health, reconcile
+from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, reconcile
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings, pilot_settings
 from taskq.pilots.store import Pilots
@@ -178,7 +178,7 @@ class PilotLoop:
             changes = self._look(case, jobs)
         except BatchSystemError as error:
             # What is not known is not changed, and nothing is submitted blindly.
-            self._note(case, [], Health(pilot.failures, str(error)))
+            self._note(case, [], SubmissionHealth(pilot.failures, str(error)))
             raise
         if not self._hold(pilot.pilot_id, TERM_S):  # hosts that do not answer take their time
             return PilotRound(pilot.name, acted=False)
@@ -186,7 +186,7 @@ class PilotLoop:
         heard = any((job.heard_ago_s or math.inf) < since_s for job in jobs)
         after = health(pilot.failures, changes, heard=heard)
         if after is None and pilot.trouble is not None and pilot.failures == 0:
-            after = Health(0, "")  # the batch system answers again
+            after = SubmissionHealth(0, "")  # the batch system answers again
         gone = self._note(case, changes, after)
         ended = sum(change.status == "ended" for change in changes)
         if gone:
@@ -304,7 +304,7 @@ class PilotLoop:
             )
         )
 
-    def _note(self, case: _Case, changes: Sequence[Change], after: Health | None) -> bool:
+    def _note(self, case: _Case, changes: Sequence[Change], after: SubmissionHealth | None) -> bool:
         """Write down what was seen; return whether the pilot is gone."""
         if not changes and after is None and case.pilot.status != "removed":
             return False

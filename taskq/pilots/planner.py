@@ -40,7 +40,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class PilotJobs:
     """The pilot's jobs that are live, and all agents that serve its campaigns.
 
     queued: for how many seconds each waits in the batch system. serving: for how many seconds each
@@ -69,7 +69,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PilotState:
     """What keeps a pilot from submitting. retry_in_s: 0: nothing to wait for."""
 
     status: str = "active"
@@ -98,7 +98,9 @@ class _Work:
     longest_usual_s: float
 
 
-def plan(settings: PilotSettings, waiting: Sequence[Waiting], fleet: Fleet, state: State) -> Plan:
+def plan(
+    settings: PilotSettings, waiting: Sequence[Waiting], fleet: PilotJobs, state: PilotState
+) -> Plan:
     """Return the plan for this moment."""
     made = Plan()
     work = _work(settings, waiting, made.why)
@@ -152,7 +154,7 @@ def _work(settings: PilotSettings, waiting: Sequence[Waiting], why: list[str]) -
     )
 
 
-def _plan_the_end(waiting: Sequence[Waiting], fleet: Fleet, made: Plan) -> None:
+def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> None:
     """Nothing can be claimed: cancel what has waited for long, if nothing is to come either."""
     to_come = sum(
         max(0, one.unfinished - one.working - one.claimable) for one in waiting if one.tags_suit
@@ -172,7 +174,7 @@ def _plan_the_end(waiting: Sequence[Waiting], fleet: Fleet, made: Plan) -> None:
 
 
 def _plan_more(
-    settings: PilotSettings, work: _Work, fleet: Fleet, state: State, made: Plan
+    settings: PilotSettings, work: _Work, fleet: PilotJobs, state: PilotState, made: Plan
 ) -> None:
     cores = settings.cores
     by_number = math.ceil(work.tasks / cores)
@@ -213,7 +215,7 @@ def _plan_more(
         made.why.append(f"So {_jobs(made.submit)} submitted now{limit}.")
 
 
-def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: Fleet, why: list[str]) -> int:
+def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> int:
     """Return how many jobs would have enough work, and say how long it takes."""
     unknown = work.tasks - work.known
     spent_s = work.spent_s
@@ -232,7 +234,7 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: Fleet, why: list[
     return max(fewest, math.ceil(spent_s / (settings.cores * settings.least_work)))
 
 
-def _about_fleet(settings: PilotSettings, fleet: Fleet) -> str:
+def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
     parts = {
         "serving": len(fleet.serving) + fleet.settling,
         "starting": fleet.starting,

@@ -58,7 +58,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class SubmissionHealth:
     """Failures in a row, and what follows. retry_s: submit nothing for so long."""
 
     failures: int
@@ -131,7 +131,7 @@ def health(
     heard: bool,
     refusal: str | None = None,
     alone: bool = True,
-) -> Health | None:
+) -> SubmissionHealth | None:
     """Return the failures in a row after a round; None: as before.
 
     before: as they were. heard: whether an agent was heard for the first time since the last.
@@ -140,17 +140,17 @@ def health(
     """
     died = [change for change in changes if change.outcome in ("died", "refused")]
     if not died and refusal is None:
-        return Health(0, "") if heard and before else None
+        return SubmissionHealth(0, "") if heard and before else None
     failures = (0 if heard else before) + len(died) + (refusal is not None)
     trouble = refusal if refusal is not None else _obituary(died[0])
     retry_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** (min(failures, 20) - 1))
     if failures < MOST_FAILURES or (refusal is not None and not alone):
-        return Health(failures, trouble, retry_s)
+        return SubmissionHealth(failures, trouble, retry_s)
     what = (
         "submissions failed" if refusal is not None else "jobs died before their agents were heard"
     )
     pause_why = f"{failures} {what}, one after the other; the last: {trouble}"
-    return Health(failures, trouble, retry_s, pause_why)
+    return SubmissionHealth(failures, trouble, retry_s, pause_why)
 
 
 def _obituary(change: Change) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from taskq.db.connections import Database
 from taskq.errors import NotFound
-from taskq.pilots.planner import Fleet, Plan, State, Waiting, plan
+from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
 from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
 from taskq.spec.model import check_path
 from taskq.views import PilotJob, PilotView
@@ -97,7 +97,7 @@ class Pilots:
             )
         ]
         slots = self._database.value("agent_slots", path=pilot.path, offers=offers)
-        state = State(
+        state = PilotState(
             pilot.status,
             pilot.paused_why,
             pilot.failures,
@@ -111,12 +111,12 @@ class Pilots:
         return tuple(PilotJob(**row) for row in rows)
 
 
-def fleet(jobs: Sequence[PilotJob], slots: int) -> Fleet:
+def fleet(jobs: Sequence[PilotJob], slots: int) -> PilotJobs:
     """Return what the planner wants to know of a pilot's jobs. slots: of all agents like its."""
     running = [job for job in jobs if job.status == "running"]
     serving = [job for job in running if job.heard_at is not None]
     settled = [job for job in serving if (job.heard_ago_s or 0.0) > _SETTLING_S]
-    return Fleet(
+    return PilotJobs(
         submitting=sum(job.status == "submitting" for job in jobs),
         queued=tuple(job.age_s for job in jobs if job.status == "queued"),
         starting=sum(job.heard_at is None for job in running),

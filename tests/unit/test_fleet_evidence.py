@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import pytest
 
 from taskq.fleet.blame import FailureVerdict, TaskFates, blame
-from taskq.fleet.evidence import RunTimes, compare, share, slowness
+from taskq.fleet.evidence import RunTimeSums, compare, share, slowness
 from taskq.fleet.judging import NOTABLE, Judgement
 from taskq.fleet.places import compare_places
-from taskq.fleet.sample import Group
+from taskq.fleet.sample import AttemptGroup
 
 Told = tuple[str, str, str, int]
 
@@ -25,26 +25,26 @@ def group(
     site: str = "s",
     campaign: str = "/c",
     error_class: str | None = None,
-    times: RunTimes | None = None,
-) -> Group:
+    times: RunTimeSums | None = None,
+) -> AttemptGroup:
     """Return attempts that ended alike, each of them after a second."""
-    ran = times or RunTimes(attempts)
+    ran = times or RunTimeSums(attempts)
     session = abs(hash((host, site)))
-    return Group(
+    return AttemptGroup(
         *(campaign, session, host, site, 1, True, outcome, error_class, attempts, attempts),
         *(float(attempts), ran.logs, ran.squares, None, None, None),
     )
 
 
-def failed(host: str, attempts: int, error_class: str = "exit-1", site: str = "s") -> Group:
+def failed(host: str, attempts: int, error_class: str = "exit-1", site: str = "s") -> AttemptGroup:
     """Return attempts that failed."""
     return group(host, "failed", attempts, site=site, error_class=error_class)
 
 
-def ran(seconds: Iterable[float]) -> RunTimes:
+def ran(seconds: Iterable[float]) -> RunTimeSums:
     """Return what is known of run times."""
     logs = [math.log(one) for one in seconds]
-    return RunTimes(len(logs), sum(logs), sum(one * one for one in logs))
+    return RunTimeSums(len(logs), sum(logs), sum(one * one for one in logs))
 
 
 def test_interval_covers_the_true_share_nearly_always() -> None:
@@ -121,7 +121,7 @@ def test_slow_place_is_found_with_its_factor() -> None:
     """In several campaigns whose tasks take different times."""
     draw = random.Random(3)
 
-    def drawn(mean: float, number: int) -> RunTimes:
+    def drawn(mean: float, number: int) -> RunTimeSums:
         return ran(draw.lognormvariate(math.log(mean), 0.4) for _ in range(number))
 
     here = {"/short": drawn(5, 40), "/long": drawn(500, 20)}
@@ -166,7 +166,7 @@ def test_site_is_judged_without_its_few_bad_hosts() -> None:
     assert [one.name for one in hosts if one.verdict] == ["hole", "g0", "g1", "g2"]
 
 
-def verdict(sample: list[Group], again: int = 0, then_done: int = 0) -> FailureVerdict:
+def verdict(sample: list[AttemptGroup], again: int = 0, then_done: int = 0) -> FailureVerdict:
     """Judge the failures with exit-1."""
     attempts = sum(one.attempts for one in sample if one.error_class == "exit-1")
     (found,) = blame(sample, [TaskFates("/c", "exit-1", attempts, attempts, again, then_done)], 9)

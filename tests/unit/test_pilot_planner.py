@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.pilots.planner import Fleet, Plan, State, Waiting, plan
+from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
 from taskq.pilots.settings import PilotSettings
 
 HOUR_S = 3_600.0
@@ -37,10 +37,13 @@ def waiting(claimable: int, usual_s: float | None = 600.0, **values: Any) -> Wai
 
 
 def planned(
-    campaigns: list[Waiting], fleet: Fleet | None = None, state: State | None = None, **values: Any
+    campaigns: list[Waiting],
+    fleet: PilotJobs | None = None,
+    state: PilotState | None = None,
+    **values: Any,
 ) -> Plan:
     """Return the plan for these campaigns."""
-    return plan(settings(**values), campaigns, fleet or Fleet(), state or State())
+    return plan(settings(**values), campaigns, fleet or PilotJobs(), state or PilotState())
 
 
 def said(made: Plan) -> str:
@@ -71,22 +74,22 @@ def test_short_tasks_get_fewer_jobs_than_they_could_fill() -> None:
 
 def test_agents_at_work_count_for_short_tasks() -> None:
     """What they will soon have done needs no others."""
-    fleet = Fleet(serving=(60.0, 60.0), slots=20)
+    fleet = PilotJobs(serving=(60.0, 60.0), slots=20)
     assert planned([waiting(1_000, usual_s=1.0)], fleet, least_work=50.0).submit == 0
 
 
 def test_agents_that_will_end_before_another_task_do_not_count() -> None:
     """Their cores are taken up to the end."""
-    old = Fleet(serving=(9 * HOUR_S,), slots=10)
+    old = PilotJobs(serving=(9 * HOUR_S,), slots=10)
     tasks = [waiting(10, usual_s=2 * HOUR_S)]
     assert planned(tasks, old, least_work=2 * HOUR_S).submit == 1
-    young = Fleet(serving=(HOUR_S,), slots=10)
+    young = PilotJobs(serving=(HOUR_S,), slots=10)
     assert planned(tasks, young, least_work=2 * HOUR_S).submit == 0
 
 
 def test_what_is_coming_is_not_submitted_again() -> None:
     """Jobs that wait or start will take tasks soon."""
-    fleet = Fleet(queued=(5.0, 5.0), starting=2, submitting=1)
+    fleet = PilotJobs(queued=(5.0, 5.0), starting=2, submitting=1)
     assert planned([waiting(50)], fleet, backlog=50).submit == 0
     assert planned([waiting(51)], fleet, backlog=50).submit == 1
 
@@ -95,23 +98,23 @@ def test_a_slow_queue_gets_a_few_jobs_at_a_time() -> None:
     """Others use it too."""
     made = planned([waiting(1_000)], backlog=2)
     assert made.submit == 2
-    made = planned([waiting(1_000)], Fleet(queued=(60.0, 60.0)), backlog=2)
+    made = planned([waiting(1_000)], PilotJobs(queued=(60.0, 60.0)), backlog=2)
     assert made.submit == 0
     assert "2 wait in the batch system already (backlog 2; 0 began within a minute)" in said(made)
 
 
 def test_a_fast_queue_gets_twice_what_it_let_through() -> None:
     """So that a thousand agents do not take a thousand rounds."""
-    fleet = Fleet(starting=8, started_lately=8)
+    fleet = PilotJobs(starting=8, started_lately=8)
     assert planned([waiting(1_000)], fleet, backlog=2).submit == 16
 
 
 def test_never_more_than_allowed() -> None:
     """However much waits."""
-    fleet = Fleet(serving=(60.0,) * 99, started_lately=99, slots=990)
+    fleet = PilotJobs(serving=(60.0,) * 99, started_lately=99, slots=990)
     made = planned([waiting(100_000)], fleet)
     assert made.submit == 1
-    full = Fleet(serving=(60.0,) * 100, started_lately=100, slots=1_000)
+    full = PilotJobs(serving=(60.0,) * 100, started_lately=100, slots=1_000)
     assert "there may be 100 at most (max_jobs)" in said(planned([waiting(100_000)], full))
 
 
@@ -130,7 +133,7 @@ def test_unknown_run_times_are_found_out_by_a_few_jobs() -> None:
 
 def test_tasks_last_at_least_as_long_as_agents_have_been_at_them() -> None:
     """Long tasks do not leave a campaign with two jobs until the first has ended."""
-    fleet = Fleet(serving=(HOUR_S, 60.0), slots=20)
+    fleet = PilotJobs(serving=(HOUR_S, 60.0), slots=20)
     made = planned([waiting(1_000, usual_s=None)], fleet, backlog=50)
     assert made.submit == 50
     assert "at least 1 h is assumed" in said(made)
@@ -157,14 +160,14 @@ def test_tasks_that_its_agents_could_not_serve_are_not_counted(
 
 def test_tasks_that_cannot_be_claimed_now_are_said() -> None:
     """Delayed, of a paused campaign, or beyond its limit."""
-    made = planned([waiting(0, unfinished=7)], Fleet(queued=(300.0,)))
+    made = planned([waiting(0, unfinished=7)], PilotJobs(queued=(300.0,)))
     assert (made.submit, made.cancel) == (0, 0)
     assert "7 tasks unfinished, but not to be claimed now" in said(made)
 
 
 def test_jobs_that_wait_for_nothing_are_cancelled() -> None:
     """Once they have waited for a while: a retry may want them."""
-    made = planned([], Fleet(queued=(30.0, 90.0)))
+    made = planned([], PilotJobs(queued=(30.0, 90.0)))
     assert made.cancel == 1
     assert "Nothing is left for 1 job that wait: cancelled." not in said(made)
     assert "Nothing is left for 1 queued job: cancelled." in made.why
@@ -172,20 +175,22 @@ def test_jobs_that_wait_for_nothing_are_cancelled() -> None:
 
 def test_paused_pilot_says_why() -> None:
     """And submits nothing; what is queued stays."""
-    made = planned([waiting(100)], Fleet(queued=(900.0,)), State("paused", "5 submissions failed"))
+    made = planned(
+        [waiting(100)], PilotJobs(queued=(900.0,)), PilotState("paused", "5 submissions failed")
+    )
     assert (made.submit, made.cancel) == (0, 0)
     assert "It is paused, so nothing is submitted: 5 submissions failed." in made.why
 
 
 def test_removed_pilot_cancels_what_is_queued() -> None:
     """At once."""
-    made = planned([waiting(100)], Fleet(queued=(1.0, 1.0)), State("removed"))
+    made = planned([waiting(100)], PilotJobs(queued=(1.0, 1.0)), PilotState("removed"))
     assert (made.submit, made.cancel) == (0, 2)
 
 
 def test_after_a_failure_nothing_is_submitted_for_a_while() -> None:
     """In the batch system's own words."""
-    state = State(failures=2, trouble="sbatch: invalid partition", retry_in_s=30.0)
+    state = PilotState(failures=2, trouble="sbatch: invalid partition", retry_in_s=30.0)
     made = planned([waiting(100)], state=state)
     assert made.submit == 0
     assert "for 30 s, after 2 failures in a row; the last: sbatch: invalid partition" in said(made)
@@ -212,7 +217,7 @@ def test_a_plan_keeps_its_limits_whatever_is_the_case(
     cores: int,
 ) -> None:
     """Never more than allowed, never for nothing, never both submitting and cancelling."""
-    fleet = Fleet(
+    fleet = PilotJobs(
         queued=tuple(queued),
         starting=starting,
         serving=tuple(serving),

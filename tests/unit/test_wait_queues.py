@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.wait_queues import MOST_APART, Place, WaitQueues
+from taskq.dispatch.wait_queues import MOST_APART, QueuePlace, WaitQueues
 
 ALL, LEFT, RIGHT = Scope("/"), Scope("/left"), Scope("/right")
 
@@ -19,7 +19,7 @@ class Row:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self.queues = WaitQueues()
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, QueuePlace] = {}
         self.futures: dict[str, asyncio.Future[bool]] = {}
 
     def join(self, name: str, scope: Scope, *, wake_at_end: bool = True) -> None:

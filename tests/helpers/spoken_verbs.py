@@ -1,0 +1,263 @@
+"""The verbs of the queue, spoken on one connection beside many tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from taskq.db.queries import statement
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, promote, silence, value
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
+
+
+class Load:
+    """The verbs, spoken on one connection, beside many tasks in the hands of one agent."""
+
+    def __init__(self, connection: Postgres, postgres: Postgres, campaign: int, hire: Hire) -> None:
+        self.connection = connection
+        self._postgres = postgres
+        self._hire = hire
+        self._agent = hire()
+        self._campaign = campaign
+        self._tasks: Iterator[Claimed] = iter(())
+
+    def grow(
+        self, working: int, waiting: int, *, unpacked: bool = False, analyze: str = ""
+    ) -> None:
+        """Add tasks and claim some; bring the statistics up to date once `seeded` or `claimed`.
+
+        unpacked: each with a row of its own, as after trouble.
+        """
+        with self._postgres.transaction():
+            above = value(self._postgres, "select taskq.seed_begin(%s)", self._campaign)
+            self._postgres.execute(
+                "insert into taskq.spec (campaign_id, key, payload)"
+                " select %s, gen_random_uuid()::text, '{}' from generate_series(1, %s)",
+                [self._campaign, working + waiting],
+            )
+            self._postgres.execute("select taskq.seed_end(%s, %s)", [self._campaign, above])
+            if unpacked:
+                unspan = "select taskq.unspan(%s, null, 0, %s)"
+                self._postgres.execute(unspan, [self._campaign, 100_000])
+        if analyze == "seeded":
+            self._postgres.execute("analyze")
+        mine: list[Claimed] = []
+        while len(mine) < working:
+            mine += self._agent.claim(min(1_000, working - len(mine)))
+        if unpacked:
+            held = [task.task for task in mine]
+            self._postgres.execute("select taskq.unpack(%s, %s)", [self._campaign, held])
+        if analyze == "claimed":
+            self._postgres.execute("analyze")
+        self._tasks = iter(mine[1::2] + mine[::2])
+
+    def draw_no_fold(self) -> None:
+        """See to it that the next exchange is not the one in a thousand that folds the counts."""
+        self.connection.execute("select setseed(0.5)")
+
+    def exchange(self, outcome: str, count: int = 1) -> None:
+        """Report so many tasks and claim as many."""
+        reports = [report_of(next(self._tasks), outcome) for _ in range(count)]
+        self._exchange(self._agent, reports, "accepted")
+
+    def refuse(self) -> None:
+        """Hand a task back because no such task can be run."""
+        report = report_of(next(self._tasks), "released", refused=True, error_class="unfit")
+        self._exchange(self._agent, [report], "accepted")
+
+    def repeat_report(self) -> None:
+        """Report what was reported before."""
+        again = [report_of(next(self._tasks), "done")]
+        self._agent.exchange(again)
+        self._exchange(self._agent, again, "duplicate")
+
+    def report_for_another(self) -> None:
+        """Report what another session of the same token has, and what one of another token has."""
+        heir, stranger = self._hire(), self._hire()
+        sessions = [self._agent.session, heir.session, stranger.session]
+        self._postgres.execute(
+            "update taskq.session"
+            "   set token_id = 1 + (session_id = %s)::integer,"
+            "       token_hash = sha256(key::text::bytea)"
+            " where session_id = any (%s)",
+            [stranger.session, sessions],
+        )
+        report = report_of(next(self._tasks), "done")
+        self._exchange(stranger, [report | {"session": stranger.session}], "unknown")
+        self._exchange(heir, [report | {"session": heir.session}], "accepted")
+
+    def identify(self) -> None:
+        """Look up the tokens of a session and of nobody."""
+        hashes = self._postgres.execute("""
+            select array_agg(s.token_hash) || sha256('') as hashes
+              from (select token_hash from taskq.session where token_hash is not null limit 1) s
+        """).fetchone()
+        assert hashes is not None
+        self._say("identify", **hashes)
+
+    def settle_many(self) -> None:
+        """Report on one's own, on tasks that are none, and on campaigns that are none."""
+        own = [report_of(next(self._tasks), "done") for _ in range(2)]
+        none = [report | {"task": 10**9 + n} for n, report in enumerate(own)]
+        (answer,) = self._say(
+            "settle_many",
+            campaigns=[self._campaign, self._campaign, 10**9, 10**9 + 1, self._campaign],
+            reports=json.dumps([*own, *none, none[0]]),
+        )
+        assert answer["acks"] == ["accepted"] * 2 + ["unknown"] * 3
+
+    def repeat_claim(self) -> None:
+        """Ask again for a claim."""
+        agent = self._hire()
+        lease = agent.draw_lease()
+        before = agent.claim(2, lease=lease)
+        assert self._exchange(agent, [], "", lease=lease, want=2) == before
+
+    def beat(self) -> None:
+        """Name two of three tasks, so that one is handed on, and one whose lease is void."""
+        agent = self._hire()
+        held = agent.claim(3)
+        agent.done(held[0])
+        said = {
+            "session": agent.session,
+            "held": [(one.campaign, one.task, one.lease) for one in held[:2]],
+            "pending": [],
+            "drawn": agent.drawn,
+        }
+        (told,) = self._say("beat", beats=json.dumps([said]))
+        assert [task for _, task, _ in told["stop"]] == [held[0].task]
+
+    def salvage(self) -> None:
+        """Name an attempt that was lost in a beat, and report its success while another works."""
+        self._change(late_results="salvage", max_lost_nodes=1_000)
+        late, heir = self._lost(), self._hire()
+        assert heir.claim(1)[0].task == late.task
+        beat = {"session": heir.session, "pending": [], "drawn": None}
+        held = [(late.campaign, late.task, late.lease)]
+        assert self._say("beat", beats=json.dumps([beat | {"held": held}])) == []
+        reports = [report_of(one, "done") for one in (late, next(self._tasks))]
+        self._exchange(heir, reports, "accepted")
+        self._change(late_results="reject")
+
+    def poison(self) -> None:
+        """Lose the agent of a task that is poison then, and give it another chance."""
+        self._change(max_lost_nodes=1)
+        late = self._lost()
+        only = {"campaign": self._campaign, "tasks": [late.task], "after": 0, "limit": 10}
+        (answer,) = self._say("retry", **only, status="failed", error_class="poison")
+        assert answer["moved"] == 1
+
+    def _lost(self) -> Claimed:
+        agent = self._hire()
+        (task,) = agent.claim(1)
+        silence(self._postgres, agent.session)
+        assert value(self.connection, "select taskq.expire(clock_timestamp())") == 1
+        return task
+
+    def _change(self, **settings: object) -> None:
+        body = json.dumps(settings)
+        assert value(self._postgres, "select taskq.change_campaign('/c', %s)", body)
+
+    def claim_elsewhere(self) -> None:
+        """Claim what has failed on another host, with what nobody has tried."""
+        failed = [next(self._tasks) for _ in range(2)]
+        reports = [report_of(one, "failed") for one in failed]
+        self._agent.exchange(reports)
+        promote(self._postgres)
+        agent = self._hire(host="elsewhere")
+        self.connection.execute(f"set taskq.position_{self._campaign} = ''")
+        claimed = self._exchange(agent, [], "", want=20)
+        assert sum(one.attempt > 1 for one in claimed) >= 2
+
+    def leave(self) -> None:
+        """End a session that has three tasks."""
+        agent = self._hire()
+        agent.claim(3)
+        assert self._say("end_session", session=agent.session, why="done", exit_code=0) == [
+            {"end_session": 3}
+        ]
+
+    def cancel(self) -> None:
+        """Cancel a single task, and give it another chance."""
+        only = {"campaign": self._campaign, "tasks": [next(self._tasks).task]}
+        for name, words in (
+            ("cancel", {}),
+            ("retry", {"status": "cancelled", "error_class": None}),
+        ):
+            (answer,) = self._say(name, **only, **words, after=0, limit=10)
+            assert answer["moved"] == 1
+
+    def retry_failed(self) -> None:
+        """Give the only failed task another chance."""
+        self._agent.fail(next(self._tasks), retry=False)
+        (answer,) = self._say(
+            "retry",
+            campaign=self._campaign,
+            status="failed",
+            error_class="Boom",
+            tasks=None,
+            after=0,
+            limit=5_000,
+        )
+        assert answer["moved"] == 1
+
+    def keep(self) -> None:
+        """Do a round of upkeep that finds a few delayed tasks due."""
+        self._agent.fail(next(self._tasks))
+        self._postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
+        (done,) = self._say("keep", holder="00000000-0000-0000-0000-000000000000", term_s=10)
+        assert done["acting"]
+        assert 1 <= done["promoted"] <= 20
+
+    def seed(self) -> None:
+        """Seed two tasks, one of which is known."""
+        known = value(self._postgres, "select min(key) from taskq.spec")
+        keys = json.dumps([known, "new"])
+        assert self._say("seed_known", campaign=self._campaign, keys=keys) != []
+        fresh = {"key": self._agent.draw_lease(), "payload": {}}
+        tasks = [{"key": known, "payload": {}}, fresh]
+        assert self._seed_all(tasks, "fail") == (1, 0)
+
+    def keep_both(self) -> None:
+        """Seed two tasks whose key another payload has, and one of them again."""
+        key = value(self._postgres, "select max(key) from taskq.spec")
+        payloads = [{"new": self._agent.draw_lease()} for _ in range(2)]
+        tasks = [{"key": key, "payload": payload} for payload in payloads]
+        assert self._seed_all([*tasks, tasks[0]], "keep-both") == (2, 2)
+        assert self._seed_all(tasks, "skip") == (0, 0)
+
+    def _seed_all(self, tasks: list[dict[str, Any]], on_conflict: str) -> tuple[int, int]:
+        words = {"path": "/c", "tasks": json.dumps(tasks), "on_conflict": on_conflict}
+        (answer,) = self._say("seed_tasks", **words, named=10)
+        return answer["added"], answer["conflicts"]
+
+    def count(self) -> None:
+        """Ask how many tasks stand where."""
+        self._say("counts", path="/c", depth=0)
+        self._say("left_over", path="/c", offers=[])
+        self._say("servable", path="/", lifetime_s=None, offers=[], most=3)
+
+    def _say(self, name: str, **values: object) -> list[dict[str, Any]]:
+        return self.connection.execute(statement(name), values).fetchall()
+
+    def _exchange(
+        self,
+        agent: ScriptedAgent,
+        reports: list[dict[str, Any]],
+        verdict: str,
+        *,
+        lease: str = "",
+        want: int = 0,
+    ) -> list[Claimed]:
+        (answer,) = self._say(
+            "exchange",
+            campaign=self._campaign,
+            reports=json.dumps(reports) if reports else None,
+            sessions=[agent.session],
+            leases=[lease or agent.draw_lease()],
+            wants=[want or len(reports)],
+        )
+        assert (answer["acks"] or []) == [verdict] * len(reports)
+        return agent.claimed(answer)
