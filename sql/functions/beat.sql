@@ -181,10 +181,10 @@ begin
     -- Campaign by campaign: a join with rows of several may be planned as a walk through the table, which
     -- is small until much fails or is cancelled.
     for v_unclaimed in
-        select t.campaign_id, array_agg(t.task_id) as tasks
+        select t.campaign_id, array_agg(t.row_id) as rows
           from unnest(v_sessions, v_drawn) as b (session_id, drawn)
          cross join lateral (
-             select t.campaign_id, t.task_id
+             select t.campaign_id, t.ctid as row_id
                from taskq.task t
               where t.session_id = b.session_id
                 and t.status = 'working'
@@ -207,13 +207,12 @@ begin
         update taskq.task t
            set status = v_back,
                attempt = t.attempt - 1
-         where t.campaign_id = v_unclaimed.campaign_id
-           and t.task_id = any (v_unclaimed.tasks);
+         where t.ctid = any (v_unclaimed.rows);  -- see settle()
         insert into taskq.delta (campaign_id, waiting, working, cancelled)
         select v_unclaimed.campaign_id,
                case when v_back = 'waiting' then count(*) else 0 end, -count(*),
                case when v_back = 'cancelled' then count(*) else 0 end
-          from unnest(v_unclaimed.tasks);
+          from unnest(v_unclaimed.rows);
     end loop;
 
     return query

@@ -30,6 +30,8 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
+declare
+    v_rows tid[];
 begin
     if p_tasks is null then
         perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
@@ -44,16 +46,34 @@ begin
                    cross join lateral unnest(b.tasks) as t (task_id)
                    where b.campaign_id = p_campaign)));
     perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);
+    if p_tasks is null then
+        v_rows := array(
+            select t.ctid
+              from taskq.task t
+             where t.campaign_id = p_campaign
+               and t.task_id > p_after
+               and t.status in ('waiting', 'delayed', 'working')
+             order by t.campaign_id, t.task_id
+             limit p_limit
+               for no key update);
+    else
+        v_rows := array(
+            select t.row_id
+              from (select distinct u.task_id from unnest(p_tasks) as u (task_id) order by 1) u
+             cross join lateral (
+                   select t.ctid as row_id
+                     from taskq.task t
+                    where t.campaign_id = p_campaign
+                      and t.task_id = u.task_id
+                      and t.status::text in ('waiting', 'delayed', 'working')
+                      for no key update) t
+             where u.task_id > p_after
+             limit p_limit);
+    end if;
     with pick as materialized (
         select t.task_id, t.status, t.attempt, t.lease_id, t.session_id, t.claimed_at
           from taskq.task t
-         where t.campaign_id = p_campaign
-           and t.task_id > p_after
-           and t.status in ('waiting', 'delayed', 'working')
-           and (p_tasks is null or t.task_id = any (p_tasks))
-         order by t.campaign_id, t.task_id
-         limit p_limit
-           for no key update
+         where t.ctid = any (v_rows)  -- see settle()
     ), recorded as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome)
@@ -70,8 +90,7 @@ begin
                attempt = t.attempt - (
                    t.status = 'working'
                    and num_nulls(t.lease_id, t.claimed_at, nullif(t.session_id, 0)) > 0)::integer
-         where t.campaign_id = p_campaign
-           and t.task_id = any (array(select p.task_id from pick p))
+         where t.ctid = any (v_rows)
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, delayed, working, cancelled)
         select p_campaign,

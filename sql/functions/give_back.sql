@@ -33,11 +33,11 @@ begin
         perform taskq.unpack(v_one.campaign_id, v_one.tasks, null, false);
     end loop;
 
-    -- Campaign by campaign, see beat().
+    -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_one in
-        select h.campaign_id, array_agg(h.task_id) as tasks
+        select h.campaign_id, array_agg(h.row_id) as rows
           from (
-              select t.campaign_id, t.task_id
+              select t.campaign_id, t.ctid as row_id
                 from taskq.task t
                where t.session_id = p_session
                  and t.status = 'working'
@@ -56,13 +56,8 @@ begin
             select t.*,
                    -- Such as damage leaves behind it: it must not stop all upkeep, and was no attempt.
                    num_nulls(t.lease_id, t.claimed_at) = 0 as attempted
-              from unnest(v_one.tasks) as u (task_id)
-             cross join lateral (
-                   select t.task_id, t.attempt, t.lease_id, t.claimed_at, t.losses
-                     from taskq.task t
-                    where t.campaign_id = v_one.campaign_id
-                      and t.task_id = u.task_id
-                   offset 0) t
+              from taskq.task t
+             where t.ctid = any (v_one.rows)
         ), judged as materialized (
             select h.*, s.seen,
                    s.nodes >= v_max_nodes as poison,
@@ -84,8 +79,7 @@ begin
                    losses = t.losses
                        + (p_outcome = 'lost'
                           and num_nulls(t.lease_id, t.claimed_at) = 0)::integer
-             where t.campaign_id = v_one.campaign_id
-               and t.task_id = any (v_one.tasks)
+             where t.ctid = any (v_one.rows)
         ), recorded as (
             insert into taskq.attempt (
                    campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at,
@@ -107,7 +101,7 @@ begin
                case when v_back = 'cancelled' then count(*) filter (where not j.failed) else 0 end,
                case when p_outcome = 'lost' then count(*) filter (where j.attempted) else 0 end
           from judged j;
-        v_moved := v_moved + cardinality(v_one.tasks);
+        v_moved := v_moved + cardinality(v_one.rows);
     end loop;
     return v_moved;
 end

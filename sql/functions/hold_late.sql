@@ -26,12 +26,15 @@ begin
             p_campaign, array(
                 select r.task from jsonb_to_recordset(p_reports) as r (task bigint)));
         perform
-           from taskq.task t
-          where t.campaign_id = p_campaign
-            and t.task_id = any (array(
-                    select r.task from jsonb_to_recordset(p_reports) as r (task bigint)))
-          order by t.campaign_id, t.task_id
-            for no key update;
+           from (select distinct r.task
+                   from jsonb_to_recordset(p_reports) as r (task bigint)
+                  order by r.task) r
+          cross join lateral (
+                select
+                  from taskq.task t
+                 where t.campaign_id = p_campaign
+                   and t.task_id = r.task
+                   for no key update) t;
     end if;
 end
 $$;

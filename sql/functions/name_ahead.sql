@@ -29,16 +29,16 @@ declare
     v_named integer := 0;
     v_one record;
 begin
-    -- Campaign by campaign, see beat(); sorted by task, see settle_done().
+    -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_one in
-        select d.campaign_id, array_agg(d.task_id order by d.task_id) as tasks,
-               array_agg(d.session_id order by d.task_id) as sessions
+        select d.campaign_id, array_agg(d.row_id) as rows, array_agg(d.session_id) as sessions
           from (
-              select distinct on (t.campaign_id, t.task_id) t.campaign_id, t.task_id, n.session_id
+              select distinct on (t.campaign_id, t.task_id)
+                     t.campaign_id, t.row_id, n.session_id
                 from unnest(p_sessions, p_campaigns, p_tasks, p_leases)
                      with ordinality as n (session_id, campaign_id, task_id, lease_id, ord)
                cross join lateral (
-                   select t.campaign_id, t.task_id
+                   select t.campaign_id, t.task_id, t.ctid as row_id
                      from taskq.task t
                     where t.campaign_id = n.campaign_id
                       and t.task_id = n.task_id
@@ -54,10 +54,10 @@ begin
          order by d.campaign_id
     loop
         update taskq.task t
-           set session_id = v_one.sessions[width_bucket(t.task_id, v_one.tasks)]
-         where t.campaign_id = v_one.campaign_id
-           and t.task_id = any (v_one.tasks);
-        v_named := v_named + cardinality(v_one.tasks);
+           set session_id = n.session_id
+          from unnest(v_one.rows, v_one.sessions) as n (row_id, session_id)
+         where t.ctid = n.row_id;
+        v_named := v_named + cardinality(v_one.rows);
     end loop;
     return v_named;
 end

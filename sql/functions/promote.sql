@@ -19,11 +19,11 @@ declare
     v_promoted integer := 0;
     v_due record;
 begin
-    -- Campaign by campaign, see beat().
+    -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_due in
-        select d.campaign_id, array_agg(d.task_id) as tasks, count(*)::integer as count
+        select d.campaign_id, array_agg(d.row_id) as rows, count(*)::integer as count
           from (
-              select t.campaign_id, t.task_id
+              select t.campaign_id, t.ctid as row_id
                 from taskq.task t
                where t.status = 'delayed'
                  and t.due_at <= clock_timestamp()
@@ -36,8 +36,7 @@ begin
     loop
         update taskq.task t
            set status = 'waiting'
-         where t.campaign_id = v_due.campaign_id
-           and t.task_id = any (v_due.tasks);
+         where t.ctid = any (v_due.rows);
         insert into taskq.delta (campaign_id, waiting, delayed)
         values (v_due.campaign_id, v_due.count, -v_due.count);
         v_promoted := v_promoted + v_due.count;

@@ -28,6 +28,8 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
+declare
+    v_rows tid[];
 begin
     if p_status not in ('failed', 'cancelled') then
         raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
@@ -37,38 +39,57 @@ begin
         raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
-    with pick as materialized (
-        select t.task_id
-          from taskq.task t
-         where t.campaign_id = p_campaign
-           and t.task_id > p_after
-           and t.status = p_status
-           and (p_tasks is null or t.task_id = any (p_tasks))
-           and (p_error_class is null or p_error_class = (
-                   select a.error_class
-                     from taskq.attempt a
-                    where a.campaign_id = p_campaign
-                      and a.task_id = t.task_id
-                      and a.attempt = t.attempt))
-         order by t.campaign_id, t.task_id
-         limit p_limit
-           for no key update
-    ), changed as (
+    if p_tasks is null then
+        v_rows := array(
+            select t.ctid
+              from taskq.task t
+             where t.campaign_id = p_campaign
+               and t.task_id > p_after
+               and t.status = p_status
+               and (p_error_class is null or p_error_class = (
+                       select a.error_class
+                         from taskq.attempt a
+                        where a.campaign_id = p_campaign
+                          and a.task_id = t.task_id
+                          and a.attempt = t.attempt))
+             order by t.campaign_id, t.task_id
+             limit p_limit
+               for no key update);
+    else
+        v_rows := array(
+            select t.row_id
+              from (select distinct u.task_id from unnest(p_tasks) as u (task_id) order by 1) u
+             cross join lateral (
+                   select t.ctid as row_id
+                     from taskq.task t
+                    where t.campaign_id = p_campaign
+                      and t.task_id = u.task_id
+                      and t.status::text = p_status::text
+                      and (p_error_class is null or p_error_class = (
+                              select a.error_class
+                                from taskq.attempt a
+                               where a.campaign_id = p_campaign
+                                 and a.task_id = t.task_id
+                                 and a.attempt = t.attempt))
+                      for no key update) t
+             where u.task_id > p_after
+             limit p_limit);
+    end if;
+    with changed as (
         update taskq.task t
            set status = 'waiting',
                failures = 0,
                losses = 0,
                avoids = null
-         where t.campaign_id = p_campaign
-           and t.task_id = any (array(select p.task_id from pick p))
-    ), counted as (
-        insert into taskq.delta (campaign_id, waiting, failed, cancelled)
-        select p_campaign, count(*),
-               case when p_status = 'failed' then -count(*) else 0 end,
-               case when p_status = 'cancelled' then -count(*) else 0 end
-          from pick p
-        having count(*) > 0
+         where t.ctid = any (v_rows)  -- see settle()
+     returning t.task_id
     )
-    select count(*), max(p.task_id) into moved, last from pick p;
+    select count(*), max(c.task_id) into moved, last from changed c;
+    if moved > 0 then
+        insert into taskq.delta (campaign_id, waiting, failed, cancelled)
+        values (p_campaign, moved,
+                case when p_status = 'failed' then -moved else 0 end,
+                case when p_status = 'cancelled' then -moved else 0 end);
+    end if;
 end
 $$;

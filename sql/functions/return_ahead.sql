@@ -38,14 +38,14 @@ begin
         raise exception 'a campaign, a task and a lease for each that goes back'
             using errcode = 'TQ400';
     end if;
-    -- Campaign by campaign, see beat().
+    -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_one in
-        select d.campaign_id, array_agg(d.task_id) as tasks, count(*)::integer as count
+        select d.campaign_id, array_agg(d.row_id) as rows, count(*)::integer as count
           from (
-              select distinct t.campaign_id, t.task_id
+              select distinct t.campaign_id, t.row_id
                 from unnest(p_campaigns, p_tasks, p_leases) as r (campaign_id, task_id, lease_id)
                cross join lateral (
-                   select t.campaign_id, t.task_id
+                   select t.campaign_id, t.ctid as row_id
                      from taskq.task t
                     where t.campaign_id = r.campaign_id
                       and t.task_id = r.task_id
@@ -63,8 +63,7 @@ begin
            set status = v_back,
                attempt = t.attempt - 1,
                session_id = case when p_lost then 0 end
-         where t.campaign_id = v_one.campaign_id
-           and t.task_id = any (v_one.tasks);
+         where t.ctid = any (v_one.rows);
         insert into taskq.delta (campaign_id, waiting, working, cancelled)
         values (v_one.campaign_id, case when v_back = 'waiting' then v_one.count else 0 end,
                 -v_one.count, case when v_back = 'cancelled' then v_one.count else 0 end);

@@ -61,17 +61,18 @@ begin
         return;
     end if;
     perform
-       from taskq.task t
-      where t.campaign_id = p_campaign
-        and t.task_id = any (v_tasks)
-      order by t.campaign_id, t.task_id
-        for no key update nowait;
+       from (select distinct u.task_id from unnest(v_tasks) as u (task_id) order by u.task_id) u
+      cross join lateral (
+            select
+              from taskq.task t
+             where t.campaign_id = p_campaign
+               and t.task_id = u.task_id
+               for no key update nowait) t;
 
-    -- What counts is how the tasks stand now that nobody else can move them. The tasks are named twice
-    -- where they are changed, so that no plan walks the campaign to find those few.
+    -- What counts is how the tasks stand now that nobody else can move them; by ctid, see settle().
     v_now := clock_timestamp();
     with late as materialized (
-        select distinct on (r.task) r.*, a.attempt, t.status, t.session_id, t.lease_id,
+        select distinct on (r.task) r.*, a.attempt, t.row_id, t.status, t.session_id, t.lease_id,
                t.claimed_at, t.attempt as last
           from (
               select o.ord, p_reports -> (o.ord - 1)::integer as report,
@@ -85,7 +86,7 @@ begin
               offset 0
           ) a
           cross join lateral (
-              select t.status, t.session_id, t.lease_id, t.claimed_at, t.attempt
+              select t.ctid as row_id, t.status, t.session_id, t.lease_id, t.claimed_at, t.attempt
                 from taskq.task t
                where t.campaign_id = p_campaign
                  and t.task_id = r.task
@@ -105,9 +106,7 @@ begin
     ), ended as (
         delete from taskq.task t
          using late l
-         where t.campaign_id = p_campaign
-           and t.task_id = any (v_tasks)
-           and t.task_id = l.task
+         where t.ctid = l.row_id
     ), counted as (
         insert into taskq.delta (
                campaign_id, waiting, delayed, working, done, failed)

@@ -23,9 +23,11 @@
 -- task_id; of all tasks, where one may be salvaged, see hold_late(). Index: task_pkey.
 --
 -- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
--- by key, and the rows are then reached by key again. Whatever may use the index over working tasks
--- is planned by their share, which is never what the statistics say: it was seen to walk all of
--- them for a report on three. So the status is compared as text, which no partial index answers.
+-- by key. Whatever may use the index over working tasks is planned by their share, which is never
+-- what the statistics say: it was seen to walk all of them for a report on three. So the status is
+-- compared as text, which no partial index answers. The rows are then changed where they were found,
+-- by ctid, in a statement of its own: nobody can move a row that we have locked, and servers before
+-- 17 might go through all rows of the campaign to find several ids.
 -- Several small statements are faster here than one large: most of the time of a statement on few
 -- rows is spent in setting it up, and the rarer moves are skipped.
 create or replace function taskq.settle(
@@ -46,11 +48,12 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_accepted bigint[];
-    v_done bigint[];
-    v_failed bigint[];
-    v_hopeless bigint[];
-    v_released bigint[];
-    v_unstarted bigint[];
+    -- Places of locked rows, see above.
+    v_done tid[];
+    v_failed tid[];
+    v_hopeless tid[];
+    v_released tid[];
+    v_unstarted tid[];
     v_refused bigint[];
     v_back taskq.task_status;
     v_jitter double precision;
@@ -96,7 +99,8 @@ begin
         select h.*, h.outcome = 'released' and not coalesce(h.started, true) as unstarted
           from (
               -- The first of those who may say something, not the first who says something.
-              select distinct on (r.task, r.lease) r.*, t.attempt, t.session_id, t.claimed_at
+              select distinct on (r.task, r.lease)
+                     r.*, t.row_id, t.attempt, t.session_id, t.claimed_at
                 from (
                     select r.*
                       from rows from (
@@ -114,7 +118,7 @@ begin
                     offset 0
                 ) r
                 cross join lateral (
-                    select t.attempt, t.session_id, t.claimed_at
+                    select t.ctid as row_id, t.attempt, t.session_id, t.claimed_at
                       from taskq.task t
                      where t.campaign_id = p_campaign
                        and t.task_id = r.task
@@ -143,13 +147,13 @@ begin
          where not h.unstarted
     )
     select v_accepted || array_agg(h.ord),
-           array_agg(h.task) filter (where h.outcome = 'done'),
-           array_agg(h.task) filter (where h.outcome = 'failed'),
-           array_agg(h.task) filter (
+           array_agg(h.row_id) filter (where h.outcome = 'done'),
+           array_agg(h.row_id) filter (where h.outcome = 'failed'),
+           array_agg(h.row_id) filter (
                where h.outcome = 'failed'
                  and (not h.retry or h.error_class = any (v_never_retry))),
-           array_agg(h.task) filter (where h.outcome = 'released'),
-           array_agg(h.task) filter (where h.unstarted),
+           array_agg(h.row_id) filter (where h.outcome = 'released'),
+           array_agg(h.row_id) filter (where h.unstarted),
            array_agg(h.task) filter (
                where h.outcome = 'released' and h.refused and not h.unstarted),
            cardinality(v_accepted) + count(*),
@@ -163,8 +167,7 @@ begin
 
     if v_done is not null then
         delete from taskq.task t
-         where t.campaign_id = p_campaign
-           and t.task_id = any (v_done);
+         where t.ctid = any (v_done);
     end if;
 
     if failures > 0 then
@@ -173,7 +176,7 @@ begin
         with moved as (
             update taskq.task t
                set status = case
-                       when t.task_id = any (coalesce(v_hopeless, '{}'))
+                       when t.ctid = any (coalesce(v_hopeless, '{}'))
                             or t.failures + 1 >= c.max_attempts
                        then 'failed'
                        else v_back
@@ -185,8 +188,7 @@ begin
                    -- An agent has had it, so the front has not lost it: see expire_ahead().
                    session_id = nullif(t.session_id, 0)
               from taskq.campaign c
-             where t.campaign_id = p_campaign
-               and t.task_id = any (v_failed)
+             where t.ctid = any (v_failed)
                and c.campaign_id = p_campaign
          returning t.status
         )
@@ -201,11 +203,10 @@ begin
         v_back := taskq.status_after(p_campaign, 'waiting');
         update taskq.task t
            set status = v_back,
-               attempt = t.attempt - (t.task_id = any (coalesce(v_unstarted, '{}')))::integer,
-               session_id = case when t.task_id = any (coalesce(v_unstarted, '{}'))
+               attempt = t.attempt - (t.ctid = any (coalesce(v_unstarted, '{}')))::integer,
+               session_id = case when t.ctid = any (coalesce(v_unstarted, '{}'))
                                  then t.session_id else nullif(t.session_id, 0) end
-         where t.campaign_id = p_campaign
-           and t.task_id = any (v_released);
+         where t.ctid = any (v_released);
         if v_refused is not null then
             perform taskq.note_refusals(p_campaign, v_refused);
         end if;

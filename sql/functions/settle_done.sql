@@ -123,20 +123,26 @@ begin
                and c.campaign_id = p_campaign
                and s.campaign_id = any (c.lineage));
     end if;
-    with ended as (
+    with held as materialized (
+        select t.*, u.ord
+          from unnest(v_tasks, v_leases, v_sessions, v_ords) as u (task_id, lease_id, session_id, ord)
+         cross join lateral (
+               select t.ctid as row_id, t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at
+                 from taskq.task t
+                where t.campaign_id = p_campaign
+                  and t.task_id = u.task_id
+                  and t.lease_id = u.lease_id
+                  and t.status::text = 'working'
+                  and (t.session_id = coalesce(u.session_id, t.session_id)
+                       or t.session_id = 0 and u.session_id = any (v_covering)
+                       or taskq.may_report(u.session_id, t.session_id, p_campaign))
+                  for no key update) t
+    ), ended as (
+        -- A row that was changed while we waited for its lock is not seen here: settle() finds it.
         delete from taskq.task t
-         where t.campaign_id = p_campaign
-           and t.task_id = any (v_tasks)
-           and t.lease_id = v_leases[width_bucket(t.task_id, v_tasks)]
-           and (t.session_id
-                = coalesce(v_sessions[width_bucket(t.task_id, v_tasks)], t.session_id)
-                or t.session_id = 0
-                and v_sessions[width_bucket(t.task_id, v_tasks)] = any (v_covering)
-                or taskq.may_report(
-                    v_sessions[width_bucket(t.task_id, v_tasks)], t.session_id, p_campaign))
-           and t.status::text = 'working'
-     returning t.task_id, t.attempt, t.lease_id, t.session_id, t.claimed_at,
-               v_ords[width_bucket(t.task_id, v_tasks)] as ord
+         using held h
+         where t.ctid = h.row_id
+     returning h.*
     ), recorded as (
         insert into taskq.attempt (
                campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,

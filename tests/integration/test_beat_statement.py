@@ -167,6 +167,7 @@ def test_beats_go_by_key_whatever_the_statistics_say(
     assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
+        "task by ctid",
         "bundle by bundle_pkey",
         "bundle by bundle_task",  # of what goes back
         "spec by spec_pkey",  # its priority

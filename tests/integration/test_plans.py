@@ -36,10 +36,12 @@ class Verb:
     pages: int = 160
 
 
-CLAIM = {
+# A row that is locked is changed by its place.
+ROW = {"task by task_pkey", "task by ctid"}
+
+CLAIM = ROW | {
     "task by task_waiting",
     "task by task_waiting_again",
-    "task by task_pkey",
     "task by task_working",
     "spec by spec_pkey",
     "span by span_waiting",
@@ -86,26 +88,24 @@ VERBS = {
         rows=40,
         pages=1_000,
     ),
-    "beat": Verb(Load.beat, UNPACK | {"task by task_pkey", "task by task_working"}),
+    "beat": Verb(Load.beat, UNPACK | ROW | {"task by task_working"}),
     "salvage": Verb(Load.salvage, CLAIM | {"attempt by attempt_pkey"}, pages=400),
     "poison": Verb(
         Load.poison,
         UNPACK
+        | ROW
         | {
-            "task by task_pkey",
             "task by task_working",
             "task by task_failed",
             "attempt by attempt_pkey",
         },
     ),
-    "leave": Verb(Load.leave, UNPACK | {"task by task_pkey", "task by task_working"}),
-    "cancel": Verb(Load.cancel, UNPACK | {"task by task_pkey"}),
-    "retry": Verb(
-        Load.retry_failed, {"task by task_failed", "task by task_pkey", "attempt by attempt_pkey"}
-    ),
+    "leave": Verb(Load.leave, UNPACK | ROW | {"task by task_working"}),
+    "cancel": Verb(Load.cancel, UNPACK | ROW),
+    "retry": Verb(Load.retry_failed, ROW | {"task by task_failed", "attempt by attempt_pkey"}),
     "keep": Verb(
         Load.keep,
-        UNPACK | {"task by task_working", "task by task_delayed", "task by task_pkey"},
+        UNPACK | ROW | {"task by task_working", "task by task_delayed"},
         rows=200,
         pages=1_000,
     ),

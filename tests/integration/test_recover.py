@@ -258,6 +258,7 @@ def test_recovering_goes_by_key(
     assert hot.access_paths <= {
         "task by task_working",
         "task by task_pkey",
+        "task by ctid",
         "spec by spec_pkey",
         "attempt by attempt_unsuccessful",
     }

@@ -53,7 +53,7 @@ STATEMENTS: Final = (
     Mutant(
         "reports-of-successes-without-lease",
         "sql/functions/settle_done.sql",
-        "           and t.lease_id = v_leases[width_bucket(t.task_id, v_tasks)]\n",
+        "                  and t.lease_id = u.lease_id\n",
         "",
         "Several successes are taken from whoever knows the tasks.",
         ("tests/interleavings/test_expiry.py", *_FENCING),
@@ -86,7 +86,7 @@ STATEMENTS: Final = (
     Mutant(
         "unstarted-attempt-keeps-its-number",
         "sql/functions/settle.sql",
-        "attempt = t.attempt - (t.task_id = any (coalesce(v_unstarted, '{}')))::integer",
+        "attempt = t.attempt - (t.ctid = any (coalesce(v_unstarted, '{}')))::integer",
         "attempt = t.attempt",
         "A task that was handed back unbegun skips an attempt number.",
         ("tests/integration/test_lifecycle.py",),

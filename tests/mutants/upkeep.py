@@ -234,9 +234,17 @@ UPKEEP: Final = (
     Mutant(
         "cancellation-of-what-is-final",
         "sql/functions/cancel.sql",
-        "('waiting', 'delayed', 'working')",
-        "('waiting', 'delayed', 'working', 'failed')",
-        "Cancelling takes failed tasks too.",
+        "t.status in ('waiting', 'delayed', 'working')",
+        "t.status in ('waiting', 'delayed', 'working', 'failed')",
+        "Cancelling all takes failed tasks too.",
+        _LIFE,
+    ),
+    Mutant(
+        "cancellation-of-one-that-is-final",
+        "sql/functions/cancel.sql",
+        "t.status::text in ('waiting', 'delayed', 'working')",
+        "t.status::text in ('waiting', 'delayed', 'working', 'failed')",
+        "Cancelling tasks by name takes failed ones too.",
         _LIFE,
     ),
     Mutant(
