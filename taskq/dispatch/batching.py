@@ -5,7 +5,8 @@ once, however many tasks it covers. Exchanges that arrive while a statement is u
 therefore batched and sent when it has been answered; an exchange that finds none under way is sent
 at once. Where there are many, several statements are under way, each on a connection of its own,
 and no exchange waits for longer than 10 ms while a connection is free. A large exchange is sent by
-itself, see `fair_queue`, and gets a limited share of one connection's time while others ask.
+itself, see `fair_queue`, in parts while others ask, and with a limited share of one connection's
+time.
 
 The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
 memory database systems, 1984).
@@ -29,6 +30,7 @@ from taskq.dispatch.fair_queue import FairQueue
 from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
 from taskq.dispatch.futures import resolve
 from taskq.dispatch.large_turns import LargeTurns
+from taskq.dispatch.parts import Parts
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
@@ -56,12 +58,14 @@ class Submitted:
     """An exchange that was submitted and not answered yet.
 
     callback: takes the answer or an error, once; None after that, or if nobody waits any more.
-    part: an exchange that does a part of this one, and is abandoned with it.
+    part: an exchange that does a part of this one, and is abandoned with it. parts: of a large
+    exchange that was begun.
     """
 
     exchange: ExchangeRequest
     callback: Callback | None
     part: Submitted | None = None
+    parts: Parts | None = None
 
     def abandon(self) -> None:
         """Drop the callback; an exchange that has not begun is then never sent."""
@@ -193,13 +197,16 @@ class Batcher(Closing):
         """Send the next large exchange, if one is due and a connection is free."""
         if self._large_turns.under_way or not self._free:
             return
-        others = self._queue.common or now - self._batch_at < BUSY_S
-        if others and self._large_turns.wait_s(now):
+        if self._is_busy(now) and self._large_turns.wait_s(now):
             return
         one = self._queue.take_large(now)
         if one is not None:
             self._large_turns.begin(now)
             self._start_round([one], apart=True)
+
+    def _is_busy(self, now: float) -> bool:
+        """Tell whether others ask for something too."""
+        return bool(self._queue.common) or now - self._batch_at < BUSY_S
 
     def _start_round(self, taken: list[Submitted], *, apart: bool = False) -> None:
         self._in_statements += len(taken)
@@ -214,7 +221,10 @@ class Batcher(Closing):
         """Run one batch on a connection, then let the queue go on."""
         loop = asyncio.get_running_loop()
         try:
-            await self._answer(connection, taken, {}, set())
+            if apart and (taken[0].parts is not None or self._is_busy(loop.time())):
+                await self._answer_part(connection, taken[0])
+            else:
+                await self._answer(connection, taken, {}, set())
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             _fail(taken, TransportFailed(f"the exchange was broken off: {error!r}"))
@@ -224,11 +234,25 @@ class Batcher(Closing):
             if apart:
                 self._large_turns.end(now)
             self._in_statements -= len(taken)
-            self._queue.done(taken, now)
+            if apart and taken[0].callback is not None:
+                self._queue.put_back(taken[0])  # its next part
+            else:
+                self._queue.done(taken, now)
             self._free.append(connection)
             if self._queue:
                 # After those that were just answered have submitted their next exchanges.
                 loop.call_soon(self._dispatch, False)
+
+    async def _answer_part(self, connection: AsyncConnection, one: Submitted) -> None:
+        """Run the next part of a large exchange; resolve it after the last, or if one fails."""
+        if one.parts is None:
+            one.parts = Parts(one.exchange)
+        outcomes: list[Answer | Exception] = []
+        await self._answer(connection, [Submitted(one.parts.next(), outcomes.append)], {}, set())
+        (outcome,) = outcomes
+        whole = one.parts.answered(outcome) if isinstance(outcome, Answer) else outcome
+        if whole is not None:
+            one.resolve(whole)
 
     async def _answer(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -18,6 +18,8 @@ from taskq_agent.protocol import FAILED, RELEASED, Report, Request, Task
 
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
+#: Reports that are encoded as one at most, so that a large exchange can be done in parts.
+MOST_ENCODED: Final = 100
 #: Members of a report that are left out where they are None.
 _OPTIONAL: Final = ("result", "error_class", "error", "exit_code", "tail")
 
@@ -81,13 +83,19 @@ def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
         raise Refused(f"an agent cannot live for {scope.lifetime_s} s; leave the lifetime out")
     try:
         reports = [
-            _encoded(campaign, list(several), request.session)
+            _encoded(campaign, some, request.session)
             for campaign, several in groupby(request.reports, _campaign)
+            for some in _chunks(list(several))
         ]
     except (TypeError, ValueError, RecursionError) as error:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
     fences = [Fence(one.campaign, one.task, one.lease) for one in request.reports]
     return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)
+
+
+def _chunks(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
+    for first in range(0, len(reports), MOST_ENCODED):
+        yield reports[first : first + MOST_ENCODED]
 
 
 def _encoded(campaign: int, reports: Sequence[Report], session: int) -> EncodedReports:

@@ -139,6 +139,11 @@ class FairQueue(Generic[One]):
             self._leave(one, now)
         return None
 
+    def put_back(self, one: One) -> None:
+        """Queue a large exchange of which a part was answered behind the others; it has a place."""
+        self._waiting += 1
+        self._large.append(one)
+
     def done(self, taken: Iterable[One], now: float) -> None:
         """Free the places of exchanges that were answered, for what waits behind them."""
         for one in taken:

@@ -92,7 +92,7 @@ class Fronted:
             if not self._claim_from_front(submitted, _NOTHING):
                 return self._batcher.submit(exchange, callback)
         elif self._batcher.under_way >= CROWDED or not self.pool.has_entries(exchange.scope):
-            submitted = _Whole(exchange, callback, None, self)
+            submitted = _Whole(exchange, callback, fronted=self)
             self._batcher.put(submitted)
         else:
             reports = exchange._replace(want=0)
