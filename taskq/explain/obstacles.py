@@ -119,7 +119,8 @@ def _closed(
     (path,) = detail
     one = next(one for one in facts.closed if one.path == path)
     tasks = sum(it.waiting + it.delayed for it in campaigns)
-    above = " (a campaign above)" if path != facts.status.path and _is_above(facts, path) else ""
+    own = facts.status.path
+    above = " (a campaign above)" if path != own and is_within(own, path) else ""
     commands = [command("campaign", "resume", path)]
     if one.paused_why is not None:
         how = f"paused itself: {brief(one.paused_why)}. Resume it when that is mended"
@@ -136,10 +137,6 @@ def _closed(
         commands=commands,
         figures={"closed": path, "by": "itself" if one.paused_why else "operator"},
     )
-
-
-def _is_above(facts: Facts, path: str) -> bool:
-    return is_within(facts.status.path, path)
 
 
 def _no_handler(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from taskq.explain.facts import Facts
 from taskq.explain.reasons import Reason, some, verb
+from taskq.views import Brake
 from taskq.words import command, counted, duration, instant
 
 
@@ -14,8 +15,8 @@ def upkeep(facts: Facts) -> Iterator[Reason]:
     yield from _keeper(facts)
     if facts.brake is None:
         yield from _silent_holders(facts)
-    else:
-        yield from _brake(facts)
+    elif any(kind.silent for kind in facts.agents):
+        yield _brake(facts, facts.brake)
 
 
 def _keeper(facts: Facts) -> Iterator[Reason]:
@@ -37,14 +38,9 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
     )
 
 
-def _brake(facts: Facts) -> Iterator[Reason]:
-    brake = facts.brake
-    if brake is None or not any(kind.silent for kind in facts.agents):
-        return
-    until = (
-        f"until {instant(brake.until)}" if brake.until is not None else "until one of them is heard"
-    )
-    yield Reason(
+def _brake(facts: Facts, brake: Brake) -> Reason:
+    until = f"until {instant(brake.until)}" if brake.until else "until one of them is heard"
+    return Reason(
         "brake",
         f"{brake.silent:,} of {counted(brake.open, 'agent')} "
         f"{verb(brake.silent, 'is', 'are')} silent since {instant(brake.since)}. So many at a time "

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.fleet import bans
+from taskq.errors import UsageError
 from taskq.fleet.bans import Ban, PlaceKind
 from taskq.fleet.blame import FailureVerdict, TaskFates, blame
 from taskq.fleet.places import Place, Presence, compare_places
@@ -39,15 +39,27 @@ class Fleet:
         name: as agents name it; an agent may name another one, so to keep out somebody who must not
         come, revoke the token. until: an aware instant, or a duration; None: until it is lifted.
         """
-        return bans.ban(self._database, kind, name, why, until)
+        lifetime_s = None
+        if isinstance(until, timedelta):
+            lifetime_s = until.total_seconds()
+        elif until is not None:
+            if until.tzinfo is None:
+                raise UsageError(
+                    "the end of a ban needs a time zone, as datetime.now(timezone.utc)"
+                )
+            lifetime_s = (until - datetime.now(until.tzinfo)).total_seconds()
+        if lifetime_s is not None and lifetime_s < 1:
+            raise UsageError("the end of a ban must be in the future")
+        values = {"place": name, "why": why.strip(), "lifetime_s": lifetime_s}
+        return int(self._database.value("ban", kind=kind, **values))
 
     def unban(self, kind: PlaceKind, name: str) -> bool:
         """Lift a ban; return whether there was one. Agents that were told to leave do so."""
-        return bans.unban(self._database, kind, name)
+        return bool(self._database.value("unban", kind=kind, place=name))
 
     def bans(self) -> list[Ban]:
         """Return the bans that have not ended, latest first."""
-        return bans.bans(self._database)
+        return [Ban(**row) for row in self._database.rows("bans")]
 
     def hosts(self, path: str = "/") -> list[Place]:
         """Compare the hosts whose agents serve a campaign, above or below it.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from taskq.db.connections import Database
 from taskq.errors import TaskqError, Unavailable
@@ -217,14 +217,12 @@ class PilotLoop:
                 if job.name in seen or job.place not in partial.silent or job.age_s > over_s
             ]
         places = {job.name: job.place for job in jobs}
-        changes = []
-        for change in reconcile(looked, seen):
-            if change.outcome == "died":
-                tail = case.driver.tail(change.name, places.get(change.name))
-                changes.append(replace(change, tail=tail))
-            else:
-                changes.append(change)
-        return changes
+        return [
+            replace(one, tail=case.driver.tail(one.name, places.get(one.name)))
+            if one.outcome == "died"
+            else one
+            for one in reconcile(looked, seen)
+        ]
 
     def _submit(
         self, case: _Case, jobs: Sequence[PilotJob], made: Plan, stop: threading.Event
@@ -308,7 +306,9 @@ class PilotLoop:
         """Write down what was seen; return whether the pilot is gone."""
         if not changes and after is None and case.pilot.status != "removed":
             return False
-        rows = [_row(change) for change in changes]
+        rows = [asdict(change) for change in changes]
+        for row in rows:
+            del row["name"]
         return bool(
             self._database.value(
                 "note_pilot",
@@ -348,7 +348,3 @@ class PilotLoop:
         if trouble is not None and self._said.get(name) != trouble:
             log.warning("%s: %s", name, trouble)
         self._said[name] = trouble or ""
-
-
-def _row(change: Change) -> dict[str, Any]:
-    return {name: value for name, value in asdict(change).items() if name != "name"}

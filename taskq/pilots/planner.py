@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from taskq.pilots.settings import PilotSettings
+from taskq.words import HOUR_S, MINUTE_S, counted
 
 #: A job is cancelled only when it has waited for so long: what is retried may want it yet.
 PATIENCE_S: Final = 60.0
 
 _SHOWN_CAMPAIGNS = 3
-_MINUTE_S = 60
-_HOUR_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +138,13 @@ def _work(settings: PilotSettings, waiting: Sequence[Waiting], why: list[str]) -
         if reason is None:
             served.append(one)
         else:
-            left_out.append(f"{_tasks(one.claimable)} of {one.path} not counted: {reason}.")
+            left_out.append(
+                f"{counted(one.claimable, 'task')} of {one.path} not counted: {reason}."
+            )
     tasks = sum(one.claimable for one in served)
-    why.append(f"{_tasks(tasks)} waiting for agents like these, {_in_work(waiting)}.")
+    working = sum(one.working for one in waiting)
+    in_work = f"{working:,} {'is' if working == 1 else 'are'} worked on"
+    why.append(f"{counted(tasks, 'task')} waiting for agents like these, {in_work}.")
     why += left_out[:_SHOWN_CAMPAIGNS]
     if len(left_out) > _SHOWN_CAMPAIGNS:
         why.append(f"{len(left_out) - _SHOWN_CAMPAIGNS:,} more campaigns are not counted either.")
@@ -162,13 +165,12 @@ def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> N
     patient = sum(1 for waited_s in fleet.queued if waited_s >= PATIENCE_S)
     if to_come > 0:
         made.why.append(
-            f"Nothing is submitted: {_tasks(to_come)} unfinished, but not to be claimed now "
-            "(delayed, paused, or at a limit of running tasks)."
+            f"Nothing is submitted: {counted(to_come, 'task')} unfinished, but not to be claimed "
+            "now (delayed, paused, or at a limit of running tasks)."
         )
     elif patient:
         made.cancel = patient
-        queued = "queued job" if patient == 1 else "queued jobs"
-        made.why.append(f"Nothing is left for {patient:,} {queued}: cancelled.")
+        made.why.append(f"Nothing is left for {counted(patient, 'queued job')}: cancelled.")
     else:
         made.why.append("Nothing is submitted; agents leave when they have been idle.")
 
@@ -183,11 +185,12 @@ def _plan_more(
     ending = sum(1 for ran_s in fleet.serving if settings.lifetime_s - ran_s < work.longest_usual_s)
     at_hand = max(0, fleet.slots - ending * cores) // cores
     if ending:
-        made.why.append(f"{_jobs(ending)} at work will end before another task could.")
+        made.why.append(f"{counted(ending, 'job')} at work will end before another task could.")
     wanted = max(0, min(by_number, by_time - at_hand))
     made.why.append(
-        f"Beside the {at_hand:,} at work, {_jobs(wanted)} wanted: {by_number:,} could be filled, "
-        f"and {by_time:,} in all would each have {_time(settings.least_work)} of work a core."
+        f"Beside the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} could be "
+        f"filled, and {by_time:,} in all would each have {_time(settings.least_work)} of work a "
+        "core."
     )
     need = wanted - fleet.coming
     room = settings.most - fleet.live
@@ -199,7 +202,7 @@ def _plan_more(
         text = f"Nothing is submitted for {_time(state.retry_in_s)}, after {failures}{trouble}"
         made.why.append(_sentence(text))
     elif need <= 0:
-        made.why.append(f"So none is submitted: {_jobs(fleet.coming)} to come.")
+        made.why.append(f"So none is submitted: {counted(fleet.coming, 'job')} to come.")
     elif room <= 0:
         made.why.append(f"So none is submitted: there may be {settings.most:,} at most (max_jobs).")
     elif most_in_queue <= in_queue:
@@ -212,7 +215,7 @@ def _plan_more(
         limit = ""
         if made.submit < need:
             limit = " (max_jobs)" if room <= most_in_queue - in_queue else " (backlog)"
-        made.why.append(f"So {_jobs(made.submit)} submitted now{limit}.")
+        made.why.append(f"So {counted(made.submit, 'job')} submitted now{limit}.")
 
 
 def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> int:
@@ -230,7 +233,7 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: l
         spent_s += unknown * assumed_s
         fewest = max(1, settings.backlog)
         learnt = f"at least {_time(assumed_s)} is assumed" if assumed_s else "a few jobs find out"
-        why.append(f"How long {_tasks(unknown)} take is not known yet: {learnt}.")
+        why.append(f"How long {counted(unknown, 'task')} take is not known yet: {learnt}.")
     return max(fewest, math.ceil(spent_s / (settings.cores * settings.least_work)))
 
 
@@ -242,16 +245,10 @@ def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
         "being submitted": fleet.submitting,
     }
     said = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
-    cores = f"{settings.cores:,} core{'' if settings.cores == 1 else 's'}"
     return (
-        f"Live jobs of {cores}: {said or 'none'}, of {settings.most:,} at most; all agents like "
-        f"these have {fleet.slots:,} slot{'' if fleet.slots == 1 else 's'}."
+        f"Live jobs of {counted(settings.cores, 'core')}: {said or 'none'}, of {settings.most:,} "
+        f"at most; all agents like these have {counted(fleet.slots, 'slot')}."
     )
-
-
-def _in_work(waiting: Sequence[Waiting]) -> str:
-    working = sum(one.working for one in waiting)
-    return f"{working:,} {'is' if working == 1 else 'are'} worked on"
 
 
 def _sentence(text: str) -> str:
@@ -259,17 +256,9 @@ def _sentence(text: str) -> str:
     return f"{text.rstrip().rstrip('.')}."
 
 
-def _tasks(number: int) -> str:
-    return f"{number:,} task{'' if number == 1 else 's'}"
-
-
-def _jobs(number: int) -> str:
-    return f"{number:,} job{'' if number == 1 else 's'}"
-
-
 def _time(seconds: float) -> str:
-    if seconds < _MINUTE_S:
+    if seconds < MINUTE_S:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004  # two digits
-    if seconds < _HOUR_S:
-        return f"{seconds / _MINUTE_S:.3g} min"
-    return f"{seconds / _HOUR_S:.3g} h"
+    if seconds < HOUR_S:
+        return f"{seconds / MINUTE_S:.3g} min"
+    return f"{seconds / HOUR_S:.3g} h"

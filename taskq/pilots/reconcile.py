@@ -73,12 +73,8 @@ def reconcile(jobs: Sequence[PilotJob], seen: Mapping[str, SeenJob]) -> list[Cha
     jobs: all that are live, and the latest of the others. seen: what the batch system says, by
     name; it may know jobs that are not ours, and forget those that ended.
     """
-    changes = []
-    for job in jobs:
-        change = _change(job, seen.get(job.name))
-        if change is not None:
-            changes.append(change)
-    return changes
+    changes = (_change(job, seen.get(job.name)) for job in jobs)
+    return [change for change in changes if change is not None]
 
 
 def _change(job: PilotJob, seen: SeenJob | None) -> Change | None:
@@ -155,19 +151,9 @@ def health(
 
 def _obituary(change: Change) -> str:
     """Return what is known of a job that its agent never spoke for."""
-    said = f"job {change.number} died before its agent was heard"
-    if change.outcome == "refused":
-        said = f"job {change.number}"
-    for more in (
-        change.why,
-        None if change.exit_code is None else f"exit code {change.exit_code}",
-        _last_line(change.tail),
-    ):
-        if more:
-            said += f": {more}"
-    return said
-
-
-def _last_line(tail: str | None) -> str | None:
-    lines = [line.strip() for line in (tail or "").splitlines() if line.strip()]
-    return lines[-1][:500] if lines else None
+    died = "" if change.outcome == "refused" else " died before its agent was heard"
+    code = None if change.exit_code is None else f"exit code {change.exit_code}"
+    lines = (change.tail or "").strip().splitlines()
+    last_line = lines[-1].strip()[:500] if lines else None
+    known = (f"job {change.number}{died}", change.why, code, last_line)
+    return ": ".join(filter(None, known))

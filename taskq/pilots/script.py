@@ -58,7 +58,7 @@ def job_script(
     text += _HEAD.format(folder=shlex.quote(settings.folder), time_limit_s=limit_s)
     if settings.setup:
         text += settings.setup.rstrip("\n") + "\n"
-    return text + _RUN.format(agent=" \\\n    ".join(map(_quoted, argv)), name=name)
+    return text + _RUN.format(agent=" \\\n    ".join(map(shlex.join, argv)), name=name)
 
 
 def _agent(
@@ -104,7 +104,3 @@ def _slurm_options(settings: PilotSettings, name: str, minutes: int) -> list[str
         if value is not None:
             options.append(f"--{option}={value}")
     return [*options, *settings.options]
-
-
-def _quoted(words: Sequence[str]) -> str:
-    return shlex.join(words)

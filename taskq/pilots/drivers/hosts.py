@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Final
 
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
-from taskq.pilots.drivers.folder import JobFolder, agent_file, as_tail, checked_token
+from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, agent_file, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
@@ -26,7 +26,6 @@ from taskq.pilots.settings import PilotSettings
 #: Seconds for which a host that gave no answer is not given jobs.
 _ASIDE_S: Final = 300.0
 _HOSTS_AT_ONCE: Final = 16
-_TAIL_BYTES: Final = 3_000
 _ANSWER = re.compile(r"(taskq-[a-z0-9-]+) (queued|running|ended) (\d*)")
 
 _BEGAN = """\
@@ -160,7 +159,7 @@ class Hosts:
             return self._local.tail(name)
         with suppress(BatchSystemError):
             folder = shlex.quote(self._settings.folder)
-            text = f"cd {folder} && tail -c {_TAIL_BYTES} {name}.out\n"
+            text = f"cd {folder} && tail -c {TAIL_BYTES} {name}.out\n"
             return as_tail(self._shell(place, text).encode())
         return None
 
