@@ -181,16 +181,12 @@ class Executor(concurrent.futures.Executor):
 
 def _values(futures: list[TaskFuture], deadline: float | None) -> Iterator[Any]:
     """Yield values in order; when that ends early, cancel the rest."""
-
-    def values() -> Iterator[Any]:
-        try:
-            futures.reverse()
-            while futures:
-                # popped, so that no reference keeps a value alive
-                left = None if deadline is None else deadline - time.monotonic()
-                yield futures.pop().result(left)
-        finally:
-            for future in futures:
-                future.cancel()
-
-    return values()
+    try:
+        futures.reverse()
+        while futures:
+            # popped, so that no reference keeps a value alive
+            left = None if deadline is None else deadline - time.monotonic()
+            yield futures.pop().result(left)
+    finally:
+        for future in futures:
+            future.cancel()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,11 +99,6 @@ class OutcomeReader:
         if trace or tail:
             error.__cause__ = RemoteTraceback(trace or tail)
         return error
-
-
-def cancelled(key: str) -> CancelledError:
-    """Return the exception of a task that was cancelled."""
-    return CancelledError(f"the task {key} was cancelled")
 
 
 def exception_of(about: Mapping[str, Any]) -> BaseException | None:

@@ -109,14 +109,14 @@ def _pickled_function(name: str, function: Callable[..., Any]) -> bytes:
     try:
         return pickled(function, MAX_ARCHIVE_BYTES)
     except PickleTooLarge:
-        heavy = [found for found, part in _parts(function) if _size_mib(part) >= 1]
+        heavy = [found for found, part in _parts(function) if (_size(part) or 0) >= _MIB]
         what = f", mostly for {' and '.join(heavy)}" if heavy else ""
         raise UsageError(
             f"{name} has more than {MAX_ARCHIVE_BYTES // _MIB} MiB with all that it refers to"
             f"{what}: keep data in files, and give them by inputs=[...]"
         ) from None
     except Exception as error:  # any object's own code
-        culprits = [found for found, part in _parts(function) if not _can_be_pickled(part)]
+        culprits = [found for found, part in _parts(function) if _size(part) is None]
         what = f" because of {' and '.join(culprits)}" if culprits else ""
         raise UsageError(f"{name} cannot be sent{what}: {error}") from error
 
@@ -134,20 +134,11 @@ def _parts(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
             yield name, function.__globals__[name]
 
 
-def _size_mib(value: Any) -> int:
+def _size(value: Any) -> int | None:
+    """Return the bytes of a pickle, up to the most that there may be; None: there can be none."""
     try:
-        return len(pickled(value, MAX_ARCHIVE_BYTES)) // _MIB
+        return len(pickled(value, MAX_ARCHIVE_BYTES))
     except PickleTooLarge:
-        return MAX_ARCHIVE_BYTES // _MIB
+        return MAX_ARCHIVE_BYTES
     except Exception:  # noqa: BLE001  # any object's own code
-        return 0
-
-
-def _can_be_pickled(value: Any) -> bool:
-    try:
-        pickled(value, MAX_ARCHIVE_BYTES)
-    except PickleTooLarge:
-        return True
-    except Exception:  # noqa: BLE001  # any object's own code
-        return False
-    return True
+        return None

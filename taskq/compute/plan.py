@@ -31,37 +31,8 @@ OnChange: TypeAlias = Literal["fail", "continue", "restart"]
 _SEAL_BYTES: Final = 32
 
 
-def prepared(
-    database: Database,
-    path: str,
-    function: Function,
-    *,
-    params: Mapping[str, Any],
-    inputs: Iterable[str | Path],
-    on_change: OnChange,
-    settings: Mapping[str, Any],
-) -> Campaign:
-    """Return the campaign for calls of a function, made or found; see `Client.map`.
-
-    Its handler is `Campaign.spec().handler`.
-    """
-    if on_change not in get_args(OnChange):
-        choices = ", ".join(map(repr, get_args(OnChange)))
-        raise UsageError(f"on_change must be one of {choices}, not {on_change!r:.80}")
-    plan = _Plan(
-        database, check_path(path), function, params=params, inputs=inputs, settings=settings
-    )
-    row = database.row("campaign", path=path)
-    if row is None:
-        try:
-            return plan.create()
-        except Conflict:  # somebody else has just made it
-            row = database.row("campaign", path=path)
-    return plan.found(row or {}, on_change)
-
-
-class _Plan:
-    """What a campaign shall be."""
+class FunctionPlan:
+    """The campaign for calls of a function, as it shall be; see `Client.map`."""
 
     def __init__(
         self,
@@ -71,11 +42,16 @@ class _Plan:
         *,
         params: Mapping[str, Any],
         inputs: Iterable[str | Path],
+        on_change: OnChange,
         settings: Mapping[str, Any],
     ) -> None:
+        if on_change not in get_args(OnChange):
+            choices = ", ".join(map(repr, get_args(OnChange)))
+            raise UsageError(f"on_change must be one of {choices}, not {on_change!r:.80}")
         self._database = database
-        self._path = path
+        self._path = check_path(path)
         self._function = function
+        self._on_change = on_change
         self._params: dict[str, Any] = {}
         try:
             self._params = {name: typed.encode(value) for name, value in params.items()}
@@ -91,7 +67,17 @@ class _Plan:
                 raise UsageError(f"two inputs are called {one.name!r}")
             self._inputs[one.name] = Input(*self._blobs.put(one))
 
-    def create(self) -> Campaign:
+    def prepared(self) -> Campaign:
+        """Return the campaign, made or found; its handler is `Campaign.spec().handler`."""
+        row = self._database.row("campaign", path=self._path)
+        if row is None:
+            try:
+                return self._create()
+            except Conflict:  # somebody else has just made it
+                row = self._database.row("campaign", path=self._path)
+        return self._found(row or {})
+
+    def _create(self) -> Campaign:
         """Create the campaign, with its inputs; raise `Conflict` if it is there."""
         handler = self._handler(None)
         body = spec_body(self._spec(handler))
@@ -102,7 +88,7 @@ class _Plan:
         self._give_inputs({})
         return Campaign(self._database, campaign_id, self._path)
 
-    def found(self, row: Row, on_change: OnChange) -> Campaign:
+    def _found(self, row: Row) -> Campaign:
         """Return the campaign that is there, if it is for the same, or may be changed."""
         campaign = Campaign(self._database, row["campaign_id"], self._path)
         handler = row["handler"] or {}
@@ -110,13 +96,13 @@ class _Plan:
         if handler.get("kind") != "function" and own.total:
             raise Conflict(f"{self._path} is not a campaign of a function: take another name")
         differs = self._differences(row)
-        if differs and own.total and on_change == "fail":
+        if differs and own.total and self._on_change == "fail":
             raise FunctionChanged(self._explanation(differs, own.done, own.total), differs)
-        if differs and on_change == "restart" and own.total:
+        if differs and self._on_change == "restart" and own.total:
             if own.children:
                 raise Conflict(f"{self._path} has campaigns below it, which would go as well")
             campaign.remove()
-            return self.create()
+            return self._create()
         if differs:
             handler = self._handler(handler.get("seal"))
             try:
@@ -169,20 +155,15 @@ class _Plan:
         plain: dict[str, Any] = {"name": function.name, "fingerprint": function.fingerprint}
         if function.target is not None:
             return Handler("function", target=function.target, **plain)
-        stored = self._stored_archive()
+        data = function_archive(function.name, function.function)
+        self._archive = Input(*self._blobs.put([data], most=2 * MAX_ARCHIVE_BYTES))
         return Handler(
             "function",
-            archive=stored.digest,
+            archive=self._archive.digest,
             python=python_version(),
             seal=seal or secrets.token_hex(_SEAL_BYTES),
             **plain,
         )
-
-    def _stored_archive(self) -> Input:
-        data = function_archive(self._function.name, self._function.function)
-        stored = Input(*self._blobs.put([data], most=2 * MAX_ARCHIVE_BYTES))
-        self._archive = stored
-        return stored
 
     def _give_inputs(self, there: Mapping[str, Any]) -> None:
         """Give the campaign its inputs, and take away those that it shall not have."""

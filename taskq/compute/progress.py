@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from taskq.views import Status
 
@@ -23,33 +23,23 @@ _COLOURS: Final = {
 }
 
 
-class Display(Protocol):
-    """What is told of a campaign's counts while somebody waits."""
-
-    def show(self, status: Status | None) -> None:
-        """Show counts, perhaps."""
-
-
-class Nothing:
-    """Shows nothing."""
-
-    def show(self, status: Status | None) -> None:
-        """Show nothing."""
+#: What is told of a campaign's counts while somebody waits.
+Show: TypeAlias = Callable[[Status | None], None]
 
 
 @contextmanager
-def display(path: str, wanted: bool | None) -> Iterator[Display]:
-    """Yield a display for the block; wanted: None: in a notebook or terminal.
+def display(path: str, wanted: bool | None) -> Iterator[Show]:
+    """Yield what shows counts in the block; wanted: None: in a notebook or terminal.
 
     When the block is interrupted, say what becomes of the tasks.
     """
     notebook = _notebook_display()
     if wanted is False or (wanted is None and notebook is None and not sys.stderr.isatty()):
-        yield Nothing()
+        yield lambda _: None
         return
     shown: _Notebook | _Terminal = _Terminal(path) if notebook is None else _Notebook(notebook)
     try:
-        yield shown
+        yield shown.show
     except KeyboardInterrupt:
         shown.end()
         sys.stderr.write(

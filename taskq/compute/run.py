@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import MOVE_CHUNK, Campaign
 from taskq.compute import frames, progress, waiting
-from taskq.compute.outcomes import Outcome, OutcomeReader, cancelled
+from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.connections import Database
@@ -195,7 +196,7 @@ class Run:
     def _without_value(self, index: int, ended: EndedCall) -> Outcome:
         about = {"campaign": self.campaign.campaign_id, "after": ended.task - 1}
         (row,) = self._database.rows("tasks", status=None, limit=1, **about)
-        error: BaseException = cancelled(row["key"])
+        error: BaseException = CancelledError(f"the task {row['key']} was cancelled")
         if ended.status == "failed":
             error = self._reader.error(ended.task, row["key"])
         argument = self._reader.argument(row["payload"])

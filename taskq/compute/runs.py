@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.campaign import Campaign
-from taskq.compute import plan
 from taskq.compute.arguments import Arguments
 from taskq.compute.functions import Function
 from taskq.compute.futures import TaskFuture, Watcher
-from taskq.compute.plan import OnChange
+from taskq.compute.plan import FunctionPlan, OnChange
 from taskq.compute.run import Run, move
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.db.connections import Database
@@ -46,7 +45,7 @@ def start(
     """Seed the campaign `name` with a call for each argument; see `Client.map`."""
     called = Function.of(function)
     with arguments if isinstance(arguments, Source) else nullcontext():  # a file
-        campaign = plan.prepared(
+        plan = FunctionPlan(
             database,
             name,
             called,
@@ -55,6 +54,7 @@ def start(
             on_change=on_change,
             settings=settings,
         )
+        campaign = plan.prepared()
         tasks = _seeded(database, campaign, arguments)
     if campaign.tree()[0].cancelled:
         how = {"status": "cancelled", "error_class": None}
@@ -102,15 +102,17 @@ class Calls:
         self, called: Function, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> TaskFuture:
         if path not in self._campaigns:
-            campaign = plan.prepared(
+            settings = {"max_failure_share": None}
+            plan = FunctionPlan(
                 self._database,
                 path,
                 called,
                 params={},
                 inputs=(),
                 on_change="fail",
-                settings={"max_failure_share": None},
+                settings=settings,
             )
+            campaign = plan.prepared()
             self._campaigns[path] = campaign, Arguments(_seal(campaign))
         campaign, make = self._campaigns[path]
         payload, key = make.call(args, kwargs)

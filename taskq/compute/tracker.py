@@ -121,13 +121,10 @@ class Tracker:
             found += [EndedCall(row["task_id"], "failed") for row in rows]
         if status.cancelled and status.unfinished:
             rows = self._database.rows("tasks", status=None, limit=len(tasks), **about)
-            found += [EndedCall(row["task_id"], "cancelled") for row in rows if _is_cancelled(row)]
+            ended = [row["task_id"] for row in rows if row["status"] == "cancelled"]
+            found += [EndedCall(task, "cancelled") for task in ended]
         found.sort(key=attrgetter("task"))
         return [one for one in found if self.pending.discard(one.task)]
-
-
-def _is_cancelled(row: Row) -> bool:
-    return bool(row["status"] == "cancelled")
 
 
 class Pauses:

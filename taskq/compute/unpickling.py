@@ -8,10 +8,11 @@ modules are named by the caller, or refused.
 from __future__ import annotations
 
 import base64
+import importlib
 import io
 import pickle
-import sys
 from collections.abc import Iterable
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -64,7 +65,7 @@ class ResultReader:
     def find(self, module: str, name: str) -> Any:
         """Return what a pickle names, if it may be used."""
         if self._all or (module, name) in self._classes | _HARMLESS or self._in_trusted(module):
-            return _import(module, name)
+            return attrgetter(name)(importlib.import_module(module))
         found = named_object(module, name)
         if (
             isinstance(found, type)
@@ -97,11 +98,3 @@ class _Reader(pickle.Unpickler):
         if isinstance(found, type) and found.__qualname__ == name:
             return found
         raise ResultNotTrusted(f"a result is of the class {name}, which this program does not have")
-
-
-def _import(module: str, name: str) -> Any:
-    __import__(module)
-    found: Any = sys.modules[module]
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from taskq.compute.progress import Display
+from taskq.compute.progress import Show
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.db.connections import Database
 
@@ -39,7 +39,7 @@ def ended(
     database: Database,
     tracker: Tracker,
     deadline: Deadline,
-    display: Display,
+    show: Show,
     agents: list[LocalAgents],
 ) -> Iterator[list[EndedCall]]:
     """Yield tasks as they end, until none is pending.
@@ -50,7 +50,7 @@ def ended(
     pauses, complaints = Pauses(), _Complaints(database, tracker.path)
     while tracker.pending:
         found = tracker.look()
-        display.show(tracker.status)
+        show(tracker.status)
         if found:
             complaints.quiet_since = time.monotonic()
             yield found
