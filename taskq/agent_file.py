@@ -11,6 +11,7 @@ import io
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +50,10 @@ def build() -> bytes:
             entry.external_attr = _MODE
             archive.writestr(entry, data)
     return buffer.getvalue()
+
+
+#: The same, built once in this process, which takes a moment.
+built: Final = cache(build)
 
 
 def _members() -> Iterator[tuple[str, bytes]]:

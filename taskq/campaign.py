@@ -53,9 +53,7 @@ class Campaign:
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
-        row = self._database.row("campaign", path=self.path)
-        if row is None:
-            raise NotFound(f"no campaign {self.path}")
+        row = self._row()
         retry = RetryPolicy(**{one.name: row[one.name] for one in fields(RetryPolicy)})
         handler = None if row["handler"] is None else Handler.from_json(row["handler"])
         own: dict[str, Any] = {"path": self.path, "handler": handler, "retry": retry}
@@ -87,10 +85,7 @@ class Campaign:
 
     def inputs(self) -> dict[str, Input]:
         """Return the inputs of this campaign by name, sorted by name."""
-        row = self._database.row("campaign", path=self.path)
-        if row is None:
-            raise NotFound(f"no campaign {self.path}")
-        return {name: Input(**it) for name, it in sorted(row["inputs"].items())}
+        return {name: Input(**it) for name, it in sorted(self._row()["inputs"].items())}
 
     def remove_input(self, name: str) -> None:
         """Remove an input; working tasks keep it. Raise `NotFound` if there is none."""
@@ -267,15 +262,14 @@ class Campaign:
         rows = self._database.rows("failure_causes", campaign=self.campaign_id, limit=limit)
         return [FailureCause(**row) for row in rows]
 
-    def usual_run_s(self, most: int = 1_000) -> float | None:
+    def usual_run_s(self) -> float | None:
         """Return the mean seconds from claim to report of recent attempts; None: none has ended.
 
-        Takes `most` attempts, those of the tasks seeded last among tasks with an attempt, and of
+        Takes 1,000 attempts, those of the tasks seeded last among tasks with an attempt, and of
         these the ones that were done or failed.
         """
-        mean_s: float | None = self._database.rows(
-            "usual_run", campaign=self.campaign_id, most=most
-        )[0]["mean_s"]
+        (row,) = self._database.rows("usual_run", campaign=self.campaign_id, most=1_000)
+        mean_s: float | None = row["mean_s"]
         return mean_s
 
     def task(self, key: str) -> TaskView:
@@ -323,6 +317,12 @@ class Campaign:
                 )
             time.sleep(WAIT_S)
         return status
+
+    def _row(self) -> Row:
+        row = self._database.row("campaign", path=self.path)
+        if row is None:
+            raise NotFound(f"no campaign {self.path}")
+        return row
 
     def _set_status(self, status: str) -> bool:
         return bool(self._database.value("set_status", path=self.path, status=status))

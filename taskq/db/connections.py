@@ -103,7 +103,6 @@ class Connection:
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
-        self._server = address.server
         self._connection: psycopg.Connection[Row] | None = None
         self._statements: Statements | None = None
         self.timeline = 0
@@ -112,7 +111,7 @@ class Connection:
     @contextmanager
     def connected(self) -> Iterator[Statements]:
         """Yield the open connection; translate errors, and drop the connection if it broke."""
-        with translated(self._server):
+        with translated(self._address.server):
             if self._connection is None or self._statements is None:
                 self._connection = self._address.connect()
                 self._statements = Statements(self._connection)
@@ -147,7 +146,6 @@ class AsyncConnection:
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
-        self._server = address.server
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._cursor: psycopg.AsyncCursor[Row] | None = None
         self.timeline = 0
@@ -159,7 +157,7 @@ class AsyncConnection:
         If the connection is broken, the statement is retried once on a new one, so statements that
         are sent here must be idempotent.
         """
-        with translated(self._server):
+        with translated(self._address.server):
             if self._cursor is not None:
                 try:
                     return await self._rows(name, values)

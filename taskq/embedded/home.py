@@ -126,7 +126,10 @@ class Home:
         lock = os.open(self.path / "lock", flags, 0o600)
         try:
             deadline = time.monotonic() + LOCK_TIMEOUT_S
-            while not _try_lock(lock):
+            while True:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
                 if time.monotonic() > deadline:
                     raise Unavailable(
                         f"another process has been starting or stopping the server of {self.path} "
@@ -195,14 +198,6 @@ def make_directory(path: Path, mode: int) -> None:
         fresh.rmdir()
         if not path.is_dir():
             raise
-
-
-def _try_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _fits_socket(folder: Path) -> bool:

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -129,7 +128,8 @@ class RedisServer:
                 return replace(running, started_now=True)
             if ended or time.monotonic() > deadline:
                 said = last_lines(said_since(self.home.redis_log, begin))
-                _kill(process)
+                process.kill()
+                process.wait()
                 raise Unavailable(
                     f"{program.version_text} did not start. It said (in {self.home.redis_log}):\n"
                     f"{said}"
@@ -173,8 +173,3 @@ def _stop(server: socket.socket, home: Home) -> None:
             # The kernel closes what the process had open when that ends.
             server.recv(1)
             return
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()

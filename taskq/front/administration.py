@@ -182,7 +182,7 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     for campaign in campaigns:
         fences = await _withdrawn(before, campaign)
         withdrawn += len(fences)
-        returned += _returned(database, fences)
+        returned += database.value("return_ahead", **fence_arrays(fences))
     await Lists(link, new).begin()
     return Flushed(new.epoch, withdrawn, returned)
 
@@ -225,9 +225,3 @@ async def _withdrawn(lists: Lists, campaign: int) -> list[Fence]:
         async for fences in lists.withdraw(campaign):
             withdrawn += fences
     return withdrawn
-
-
-def _returned(database: Database, fences: list[Fence]) -> int:
-    """Give leases back; return how many of them no session had taken over."""
-    returned: int = database.value("return_ahead", **fence_arrays(fences))
-    return returned

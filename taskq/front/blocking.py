@@ -52,7 +52,8 @@ class BlockingPool:
                 self._running = _Running(self._database, self._address, self._campaign_cache)
             tasks = self._running.claim(session, lease, want, scope)
             for task in tasks:
-                task.payload = _read(task.payload)
+                payload: Any = task.payload  # JSON text, and to be read as psycopg reads it
+                task.payload = json.loads(bytes(payload))
         except Exception:
             log.exception("a defect in claiming from the front")
             return []
@@ -111,11 +112,6 @@ class _Running:
 def _resolve(claimed: Future[list[Task]], tasks: list[Task]) -> None:
     if claimed.set_running_or_notify_cancel():
         claimed.set_result(tasks)
-
-
-def _read(payload: Any) -> Any:
-    """Read JSON text as psycopg does, so that payloads from both sources are equal."""
-    return json.loads(bytes(payload))
 
 
 @contextmanager

@@ -170,18 +170,13 @@ class Refiller:
             await self._pause(KEEP_S)
             return
         try:
-            if old is not None and await self._is_over(old):
+            if old and (await self._row("front"))["epoch"] != old.lists.state.epoch:
                 return  # the next turn adopts the new epoch
             await self._begin(doubt)
         except Exception as error:  # noqa: BLE001  # as in `_work`
             await self._back_off_from(error)
         else:
             await self._back_off()
-
-    async def _is_over(self, filler: Filler) -> bool:
-        """Tell whether PostgreSQL has another epoch than this filler."""
-        row = await self._row("front")
-        return bool(row["epoch"] != filler.lists.state.epoch)
 
     async def _begin(self, doubt: FrontDoubtful) -> None:
         """Begin a new epoch in PostgreSQL, then in Redis."""

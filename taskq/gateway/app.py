@@ -231,7 +231,7 @@ class App:
     @_endpoint("GET", "/taskq-agent.pyz", gives=openapi.ZIP)
     async def agent_file(self, _: Request) -> Response:
         """Fetch the agent."""
-        return Response(await asyncio.to_thread(_agent_file), media_type="application/zip")
+        return Response(await asyncio.to_thread(agent_file.built), media_type="application/zip")
 
     # Shared by several endpoints
 
@@ -338,11 +338,6 @@ async def _body(request: Request, most: int) -> bytes:
 
 def _json(answer: object) -> Response:
     return Response(messages.encode(answer), media_type=JSON)
-
-
-@cache
-def _agent_file() -> bytes:
-    return agent_file.build()
 
 
 @cache

@@ -7,11 +7,10 @@ import os
 import stat
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Final
 
-from taskq.agent_file import build
+from taskq.agent_file import built
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
@@ -36,7 +35,7 @@ class JobFolder:
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._has_agent:
-                _write_if_other(self._path / AGENT_FILE, agent_file())
+                _write_if_other(self._path / AGENT_FILE, built())
             probe = self._path / f".probe-{os.getpid()}"
             try:
                 probe.write_bytes(b"?" * 4_096)  # a disk that is full still makes empty files
@@ -69,12 +68,6 @@ class JobFolder:
             file.seek(max(0, file.tell() - TAIL_BYTES))
             return as_tail(file.read(TAIL_BYTES))
         return None
-
-
-@cache
-def agent_file() -> bytes:
-    """Return the agent as one file; it is built once, which takes a moment."""
-    return build()
 
 
 def as_tail(output: bytes) -> str | None:

@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
+from taskq.agent_file import built
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
-from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, agent_file, as_tail, checked_token
+from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
@@ -202,7 +203,7 @@ class Hosts:
 
     def _stored(self) -> str:
         """Return the script that stores the agent and the token on a host."""
-        files = {AGENT_FILE: agent_file()}
+        files = {AGENT_FILE: built()}
         if self._settings.token_file is not None:
             files["token"] = checked_token(self._settings.token_file)
         return "".join(
