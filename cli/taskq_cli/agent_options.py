@@ -17,7 +17,7 @@ from taskq.version import VERSION
 from taskq_agent import arguments
 from taskq_agent.run_options import OPTIONS, Option, settings
 from taskq_cli.decorators import together
-from taskq_cli.shared import campaign_path, complete_path, seconds
+from taskq_cli.shared import campaign_option, seconds
 
 
 def agent_options(command: Callable[..., Any]) -> Any:
@@ -72,14 +72,7 @@ def _click_type(check: Callable[[str], Any]) -> Any:
     return convert
 
 
-_CAMPAIGN: Final = click.option(
-    "--campaign",
-    type=campaign_path,
-    shell_complete=complete_path,
-    required=True,
-    metavar="PATH",
-    help="Campaign to serve, with all below it.",
-)
+_CAMPAIGN: Final = campaign_option(required=True, help="Campaign to serve, with all below it.")
 _LEASE: Final = click.option(
     "--lease",
     "lease_s",

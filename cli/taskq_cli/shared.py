@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -175,6 +177,21 @@ def complete_path(
 path_argument: Final = functools.partial(
     click.argument, "path", type=campaign_path, shell_complete=complete_path
 )
+campaign_option: Final = functools.partial(
+    click.option,
+    "--campaign",
+    type=campaign_path,
+    shell_complete=complete_path,
+    metavar="PATH",
+)
+
+
+def stopped_by_signals() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set from now on."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def campaigns_with(

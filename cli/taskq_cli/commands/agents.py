@@ -13,8 +13,7 @@ from taskq_cli.list_group import ListGroup
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
-    campaign_path,
-    complete_path,
+    campaign_option,
     limit_option,
     path_argument,
     shared_options,
@@ -126,14 +125,7 @@ def _trouble(agent: Record) -> str:
     metavar="HOST",
     help="Only agents on this machine, as `taskq agents list` names it. May be repeated.",
 )
-@click.option(
-    "--campaign",
-    "path",
-    type=campaign_path,
-    shell_complete=complete_path,
-    metavar="PATH",
-    help="Only agents that serve this campaign or one below it.",
-)
+@campaign_option("path", help="Only agents that serve this campaign or one below it.")
 @shared_options
 def drain(
     invocation: Invocation,

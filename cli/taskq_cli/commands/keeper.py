@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from contextlib import AbstractContextManager, nullcontext
 
 import click
@@ -13,7 +11,7 @@ from taskq.front.address import FrontAddress
 from taskq.keeper import Keeper
 from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.shared import Invocation, shared_options
+from taskq_cli.shared import Invocation, shared_options, stopped_by_signals
 
 
 @click.command()
@@ -35,9 +33,7 @@ def keeper(
       taskq keeper --redis redis://cache.example.org
     """
     log_to_stderr(verbose=verbose, quiet=quiet)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     with invocation.client() as client, _refilling(client.database, front):
         Keeper(client.database).run(stop)
 

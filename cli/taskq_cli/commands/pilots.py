@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +31,12 @@ from taskq_cli.pilot_display import (
 from taskq_cli.pilot_options import as_table, default_folder, pilot_options
 from taskq_cli.shared import (
     Invocation,
-    campaign_path,
-    complete_path,
+    campaign_option,
     confirm,
     limit_option,
     seconds,
     shared_options,
+    stopped_by_signals,
     yes_option,
 )
 from taskq_cli.text import one_line, printable
@@ -61,14 +59,7 @@ def pilots() -> None:
 @pilots.command()
 @click.argument("driver", required=False, metavar="[DRIVER]")
 @click.argument("name", required=False, metavar="[NAME]")
-@click.option(
-    "--campaign",
-    "path",
-    type=campaign_path,
-    shell_complete=complete_path,
-    metavar="PATH",
-    help="Campaign that the agents serve, with all below it.",
-)
+@campaign_option("path", help="Campaign that the agents serve, with all below it.")
 @pilot_options
 @click.option(
     "--file",
@@ -306,10 +297,7 @@ def run(
             loop.leave()
             write_records(invocation.output, map(as_record, rounds), ROUND_COLUMNS)
             return
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        loop.run(stop, period_s)
+        loop.run(stopped_by_signals(), period_s)
 
 
 def _check_here(pilot: PilotView) -> None:

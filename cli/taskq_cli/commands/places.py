@@ -88,12 +88,6 @@ def _unban(invocation: Invocation, kind: PlaceKind, names: tuple[str, ...]) -> N
     write_record(invocation.output, {f"{kind}s": lifted}, text)
 
 
-def _list_banned(invocation: Invocation, kind: PlaceKind) -> None:
-    with invocation.client() as client:
-        found = [one for one in client.fleet.bans() if one.kind == kind]
-    write_records(invocation.output, map(as_record, found), _BANNED)
-
-
 @hosts.command("ban")
 @click.argument("names", metavar="HOST...", nargs=-1, required=True)
 @_why
@@ -207,11 +201,12 @@ def list_sites(invocation: Invocation, **what: Any) -> None:
 def _list(
     invocation: Invocation, kind: PlaceKind, *, path: str, banned: bool, limit: int | None
 ) -> None:
-    if banned:
-        _list_banned(invocation, kind)
-        return
     with invocation.client() as client:
         fleet = client.fleet
+        if banned:
+            bans = (as_record(one) for one in fleet.bans() if one.kind == kind)
+            write_records(invocation.output, bans, _BANNED)
+            return
         places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
     write_records(invocation.output, map(place_record, places), place_columns(kind), limit=limit)
     if invocation.output == "table":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -55,17 +56,7 @@ _large_options: Final = together(
 @limit_option
 @_large_options
 @shared_options
-def results(
-    invocation: Invocation,
-    *,
-    path: str,
-    top: int | None,
-    by: str | None,
-    ascending: bool,
-    limit: int | None,
-    raw: bool,
-    blobs: str | None,
-) -> None:
+def results(invocation: Invocation, *, path: str, limit: int | None, **wanted: Any) -> None:
     """Show results, all or the best.
 
     Shows the results of CAMPAIGN and all below it, in the order of seeding or of a value.
@@ -73,14 +64,14 @@ def results(
     Example:
       taskq results /demo --top 10 --by result.score --ascending
     """
-    _check_ranking(top, by, ascending=ascending)
+    wish = _Wish(**wanted)
     with invocation.client() as client:
-        records = _found(client, path, top, by, ascending=ascending, raw=raw, blobs=blobs)
+        records = _found(client, path, wish)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
             return
         several = bool(client.campaign(path).status().children)
-        extra = by if by is not None and not by.startswith("result.") else None
+        extra = wish.by if wish.by and not wish.by.startswith("result.") else None
         shown = (_shown(record, extra, several=several) for record in records)
         _write_table(shown, TABLE_ROWS if limit is None else limit)
 
@@ -105,18 +96,7 @@ def results(
 @_ranking_options
 @_large_options
 @shared_options
-def export(
-    invocation: Invocation,
-    *,
-    path: str,
-    to: str,
-    how: str | None,
-    top: int | None,
-    by: str | None,
-    ascending: bool,
-    raw: bool,
-    blobs: str | None,
-) -> None:
+def export(invocation: Invocation, *, path: str, to: str, how: str | None, **wanted: Any) -> None:
     """Write results to a file.
 
     Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times.
@@ -125,10 +105,10 @@ def export(
       taskq export /demo --to results.csv
       taskq export /demo --format jsonl | jq .result
     """
-    _check_ranking(top, by, ascending=ascending)
+    wish = _Wish(**wanted)
     how = _chosen_format(invocation.output, to, how)
     with invocation.client() as client:
-        records = _found(client, path, top, by, ascending=ascending, raw=raw, blobs=blobs)
+        records = _found(client, path, wish)
         written = write(records, _stdout() if to == "-" else Path(to), how)
     if to != "-":
         text = f"{counted(written, 'result')} of {path} written to {to}."
@@ -139,24 +119,26 @@ def export(
             write_record(invocation.output, record, text)
 
 
-def _check_ranking(top: int | None, by: str | None, *, ascending: bool) -> None:
-    if (top is None) != (by is None):
-        raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
-    if ascending and by is None:
-        raise UsageError("--ascending goes with --top N --by FIELD")
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """The options that say which results are wanted, and how."""
+
+    top: int | None
+    by: str | None
+    ascending: bool
+    raw: bool
+    blobs: str | None
+
+    def __post_init__(self) -> None:
+        if (self.top is None) != (self.by is None):
+            raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
+        if self.ascending and self.by is None:
+            raise UsageError("--ascending goes with --top N --by FIELD")
 
 
-def _found(
-    client: Client,
-    path: str,
-    top: int | None,
-    by: str | None,
-    *,
-    ascending: bool,
-    raw: bool,
-    blobs: str | None,
-) -> Iterator[Record]:
-    store = None if blobs is None else open_blobs(client.database, blobs)
+def _found(client: Client, path: str, wish: _Wish) -> Iterator[Record]:
+    raw, top, by = wish.raw, wish.top, wish.by
+    store = None if wish.blobs is None else open_blobs(client.database, wish.blobs)
     on_lost = _Warning()
     campaigns = campaigns_with(client, path, lambda node: node.done)
     if top is None or by is None:
@@ -166,7 +148,7 @@ def _found(
             for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost)
         )
     fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.database, fetching, top, by, ascending=ascending)
+    ranking = Ranking(client.database, fetching, top, by, ascending=wish.ascending)
     for campaign in campaigns:
         ranking.look(campaign)
     best = ranking.best()

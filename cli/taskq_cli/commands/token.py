@@ -14,7 +14,7 @@ from taskq.errors import Conflict, UsageError
 from taskq.tokens import DAYS, Kind
 from taskq.words import counted, instant
 from taskq_cli.output import Column, as_record, write_record, write_records
-from taskq_cli.shared import Invocation, campaign_path, complete_path, shared_options
+from taskq_cli.shared import Invocation, campaign_option, shared_options
 
 _MOST_USES: Final = 1_000_000_000
 
@@ -32,14 +32,10 @@ def token() -> None:
 @click.argument("name")
 @click.option("--site", is_flag=True, help="For a site's agents: opens sessions.")
 @click.option("--manager", is_flag=True, help="For a manager of campaigns.")
-@click.option(
-    "--campaign",
+@campaign_option(
     "paths",
-    type=campaign_path,
     multiple=True,
     required=True,
-    shell_complete=complete_path,
-    metavar="PATH",
     help="A campaign that it is for, with all below it. May be repeated.",
 )
 @click.option(

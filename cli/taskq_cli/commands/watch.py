@@ -14,6 +14,7 @@ import click
 from taskq import Client
 from taskq.errors import Unavailable, UsageError
 from taskq_cli import render
+from taskq_cli.counts import final
 from taskq_cli.estimated_rate import EstimatedRate
 from taskq_cli.output import write_record
 from taskq_cli.overview import read_overview
@@ -72,7 +73,7 @@ def _sample(
 ) -> Progress:
     overview = read_overview(client, path)
     status, now = overview.status, time.monotonic()
-    meter.add(now, status.total - status.unfinished)
+    meter.add(now, final(status))
     per_s, eta_s = meter.per_s(), meter.eta_s(status.unfinished)
     usual = estimate.per_s(status) if meter.counted() < ENOUGH else None
     if usual is not None:
