@@ -22,8 +22,8 @@ from tests.property.concurrent_scene import (
     fetch_all,
     pick,
 )
-from tests.property.open_lines import Lock
 from tests.property.pooled_model import Fence
+from tests.property.tracked_connections import Lock
 
 _EXCHANGE = """
     select acks, tasks, refused
@@ -45,18 +45,18 @@ class ConcurrentAgents(ConcurrentScene):
 
     def come(self, *_: object) -> None:
         """Open a session."""
-        if len(self.lines.model.live) == 3:
+        if len(self.connections.model.live) == 3:
             return
         agent = ScriptedAgent(self.queue.database, self.campaign.path, lease_s=LONG_S, host="node1")
         self.agents.append(agent)
-        self.lines.model.open(agent.session, "node1")
+        self.connections.model.open(agent.session, "node1")
 
     @rule(number=LINE, which=INDEX, want=st.integers(1, 3), again=HOLD, hold=HOLD, commit=COMMIT)
     def claim(
         self, number: int, which: int, want: int, again: bool, hold: bool, commit: bool
     ) -> None:
         """Claim, or repeat a claim, be it under way or answered long ago."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         agent, lease = pick(self.agents, which), ""
         if again and self.claims:
             agent, lease = pick(self.claims, which)
@@ -69,12 +69,12 @@ class ConcurrentAgents(ConcurrentScene):
             "leases": [lease],
             "wants": [want],
         }
-        answer = self.do(line, fetch(_EXCHANGE, words), {("lease", lease)}, commit=commit)
+        answer = self.do(connection, fetch(_EXCHANGE, words), {("lease", lease)}, commit=commit)
         got = [one.task for one in agent.claimed(answer)]
-        model = self.lines.free()
+        model = self.connections.free()
         if agent.session not in model.live:
             assert (answer["refused"], got) == ([agent.session], [])
-        elif before := self.lines.model.held(agent.session, lease):
+        elif before := self.connections.model.held(agent.session, lease):
             assert got == sorted(task.task for task in before)
         else:
             waiting = {task.task for task in model.waiting()}
@@ -85,10 +85,10 @@ class ConcurrentAgents(ConcurrentScene):
             for task in got:
                 model.claim(model.tasks[task], agent.session, lease)
             fences = [(task, lease) for task in got]
-            line.at_end.append(lambda _: self.fences.extend(fences))
+            connection.at_end.append(lambda _: self.fences.extend(fences))
             # It has locked what it then did not take.
             hold = hold and claimable == waiting and not again
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     @rule(
         number=LINE,
@@ -124,7 +124,7 @@ class ConcurrentAgents(ConcurrentScene):
         self, number: int, who: int, late: int, others: list[int], hold: bool, commit: bool
     ) -> None:
         """Report success of an attempt that was given up, or is just being so, beside others."""
-        given_up = self.lines.coming().lost()
+        given_up = self.connections.coming().lost()
         if not given_up:
             return
         fences = [*(pick(self.fences, index) for index in others), pick(given_up, late)]
@@ -133,7 +133,7 @@ class ConcurrentAgents(ConcurrentScene):
     def _report(
         self, number: int, who: int, said: dict[Fence, Word], *, hold: bool, commit: bool
     ) -> None:
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         by = pick(self.agents, who).session
         reports = [
             {"task": task, "lease": lease, "by": by, **asdict(word)}
@@ -146,15 +146,15 @@ class ConcurrentAgents(ConcurrentScene):
             "leases": None,
             "wants": None,
         }
-        answer = self.do(line, fetch(_EXCHANGE, values), self._reported(said), commit=commit)
-        model = self.lines.copy()
+        answer = self.do(connection, fetch(_EXCHANGE, values), self._reported(said), commit=commit)
+        model = self.connections.copy()
         verdicts: dict[Fence, str] = {}
         for task, lease in sorted(said, key=lambda one: model.is_late(model.tasks[one[0]], one[1])):
             verdicts[task, lease] = model.report(
                 model.tasks[task], lease, error_class=None, by=by, **asdict(said[task, lease])
             )
         assert answer["acks"] == [verdicts[fence] for fence in said]
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     def _reported(self, said: Iterable[Fence]) -> set[Lock]:
         """Return what a report locks: the tasks that are under these leases.
@@ -162,7 +162,7 @@ class ConcurrentAgents(ConcurrentScene):
         All, whatever their leases, as soon as one of these was given up and may be salvaged. A task
         that is done has nothing to lock.
         """
-        model = self.lines.model
+        model = self.connections.model
         all_of_them = model.salvages and not set(model.lost()).isdisjoint(said)
         return {
             ("task", task)
@@ -194,7 +194,7 @@ class ConcurrentAgents(ConcurrentScene):
 
         much_later: when all that was ever handed out must have been named by its agent.
         """
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         agent = pick(self.agents, which)
         fences = {pick(self.fences, index) for index in named} if self.fences else set()
         fences.update(self.popped(popped))
@@ -202,31 +202,33 @@ class ConcurrentAgents(ConcurrentScene):
         held = [(agent.campaign, task, lease) for task, lease in fences]
         beat = {"session": agent.session, "held": held, "pending": [], "drawn": drawn}
         needs: set[Lock] = set()
-        if agent.session in self.lines.model.live:
+        if agent.session in self.connections.model.live:
             needs.add(("session", agent.session))
         act = fetch_all("select * from taskq.beat(%(beats)s)", {"beats": json.dumps([beat])})
         with self.at_the_deadline(is_over=much_later):
-            rows = self.do(line, act, needs, commit=commit)
-        model = self.lines.free()
+            rows = self.do(connection, act, needs, commit=commit)
+        model = self.connections.free()
         if agent.session in model.live:
             # What somebody else has locked stays as it is, and is the session's until that commits.
-            void = self.lines.copy().beat(agent.session, fences, [], drawn)
+            void = self.connections.copy().beat(agent.session, fences, [], drawn)
             assert {task for row in rows for _, task, _ in row["stop"] or ()} == void
             free = [fence for fence in fences if fence[0] in model.tasks]
             model.beat(agent.session, free, [], drawn, much_later=much_later)
         else:
             assert [row["ended"] for row in rows] == [True]
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     def leave(self, number: int, which: int, hold: bool, commit: bool) -> None:
         """End a session, perhaps again."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         session = pick(self.agents, which).session
-        needs: set[Lock] = {("session", session)} if session in self.lines.model.live else set()
+        needs: set[Lock] = (
+            {("session", session)} if session in self.connections.model.live else set()
+        )
         act = fetch("select taskq.end_session(%(session)s) as n", {"session": session})
-        row = self.do(line, act, needs, commit=commit)
-        model = self.lines.free()
+        row = self.do(connection, act, needs, commit=commit)
+        model = self.connections.free()
         if session in model.live:
-            line.gone[session] = False
+            connection.gone[session] = False
         assert row["n"] == model.leave(session)
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)

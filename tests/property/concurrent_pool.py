@@ -16,8 +16,8 @@ from tests.property.concurrent_scene import (
     fetch,
     pick,
 )
-from tests.property.open_lines import Lock
 from tests.property.pooled_model import POOL, Fence
+from tests.property.tracked_connections import Lock
 
 _LEASE = "select entries from taskq.lease_ahead(%(epoch)s, %(campaign)s, %(most)s)"
 _NAME = """
@@ -37,15 +37,15 @@ class ConcurrentPool(ConcurrentScene):
     @rule(number=LINE, most=st.integers(1, 3), hold=HOLD)
     def lease_ahead(self, number: int, most: int, hold: bool) -> None:
         """Lease tasks ahead."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         values = {
             "epoch": self.pool.state["epoch"],
             "campaign": self.campaign.campaign_id,
             "most": most,
         }
-        row = self.do(line, fetch(_LEASE, values))
+        row = self.do(connection, fetch(_LEASE, values))
         leased = [self.pool.read(entry) for entry in row["entries"] or ()]
-        model = self.lines.free()
+        model = self.connections.free()
         poolable = [task.task for task in model.poolable()]
         got = [one.task for one in leased]
         assert got == [task for task in poolable if task in got]
@@ -54,44 +54,46 @@ class ConcurrentPool(ConcurrentScene):
             task = model.tasks[one.task]
             model.claim(task, POOL, one.lease)
             assert (one.attempt, one.key) == (task.attempt, task.key)
-        line.at_end.append(lambda _: self.fences.extend((one.task, one.lease) for one in leased))
-        self.done(line, model, hold=hold)
+        connection.at_end.append(
+            lambda _: self.fences.extend((one.task, one.lease) for one in leased)
+        )
+        self.done(connection, model, hold=hold)
 
     @rule(number=LINE, which=INDEX, some=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD)
     def name(self, number: int, which: int, some: list[int], hold: bool) -> None:
         """Let a gateway tell who has got what it handed out."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         session, fences = pick(self.agents, which).session, self.popped(some)
         values = {"sessions": [session] * len(fences), **self._columns(fences)}
-        row = self.do(line, fetch(_NAME, values))
-        model = self.lines.free()
+        row = self.do(connection, fetch(_NAME, values))
+        model = self.connections.free()
         assert row["n"] == model.name(session, fences)
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     @rule(number=LINE, some=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD)
     def return_ahead(self, number: int, some: list[int], hold: bool) -> None:
         """Let a gateway give back what it has in hand."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         fences = self.popped(some)
-        row = self.do(line, fetch(_RETURN, self._columns(fences)))
-        model = self.lines.free()
+        row = self.do(connection, fetch(_RETURN, self._columns(fences)))
+        model = self.connections.free()
         assert row["n"] == model.return_ahead(fences)
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     @rule(number=LINE, hold=HOLD, commit=COMMIT)
     def pass_deadline(self, number: int, hold: bool, commit: bool) -> None:
         """Let the pool's deadline pass, and its keeper look through all that is leased."""
         sweep: Lock = ("sweep",)
-        for other in self.lines.open_lines():
+        for other in self.connections.open():
             if sweep in other.locks:  # there is but one keeper
-                self.lines.end(other, commit=commit)
-        line = self.lines.begin(number)
+                self.connections.end(other, commit=commit)
+        connection = self.connections.begin(number)
         with self.at_the_deadline():
-            row = self.do(line, fetch("select taskq.expire_ahead() as n", {}))
-        line.locks.add(sweep)
-        model = self.lines.free()
+            row = self.do(connection, fetch("select taskq.expire_ahead() as n", {}))
+        connection.locks.add(sweep)
+        model = self.connections.free()
         assert row["n"] == model.pass_deadline()
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     def _columns(self, fences: list[Fence]) -> dict[str, Any]:
         return {

@@ -17,9 +17,9 @@ from taskq.db.connections import Database
 from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.property.open_lines import Line, Lock, OpenLines
 from tests.property.pooled_model import Fence, PooledModel
 from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
+from tests.property.tracked_connections import Lock, TrackedConnection, TrackedConnections
 
 HANDLER: Final = Handler("command", argv=("true",))
 # A delay is over when the test says so.
@@ -27,9 +27,9 @@ POLICY: Final = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_
 #: Of sessions that fall silent only when the test says so.
 LONG_S: Final = 86_400.0
 POOL_S: Final = 120.0
-LINES: Final = 3
+CONNECTIONS: Final = 3
 INDEX = st.integers(0, 10_000)
-LINE = st.integers(0, LINES - 1)
+LINE = st.integers(0, CONNECTIONS - 1)
 HOLD = COMMIT = st.booleans()
 
 _WITH_DEADLINE = "update taskq.front set pool_s = %s"
@@ -62,7 +62,7 @@ class ConcurrentScene(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         database = self.database
-        self.lines = OpenLines(database, LINES)
+        self.connections = TrackedConnections(database, CONNECTIONS)
         self.queue = Client(database)
         self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         self.campaign = self.queue.create_campaign(f"/i{next(self.numbers)}")
@@ -73,7 +73,7 @@ class ConcurrentScene(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """End what is open; leave nothing that is silent, over its deadline or due."""
-        self.lines.close()
+        self.connections.close()
         for agent in self.agents:
             agent.leave()
             agent.close()
@@ -87,34 +87,34 @@ class ConcurrentScene(RuleBasedStateMachine):
     @rule(which=INDEX, commit=COMMIT)
     def end(self, which: int, commit: bool) -> None:
         """Commit a transaction, or undo it."""
-        if held := self.lines.open_lines():
-            self.lines.end(pick(held, which), commit=commit)
+        if held := self.connections.open():
+            self.connections.end(pick(held, which), commit=commit)
 
     def do(
         self,
-        line: Line,
+        connection: TrackedConnection,
         act: Callable[[Postgres], Any],
         needs: Iterable[Lock] = (),
         *,
         first: Lock = None,
         commit: bool = True,
     ) -> Any:
-        """Act on a line; see OpenLines.run()."""
+        """Act on a connection; see TrackedConnections.run()."""
         type(self).steps += 1
-        return self.lines.run(line, act, needs, first=first, commit=commit)
+        return self.connections.run(connection, act, needs, first=first, commit=commit)
 
     def choose(self, late: str) -> None:
         """Choose what late results are worth."""
         path = self.campaign.path
         self.campaign.change(CampaignSpec(path, handler=HANDLER, retry=POLICY, late_results=late))
-        self.lines.model.salvages = late == "salvage"
+        self.connections.model.salvages = late == "salvage"
 
     def popped(self, some: list[int]) -> list[Fence]:
         """Return for some numbers a lease each of what is in the pool: the present one, or an old.
 
         In it is what is leased ahead, was so before what is open, or will be after it.
         """
-        pooled = sorted({*self.lines.model.pooled(), *self.lines.coming().pooled()})
+        pooled = sorted({*self.connections.model.pooled(), *self.connections.coming().pooled()})
         tasks = {task for task, _ in pooled}
         fences = [*pooled, *(fence for fence in self.fences if fence[0] in tasks)]
         return sorted({pick(fences, index) for index in some}) if fences else []
@@ -132,18 +132,18 @@ class ConcurrentScene(RuleBasedStateMachine):
         finally:
             self.postgres.execute(_WITH_DEADLINE, [POOL_S])
 
-    def done(self, line: Line, model: PooledModel, *, hold: bool) -> None:
+    def done(self, connection: TrackedConnection, model: PooledModel, *, hold: bool) -> None:
         """Note what came of it; hold: leave the transaction open."""
-        self.lines.changed(line, model)
+        self.connections.changed(connection, model)
         if not hold:
-            self.lines.end(line, commit=True)
+            self.connections.end(connection, commit=True)
 
     # What must hold after every step, whatever is open
 
     @invariant()
     def all_that_is_committed_is_as_the_model_says(self) -> None:
         """Compare tasks, attempts and counts."""
-        tasks = self.lines.model.tasks
+        tasks = self.connections.model.tasks
         campaign = [self.campaign.campaign_id]
         rows = self.postgres.execute(_TASKS, campaign).fetchall()
         assert [tuple(row.values()) for row in rows] == [

@@ -17,8 +17,8 @@ from tests.property.concurrent_scene import (
     fetch,
     pick,
 )
-from tests.property.open_lines import Lock
 from tests.property.queue_model import CANCELLED, DELAYED, WAITING, WORKING
+from tests.property.tracked_connections import Lock
 
 _DUE = """
     update taskq.task set due_at = clock_timestamp()
@@ -36,78 +36,78 @@ class ConcurrentUpkeep(ConcurrentScene):
     @rule(number=LINE, which=st.none() | INDEX, hold=HOLD)
     def expire(self, number: int, which: int | None, hold: bool) -> None:
         """Look for silent sessions, one of which has just fallen silent."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         quiet = [
             session
-            for session in sorted(self.lines.model.live)
-            if not self.lines.is_locked(("session", session))
+            for session in sorted(self.connections.model.live)
+            if not self.connections.is_locked(("session", session))
         ]
-        busy = [session for session in quiet if self.lines.model.held(session)]
+        busy = [session for session in quiet if self.connections.model.held(session)]
         silent = pick(busy or quiet, which) if quiet and which is not None else None
         needs: set[Lock] = set()
         if silent is not None:
             silence(self.postgres, silent)
             needs.add(("session", silent))
-            line.gone[silent] = True
-            line.at_end.append(lambda done: self._live_on(silent, unless=done))
-        row = self.do(line, fetch("select taskq.expire() as n", {}), needs)
-        model = self.lines.free()
+            connection.gone[silent] = True
+            connection.at_end.append(lambda done: self._live_on(silent, unless=done))
+        row = self.do(connection, fetch("select taskq.expire() as n", {}), needs)
+        model = self.connections.free()
         lost = 0
-        for session, expired in {**self.lines.gone, **line.gone}.items():
+        for session, expired in {**self.connections.gone, **connection.gone}.items():
             if expired:
                 lost += model.expire(session)
             else:
                 model.leave(session)
         assert row["n"] == lost
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     def _live_on(self, session: int, *, unless: bool) -> None:
         """Let a session not be silent any more, as soon as nobody has it locked."""
         if unless:
             return
-        for line in self.lines.open_lines():
-            if ("session", session) in line.locks:  # it has waited, and has it now
-                line.at_end.append(lambda _: self._live_on(session, unless=False))
+        for connection in self.connections.open():
+            if ("session", session) in connection.locks:  # it has waited, and has it now
+                connection.at_end.append(lambda _: self._live_on(session, unless=False))
                 return
         self.postgres.execute(_LIVE_ON, [LONG_S, session])
 
     def promote(self, number: int, _: int, hold: bool, __: bool) -> None:
         """Let delayed tasks come due."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         self.postgres.execute(_DUE, [self.campaign.campaign_id])
-        row = self.do(line, fetch("select taskq.promote() as n", {}))
-        model = self.lines.free()
+        row = self.do(connection, fetch("select taskq.promote() as n", {}))
+        model = self.connections.free()
         due = [task for task in model.tasks.values() if task.status == DELAYED]
         for task in due:
             model.promote(task)
         assert row["n"] == len(due)
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     @rule(number=LINE, which=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD, commit=COMMIT)
     def cancel(self, number: int, which: list[int], hold: bool, commit: bool) -> None:
         """Cancel single tasks."""
-        line = self.lines.begin(number)
-        tasks = {pick(sorted(self.lines.model.tasks), index) for index in which}
+        connection = self.connections.begin(number)
+        tasks = {pick(sorted(self.connections.model.tasks), index) for index in which}
         found = {
             task
             for task in tasks
-            if self.lines.model.tasks[task].status in {WAITING, DELAYED, WORKING}
+            if self.connections.model.tasks[task].status in {WAITING, DELAYED, WORKING}
         }
         act = fetch(
             "select moved from taskq.cancel(%(campaign)s, %(tasks)s, 0, 10)",
             {"campaign": self.campaign.campaign_id, "tasks": sorted(tasks)},
         )
-        row = self.do(line, act, {("task", task) for task in found}, commit=commit)
-        model = self.lines.copy()
+        row = self.do(connection, act, {("task", task) for task in found}, commit=commit)
+        model = self.connections.copy()
         assert row["moved"] == model.cancel([model.tasks[task] for task in found])
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     @rule(number=LINE, status=st.sampled_from([FAILED, CANCELLED]), hold=HOLD, commit=COMMIT)
     def retry(self, number: int, status: str, hold: bool, commit: bool) -> None:
         """Give tasks another chance."""
-        line = self.lines.begin(number)
+        connection = self.connections.begin(number)
         campaign: Lock = ("campaign",)
-        waits = self.lines.is_locked(campaign)
+        waits = self.connections.is_locked(campaign)
         found = self._with(status)
         act = fetch(
             "select moved from taskq.retry("
@@ -115,21 +115,23 @@ class ConcurrentUpkeep(ConcurrentScene):
             {"campaign": self.campaign.campaign_id, "status": status},
         )
         needs = {campaign, *(("task", task) for task in found)}
-        row = self.do(line, act, needs, first=campaign, commit=commit)
+        row = self.do(connection, act, needs, first=campaign, commit=commit)
         if waits:  # it has looked only after that
-            line.locks -= needs
+            connection.locks -= needs
             found = self._with(status)
-        line.locks |= {campaign, *(("task", task) for task in found)}
-        model = self.lines.copy()
+        connection.locks |= {campaign, *(("task", task) for task in found)}
+        model = self.connections.copy()
         model.tasks = {task: model.tasks[task] for task in found}
         assert row["moved"] == model.retry(status, None)
-        self.done(line, model, hold=hold)
+        self.done(connection, model, hold=hold)
 
     def _with(self, status: str) -> list[int]:
-        return [task.task for task in self.lines.model.tasks.values() if task.status == status]
+        return [
+            task.task for task in self.connections.model.tasks.values() if task.status == status
+        ]
 
     def fold(self, number: int, _: int, hold: bool, __: bool) -> None:
         """Fold counts, which nobody can see."""
-        line = self.lines.begin(number)
-        self.do(line, fetch("select taskq.fold() as n", {}))
-        self.done(line, self.lines.free(), hold=hold)
+        connection = self.connections.begin(number)
+        self.do(connection, fetch("select taskq.fold() as n", {}))
+        self.done(connection, self.connections.free(), hold=hold)

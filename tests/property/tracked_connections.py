@@ -24,14 +24,14 @@ Lock = Hashable
 
 
 @dataclass
-class Line:
+class TrackedConnection:
     """A connection, and what its transaction has done that nobody else sees yet.
 
     changed: tasks as they are once it commits. gone: sessions that it has ended, and whether they
     expired. at_end: what is to be done when it ends, committed or not.
     """
 
-    connection: Postgres
+    postgres: Postgres
     is_open: bool = False
     changed: dict[int, Task] = field(default_factory=dict)
     gone: dict[int, bool] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class Line:
             held.clear()
 
 
-class OpenLines:
-    """Some lines, and the model of what is committed.
+class TrackedConnections:
+    """Some connections, and the model of what is committed.
 
     gone: sessions that have ended, and whether they expired.
     """
@@ -54,36 +54,37 @@ class OpenLines:
     def __init__(self, database: Database, count: int) -> None:
         self.model = PooledModel()
         self.gone: dict[int, bool] = {}
-        self._lines = [
-            Line(psycopg.connect(database.dsn, row_factory=dict_row)) for _ in range(count)
+        self._connections = [
+            TrackedConnection(psycopg.connect(database.dsn, row_factory=dict_row))
+            for _ in range(count)
         ]
         self._look = psycopg.connect(database.dsn, autocommit=True)
         self._pool = ThreadPoolExecutor(1)
-        for line in self._lines:  # who waits where nothing is locked fails
-            line.connection.execute("set lock_timeout = '10s'")
-            line.connection.commit()
+        for connection in self._connections:  # who waits where nothing is locked fails
+            connection.postgres.execute("set lock_timeout = '10s'")
+            connection.postgres.commit()
 
     def close(self) -> None:
         """Undo what is open, and close all."""
-        for line in self._lines:
-            line.connection.close()
+        for connection in self._connections:
+            connection.postgres.close()
         self._look.close()
         self._pool.shutdown()
 
-    def begin(self, number: int) -> Line:
-        """Return a line without a transaction; if all are open one commits."""
-        free = [line for line in self._lines if not line.is_open] or self._lines
-        line = free[number % len(free)]
-        self.end(line, commit=True)
-        return line
+    def begin(self, number: int) -> TrackedConnection:
+        """Return a connection without a transaction; if all are open one commits."""
+        free = [one for one in self._connections if not one.is_open] or self._connections
+        connection = free[number % len(free)]
+        self.end(connection, commit=True)
+        return connection
 
-    def open_lines(self) -> list[Line]:
-        """Return the lines with an open transaction."""
-        return [line for line in self._lines if line.is_open]
+    def open(self) -> list[TrackedConnection]:
+        """Return the connections with an open transaction."""
+        return [one for one in self._connections if one.is_open]
 
     def is_locked(self, lock: Lock) -> bool:
         """Tell whether an open transaction holds a lock."""
-        return any(lock in line.locks for line in self.open_lines())
+        return any(lock in one.locks for one in self.open())
 
     def free(self) -> PooledModel:
         """Return a copy of the model with only those tasks that nobody has locked."""
@@ -102,13 +103,13 @@ class OpenLines:
     def coming(self) -> PooledModel:
         """Return the model as it is when all that is open has committed."""
         model = self.copy()
-        for line in self.open_lines():
-            model.tasks.update(line.changed)
+        for connection in self.open():
+            model.tasks.update(connection.changed)
         return model
 
     def run(
         self,
-        line: Line,
+        connection: TrackedConnection,
         act: Callable[[Postgres], Seen],
         needs: Iterable[Lock],
         *,
@@ -121,40 +122,40 @@ class OpenLines:
         any task; who holds that ends last, so that the act sees what all of them have left.
         """
         needs = set(needs)
-        holders = [one for one in self.open_lines() if one.locks & needs]
+        holders = [one for one in self.open() if one.locks & needs]
         holders.sort(key=lambda one: first in one.locks)
-        line.is_open = True
-        line.locks.update(needs)
+        connection.is_open = True
+        connection.locks.update(needs)
         if not holders:
-            return act(line.connection)
-        doing = self._pool.submit(act, line.connection)
-        pid = line.connection.info.backend_pid
+            return act(connection.postgres)
+        doing = self._pool.submit(act, connection.postgres)
+        pid = connection.postgres.info.backend_pid
         wait_until(lambda: self._is_blocked(pid) or doing.done(), on_timeout=str)
         assert not doing.done(), f"did not wait for {holders}"
         for holder in holders:
             self.end(holder, commit=commit)
         return doing.result(timeout=30)
 
-    def changed(self, line: Line, model: PooledModel) -> None:
-        """Note what a line has made of the tasks."""
+    def changed(self, connection: TrackedConnection, model: PooledModel) -> None:
+        """Note what a connection has made of the tasks."""
         for number, task in model.tasks.items():
             if task != self.model.tasks[number]:
-                line.changed[number] = task
-                line.locks.add(("task", number))
+                connection.changed[number] = task
+                connection.locks.add(("task", number))
 
-    def end(self, line: Line, *, commit: bool) -> None:
-        """End a line's transaction, if there is one."""
-        if not line.is_open:
+    def end(self, connection: TrackedConnection, *, commit: bool) -> None:
+        """End a connection's transaction, if there is one."""
+        if not connection.is_open:
             return
         if commit:
-            line.connection.commit()
-            self.model.tasks.update(line.changed)
-            self.model.live -= line.gone.keys()
-            self.gone.update(line.gone)
+            connection.postgres.commit()
+            self.model.tasks.update(connection.changed)
+            self.model.live -= connection.gone.keys()
+            self.gone.update(connection.gone)
         else:
-            line.connection.rollback()
-        acts = list(line.at_end)
-        line.clear()
+            connection.postgres.rollback()
+        acts = list(connection.at_end)
+        connection.clear()
         for act in acts:
             act(commit)
 
