@@ -25,7 +25,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
-from taskq_agent.handlers.base import Runner
+from taskq_agent.handlers import Runner, RunnerSettings, make_runner
 from taskq_agent.heartbeat import HeartbeatThread
 from taskq_agent.protocol import Heartbeat, Hello, LeaseIds
 from taskq_agent.settings import AgentSettings
@@ -59,10 +59,10 @@ class AgentSummary:
 
 
 def run_agent(
-    transport: Transport, settings: AgentSettings, make_runner: Callable[[int], Runner]
+    transport: Transport, settings: AgentSettings, runner: RunnerSettings
 ) -> AgentSummary:
-    """Run an agent to its end; see `Agent`."""
-    return Agent(transport, settings, make_runner).run()
+    """Run an agent of processes to its end; OSError if this node cannot start them."""
+    return Agent(transport, settings, lambda slot: make_runner(slot, runner, transport)).run()
 
 
 class Agent:

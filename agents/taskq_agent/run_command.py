@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 from taskq_agent.batch_end import within_batch_job
-from taskq_agent.handlers import make_runner
 from taskq_agent.http.dial import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
@@ -71,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
         agent = _with_time_left(agent, time.monotonic() - begun)
         agent = within_batch_job(agent, os.environ, begun=begun_at)
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
-            summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
+            summary = run_agent(transport, agent, runner)
     except (Unfit, OSError) as error:
         many = isinstance(error, OSError) and error.errno == errno.EMFILE
         hint = f"; `ulimit -n` allows too few for {agent.slots} slots" if many else ""

@@ -21,7 +21,7 @@ from taskq.errors import TaskqError
 from taskq.keeper import keeping
 from taskq.version import VERSION
 from taskq_agent import log
-from taskq_agent.handlers import RunnerSettings, make_runner
+from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import run_agent
 from taskq_agent.settings import AgentSettings
 
@@ -56,7 +56,7 @@ def main() -> None:
         database = Database(os.environ[DSN]).open()
         with keeping(database):
             transport = DirectTransport(database)
-            summary = run_agent(transport, agent, lambda slot: make_runner(slot, runner, transport))
+            summary = run_agent(transport, agent, runner)
     except (TaskqError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""What became of a call: a value, or the exception that it raised, as itself."""
+"""Outcomes of calls: a value, or the exception that the call raised, as itself."""
 
 from __future__ import annotations
 

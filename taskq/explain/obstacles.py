@@ -1,4 +1,4 @@
-"""What keeps the tasks of a campaign from being claimed: for each campaign the first obstacle."""
+"""Obstacles: for each campaign the first that keeps its tasks from being claimed."""
 
 from __future__ import annotations
 

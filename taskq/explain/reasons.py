@@ -1,4 +1,4 @@
-"""What an explanation is made of, and words that its reasons share."""
+"""Reasons, the parts of an explanation, and words that they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps tasks that can be claimed from being done faster: slots, shares, lacking agents."""
+"""Reasons why tasks that can be claimed are not done faster: slots, shares, lacking agents."""
 
 from __future__ import annotations
 

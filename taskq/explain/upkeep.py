@@ -1,4 +1,4 @@
-"""What the queue as a whole lacks: somebody who does the upkeep, or a sign of its agents."""
+"""Reasons that concern the whole queue: nobody does the upkeep, or no agent gives a sign."""
 
 from __future__ import annotations
 

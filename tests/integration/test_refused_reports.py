@@ -14,7 +14,7 @@ from taskq.direct import DirectTransport
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import Refused
 from taskq_agent.handlers.base import Ended
-from taskq_agent.loop import run_agent
+from taskq_agent.loop import Agent
 from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
 from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
@@ -75,7 +75,7 @@ def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     spool.close()
 
     settings = AgentSettings(campaign="/c", until_empty=True, spool_dir=tmp_path)
-    summary = run_agent(transport, settings, lambda _: Adder())
+    summary = Agent(transport, settings, lambda _: Adder()).run()
 
     assert (summary.exit_code, summary.done, summary.undelivered) == (0, 2, 0)
     assert list(tmp_path.iterdir()) == [], "nothing is left for the next agent"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskq_agent.handlers.base import Ended
-from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.loop import Agent, AgentSummary
 from taskq_agent.protocol import (
     DONE,
     FAILED,
@@ -172,9 +172,8 @@ def test_signal_lets_the_running_task_end_and_starts_no_other(
         wait_until(lambda: "the agent leaves" in caplog.text)
         return done(task, bench)
 
-    summary = run_agent(
-        queue, AgentSettings(campaign="/test"), lambda _: FunctionRunner(work, runs)
-    )
+    agent = Agent(queue, AgentSettings(campaign="/test"), lambda _: FunctionRunner(work, runs))
+    summary = agent.run()
     assert summary == AgentSummary(1, 0, 0, 0, 0, "it was told to", 0)
     assert queue.counts() == {DONE: 1, "open": 9}
     assert all(entry.lease is None for entry in queue.tasks.values())
@@ -236,7 +235,7 @@ def test_runner_that_cannot_be_made_ends_the_agent_before_it_claims() -> None:
         return made[-1]
 
     with pytest.raises(OSError, match="no scratch folder"):
-        run_agent(queue, AgentSettings(campaign="/test", slots=2), make_runner)
+        Agent(queue, AgentSettings(campaign="/test", slots=2), make_runner).run()
     assert [bench.closed for bench in made] == [True]
     assert queue.hellos == []
 

@@ -13,7 +13,7 @@ from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress
 from taskq.keeper import keeping
 from taskq_agent.batch_end import within_batch_job
-from taskq_agent.handlers import RunnerSettings, make_runner
+from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
@@ -89,9 +89,7 @@ def run(
                 check_node(Node(runner.scratch_root, None, None, self_test))
             agent = within_batch_job(agent, os.environ, begun=begun)
             with keeping(client.database):
-                summary = run_agent(
-                    transport, agent, lambda slot: make_runner(slot, runner, transport)
-                )
+                summary = run_agent(transport, agent, runner)
         except Unfit as error:
             summary = unfit(str(error))
         except OSError as error:
