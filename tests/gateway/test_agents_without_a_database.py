@@ -32,12 +32,6 @@ LATER_S = 60.0
 ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{params.go}")
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    """Give a site without nodes."""
-    return Site(tmp_path)
-
-
 def all_busy(queue: Client) -> bool:
     """Tell whether all agents have something to do for a while."""
     agents = queue.agents()

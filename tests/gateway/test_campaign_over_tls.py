@@ -6,7 +6,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -23,12 +22,6 @@ TAKES_S = 0.1
 LATER_S = 60.0
 SCRIPT = 'echo "$1 $DIARY_AGENT" >> "$2"; sleep "$3"'
 ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{params.takes_s}")
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    """Give a site without nodes."""
-    return Site(tmp_path)
 
 
 @pytest.fixture

@@ -38,12 +38,6 @@ TAKES_S = 0.05
 ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{go}")
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    """Give a site without nodes."""
-    return Site(tmp_path)
-
-
 @contextmanager
 def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
     """Start an agent beside the database."""

@@ -26,12 +26,6 @@ HALF = bytes.fromhex("1603010200010001fc0303") + bytes(32)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    """Give a site with a certificate."""
-    return Site(tmp_path)
-
-
-@pytest.fixture
 def place(start_gateway: StartGateway, dsn: str, site: Site) -> Iterator[Realm]:
     """Give a campaign at a gateway that lets few shake hands, for a second."""
     gateway = start_gateway(*site.certificate, program=PROGRAM)

@@ -97,3 +97,9 @@ def server_age_s(postgres: Postgres) -> float:
             "select extract(epoch from clock_timestamp() - pg_postmaster_start_time())",
         )
     )
+
+
+def last_beats(postgres: Postgres) -> dict[int, Any]:
+    """Return when each session was heard of last."""
+    rows = postgres.execute("select session_id, heartbeat_at from taskq.session")
+    return {row["session_id"]: row["heartbeat_at"] for row in rows}

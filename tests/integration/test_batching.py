@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import psycopg
 import pytest
@@ -25,11 +23,8 @@ from taskq_agent.protocol import (
     Report,
     Request,
 )
-from tests.helpers.batched_agents import BatchedAgents, done
+from tests.helpers.batched_agents import BatchedAgents, done, play
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
-
-Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
-Run = Callable[[Scene], None]
 
 SERVING = Scope("/c")
 
@@ -43,24 +38,8 @@ def campaign(queue: Client) -> Campaign:
     return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
 
 
-@pytest.fixture
-def gathered(
-    database: Database,
-) -> Callable[[Callable[[Batcher], Coroutine[Any, Any, None]]], None]:
-    """Give a function that runs a coroutine with a batcher in a loop of its own."""
-
-    def run(scene: Scene) -> None:
-        async def play() -> None:
-            async with Batcher(database) as batcher:
-                await scene(batcher)
-
-        asyncio.run(asyncio.wait_for(play(), 60))
-
-    return run
-
-
 def test_each_task_of_many_agents_is_done_once(
-    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
+    campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """A hundred agents, each with one task at a time, share few statements and no task."""
     campaign.seed({"n": n} for n in range(1_000))
@@ -84,7 +63,7 @@ def test_each_task_of_many_agents_is_done_once(
     async def scene(batcher: Batcher) -> None:
         await asyncio.gather(*(work(batcher, number) for number in range(100)))
 
-    gathered(scene)
+    play(database, scene)
     assert executed == Counter(range(1_000))
     assert set(statuses(postgres).values()) == {"done"}
     assert_counts_are_true(postgres)
@@ -92,9 +71,7 @@ def test_each_task_of_many_agents_is_done_once(
     assert moved < 200, "claims were not gathered"
 
 
-def test_every_agent_gets_what_it_wants(
-    campaign: Campaign, database: Database, gathered: Run
-) -> None:
+def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Database) -> None:
     """Claims of unlike size in one statement are told apart."""
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 5)
@@ -107,11 +84,11 @@ def test_every_agent_gets_what_it_wants(
         assert all(answer.campaigns[0].path == "/c" for answer in answers)
         assert len({task.task for answer in answers for task in answer.tasks}) == 15
 
-    gathered(scene)
+    play(database, scene)
 
 
 def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
-    campaign: Campaign, database: Database, gathered: Run
+    campaign: Campaign, database: Database
 ) -> None:
     """Who gets nothing learns how many tasks are left with others."""
     campaign.seed({"n": n} for n in range(2))
@@ -124,12 +101,10 @@ def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
         assert sorted(len(answer.tasks) for answer in answers) == [0, 0, 1, 1]
         assert {answer.unfinished for answer in answers if not answer.tasks} == {2}
 
-    gathered(scene)
+    play(database, scene)
 
 
-def test_nobody_is_sent_home_by_an_old_count(
-    campaign: Campaign, database: Database, gathered: Run
-) -> None:
+def test_nobody_is_sent_home_by_an_old_count(campaign: Campaign, database: Database) -> None:
     """What was seeded before the question is not finished, also if it cannot be claimed yet."""
     members = BatchedAgents(database, 2)
 
@@ -139,12 +114,10 @@ def test_nobody_is_sent_home_by_an_old_count(
         answer = await batcher.exchange(members.claim(1), SERVING)
         assert answer.tasks or answer.unfinished == 1
 
-    gathered(scene)
+    play(database, scene)
 
 
-def test_session_that_has_ended_is_told_alone(
-    campaign: Campaign, database: Database, gathered: Run
-) -> None:
+def test_session_that_has_ended_is_told_alone(campaign: Campaign, database: Database) -> None:
     """The others of the same statement get their tasks."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 3)
@@ -158,11 +131,11 @@ def test_session_that_has_ended_is_told_alone(
         )
         assert [type(answer) for answer in answers] == [Answer, SessionLost, Answer]
 
-    gathered(scene)
+    play(database, scene)
 
 
 def test_request_that_is_wrong_fails_alone(
-    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
+    campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """A report that the database cannot take does not keep the others from theirs."""
     campaign.seed({"n": n} for n in range(10))
@@ -183,12 +156,12 @@ def test_request_that_is_wrong_fails_alone(
         )
         assert [type(answer) for answer in answers] == [Answer, Refused, Answer]
 
-    gathered(scene)
+    play(database, scene)
     assert sorted(statuses(postgres).values()) == ["done"] * 2 + ["waiting"] * 7 + ["working"]
 
 
 def test_exchange_repeated_gets_the_same_answer(
-    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
+    campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """Also while its first copy is on the way: a session is in one statement once."""
     campaign.seed({"n": n} for n in range(10))
@@ -209,12 +182,12 @@ def test_exchange_repeated_gets_the_same_answer(
         answer = await batcher.exchange(Request(members.sessions[0], reports=(unknown,)), SERVING)
         assert answer.acks[0].verdict == UNKNOWN
 
-    gathered(scene)
+    play(database, scene)
     assert value(postgres, "select count(*) from taskq.attempt") == 1
 
 
 def test_lost_connection_is_made_anew_unnoticed(
-    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres
+    campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """An exchange may be repeated, so nobody need hear that its connection was cut."""
     campaign.seed({"n": n} for n in range(10))
@@ -233,12 +206,12 @@ def test_lost_connection_is_made_anew_unnoticed(
             )
             assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
 
-    gathered(scene)
+    play(database, scene)
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 5
 
 
 def test_exchange_that_nobody_waits_for_claims_nothing(
-    campaign: Campaign, database: Database, gathered: Run, postgres: Postgres, dsn: str
+    campaign: Campaign, database: Database, postgres: Postgres, dsn: str
 ) -> None:
     """Who gives up before the statement went out leaves no task behind."""
     campaign.seed({"n": n} for n in range(10))
@@ -260,12 +233,12 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
             other.rollback()
         assert [len((await one).tasks) for one in stuck] == [1] * 7
 
-    gathered(scene)
+    play(database, scene)
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 8
 
 
 def test_batcher_serves_one_agent_as_its_own_transport_does(
-    campaign: Campaign, queue: Client, database: Database, gathered: Run
+    campaign: Campaign, queue: Client, database: Database
 ) -> None:
     """An exchange with reports on several campaigns is answered in the order of its reports."""
     other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
@@ -285,12 +258,10 @@ def test_batcher_serves_one_agent_as_its_own_transport_does(
             (campaign.campaign_id, ACCEPTED),
         ]
 
-    gathered(scene)
+    play(database, scene)
 
 
-def test_result_that_is_no_json_is_refused_alone(
-    campaign: Campaign, database: Database, gathered: Run
-) -> None:
+def test_result_that_is_no_json_is_refused_alone(campaign: Campaign, database: Database) -> None:
     """Nor does it leave the others without an answer."""
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 2)
@@ -308,7 +279,7 @@ def test_result_that_is_no_json_is_refused_alone(
         )
         assert [type(answer) for answer in answers] == [Refused, Answer]
 
-    gathered(scene)
+    play(database, scene)
 
 
 def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) -> None:

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import psycopg
 import pytest
 
-from taskq import Campaign, Seed
+from taskq import Campaign
 from taskq_agent.protocol import new_lease
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
-from tests.helpers.postgres import Postgres, value
+from tests.helpers.postgres import Postgres, last_beats, value
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("true_counts")]
 
 BATCH = "select * from taskq.beat(%s)"
-
-
-@pytest.fixture
-def agents(campaign: Campaign, hire: Hire) -> list[ScriptedAgent]:
-    """Give four agents of a campaign with the tasks a to h."""
-    campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcdefgh"))
-    return [hire() for _ in range(4)]
-
-
-def last_beats(postgres: Postgres) -> dict[int, Any]:
-    """Return when each session was heard of last."""
-    rows = postgres.execute("select session_id, heartbeat_at from taskq.session")
-    return {row["session_id"]: row["heartbeat_at"] for row in rows}
 
 
 def test_beat_that_says_nothing_of_tasks_only_lives_on(

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.db.connections import AsyncConnection, Database, Row
+from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.long_poll import LongPoll
 from taskq_agent.protocol import Answer, LeaseIds, Request
 from tests.fixtures.queues import Hire
+from tests.helpers.batched_agents import play
 from tests.helpers.postgres import Postgres, promote
 from tests.integration.test_retried_elsewhere import AT_ONCE
 
@@ -28,30 +27,6 @@ def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, without tasks."""
     spec = CampaignSpec("/c", handler=Handler("command", argv=("true",)), retry=AT_ONCE)
     return queue.create_campaign(spec)
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the statements that are sent on connections of asyncio, by name."""
-    counted: Counter[str] = Counter()
-    rows = AsyncConnection.rows
-
-    async def counting(line: AsyncConnection, name: str, **values: object) -> list[Row]:
-        counted[name] += 1
-        return await rows(line, name, **values)
-
-    monkeypatch.setattr(AsyncConnection, "rows", counting)
-    return counted
-
-
-def play(database: Database, scene: Callable[[Batcher], Coroutine[Any, Any, None]]) -> None:
-    """Run a scene with a batcher in a loop of its own."""
-
-    async def played() -> None:
-        async with Batcher(database) as batcher:
-            await scene(batcher)
-
-    asyncio.run(asyncio.wait_for(played(), 60))
 
 
 class Claims:

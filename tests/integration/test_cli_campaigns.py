@@ -18,12 +18,6 @@ from tests.helpers.postgres import Postgres
 STATUS_FIELDS = {field.name for field in fields(Status)}
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -> None:
     """A campaign can be described without a file."""
     taskq.out(

@@ -14,12 +14,6 @@ from tests.helpers.command_line import CommandLine
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Give a file in which two molecules have one name."""
     file = tmp_path / "l.smi"

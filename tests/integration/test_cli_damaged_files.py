@@ -16,12 +16,6 @@ LINES = [f"C{'C' * (i % 80)} n{i}" for i in range(12_000)]
 DATA = gzip.compress("".join(f"{line}\n" for line in LINES).encode())
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def keys(campaign: Campaign) -> list[str]:
     return [task.key for task in campaign.tasks()]
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import uuid
 
-import pytest
-
 from taskq import Campaign, Client
 from taskq.tokens import hashed, session_token
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
-
-
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
 
 
 def enrolled(taskq: CommandLine, postgres: Postgres, token: str, site: str = "") -> None:

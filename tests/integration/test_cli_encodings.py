@@ -19,12 +19,6 @@ AGENT = PROGRAM.with_name("taskq-agent")
 FOREIGN = os.fsdecode(b"caf\xe9")  # Latin-1
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def run(taskq: CommandLine, *words: object, program: Path = PROGRAM) -> tuple[int, str, str]:
     """Run a command; return exit code, output and what is said."""
     done = subprocess.run(

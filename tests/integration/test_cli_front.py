@@ -25,12 +25,6 @@ TASKS = 10
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of the queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give an open campaign, /c, with ten tasks."""
     made = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))

@@ -13,12 +13,6 @@ from tests.helpers.command_line import CommandLine
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def finished(campaign: Campaign, hire: Hire) -> Campaign:
     """Give a campaign with two results."""
     campaign.seed({"n": n} for n in range(2))

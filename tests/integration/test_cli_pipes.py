@@ -22,12 +22,6 @@ COUNT = 3_000
 Feed = Callable[[CommandLine, list[str], bytes, Path], "subprocess.CompletedProcess[bytes]"]
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def molecule(i: int) -> str:
     return f"{i}\n\n\n  0  0  0  0\nM  END\n> <id>\nn{i}\n\n$$$$\n"
 

@@ -20,12 +20,6 @@ from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def campaign_of(queue: Client, *argv: str) -> Campaign:
     """Create the campaign /c, whose tasks are commands."""
     return queue.create_campaign(

@@ -24,12 +24,6 @@ ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def finished(campaign: Campaign, hire: Hire) -> Campaign:
     """Give a campaign with nine tasks: five done, three failed, one waiting for its retry."""
     campaign.seed({"n": n} for n in range(9))

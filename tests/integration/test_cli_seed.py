@@ -6,19 +6,11 @@ import gzip
 import json
 from pathlib import Path
 
-import pytest
-
 from taskq import Campaign
 from taskq.ingest.seeding import CHUNK
 from tests.helpers.command_line import CommandLine
 
 SDF = "eth\n\n\n  0  0  0  0\nM  END\n> <id>\nE1\n\n$$$$\n"
-
-
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
 
 
 def payloads(campaign: Campaign) -> dict[str, object]:

@@ -11,12 +11,6 @@ from tests.helpers.command_line import TIMEOUT_S, CommandLine
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def ready(queue: Client) -> Campaign:
     """Give a campaign with a task."""
     campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))

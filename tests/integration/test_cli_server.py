@@ -80,12 +80,6 @@ def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
     assert (code, "1024 to 32767" in error) == (2, True)
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
     """Each command says what to do; `db migrate` does it, a second time nothing."""
     taskq = CommandLine(empty_dsn)

@@ -31,12 +31,6 @@ every_output = pytest.mark.parametrize("words", EVERY_OUTPUT, ids=" ".join)
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def ended(queue: Client) -> Campaign:
     """Give a campaign that is through."""
     campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))

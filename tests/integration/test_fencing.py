@@ -33,13 +33,6 @@ OUTCOMES = [DONE, FAILED, RELEASED]
 
 
 @pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
-    """Give an agent of a campaign with the tasks a and b."""
-    campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
-    return hire()
-
-
-@pytest.fixture
 def task(agent: ScriptedAgent) -> Claimed:
     """Give a task in the agent's hands."""
     (claimed,) = agent.claim(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shlex
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -65,12 +64,6 @@ def planted(queue: Client, campaign: Campaign, postgres: Postgres) -> Campaign:
     )
     assert queue.campaign("/c").status().failures == bad
     return campaign
-
-
-@pytest.fixture
-def taskq(dsn: str) -> Iterator[CommandLine]:
-    """Give the command line."""
-    return CommandLine(dsn)
 
 
 def test_black_hole_is_the_first_host_with_the_command_that_bans_it(

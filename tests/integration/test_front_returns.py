@@ -39,12 +39,6 @@ def campaign(queue: Client) -> Campaign:
     return campaign
 
 
-@pytest.fixture
-def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> ScriptedFront:
-    """Give a front that has begun, without entries."""
-    return ScriptedFront(database, redis_server, campaign)
-
-
 def broken_off(postgres: Postgres, statement: str) -> set[int]:
     """Cut the connections on which such a statement waits for a lock; return who they were."""
     cut = postgres.execute(

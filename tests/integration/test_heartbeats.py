@@ -10,27 +10,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from taskq import Campaign, Seed
+from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
-from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres, statuses, value
+from tests.helpers.postgres import Postgres, last_beats, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 GATHER_S = 0.05
-
-
-@pytest.fixture
-def agents(campaign: Campaign, hire: Hire) -> list[ScriptedAgent]:
-    """Give four agents of a campaign with the tasks a to h."""
-    campaign.seed(Seed({"n": n}, key) for n, key in enumerate("abcdefgh"))
-    return [hire() for _ in range(4)]
 
 
 def held(*tasks: Claimed) -> tuple[Held, ...]:
@@ -90,12 +82,6 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
 
     play(database, scene, most=most)
     return sizes
-
-
-def last_beats(postgres: Postgres) -> dict[int, Any]:
-    """Return when each session was heard of last."""
-    rows = postgres.execute("select session_id, heartbeat_at from taskq.session")
-    return {row["session_id"]: row["heartbeat_at"] for row in rows}
 
 
 def test_beats_that_arrive_together_are_one_statement(

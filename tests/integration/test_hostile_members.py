@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.db.connections import AsyncConnection, Database, Row
+from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.parts import PART_REPORTS, PART_TASKS
@@ -30,10 +29,9 @@ from taskq_agent.protocol import (
     Request,
     Task,
 )
-from tests.helpers.batched_agents import BatchedAgents, done
+from tests.helpers.batched_agents import BatchedAgents, done, play
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
-Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
 NEVER_RUN = Handler("command", argv=("true",))
 SERVING = Scope("/c")
 
@@ -42,30 +40,6 @@ SERVING = Scope("/c")
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, without tasks."""
     return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the statements that are sent on connections of asyncio, by name."""
-    counted: Counter[str] = Counter()
-    rows = AsyncConnection.rows
-
-    async def counting(line: AsyncConnection, name: str, **values: object) -> list[Row]:
-        counted[name] += 1
-        return await rows(line, name, **values)
-
-    monkeypatch.setattr(AsyncConnection, "rows", counting)
-    return counted
-
-
-def play(database: Database, scene: Scene) -> None:
-    """Run a scene with a batcher in a loop of its own."""
-
-    async def played() -> None:
-        async with Batcher(database) as batcher:
-            await scene(batcher)
-
-    asyncio.run(asyncio.wait_for(played(), 60))
 
 
 async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:

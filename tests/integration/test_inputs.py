@@ -30,12 +30,6 @@ def _no_other_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
-@pytest.fixture
 def receptor(tmp_path: Path) -> Path:
     """Give a file of 3 MB."""
     path = tmp_path / "receptor.pdbqt"

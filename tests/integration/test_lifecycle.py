@@ -20,13 +20,6 @@ from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 pytestmark = pytest.mark.usefixtures("true_counts")
 
 
-@pytest.fixture
-def agent(campaign: Campaign, hire: Hire) -> ScriptedAgent:
-    """Give an agent of a campaign with the tasks a and b."""
-    campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
-    return hire()
-
-
 def claim_one(agent: ScriptedAgent) -> Claimed:
     (task,) = agent.claim(1)
     return task

@@ -103,12 +103,6 @@ def junk(draw: random.Random) -> bytes:
     return b"".join(b"~" + draw.randbytes(draw.randint(20, 100)) for _ in range(10))
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def run(
     taskq: CommandLine, *words: object, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:

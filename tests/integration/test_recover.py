@@ -40,12 +40,6 @@ def gone(campaign: Campaign, hire: Hire, postgres: Postgres) -> tuple[ScriptedAg
     return agent, tasks
 
 
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of a fresh queue."""
-    return CommandLine(dsn)
-
-
 def moved(path: str, handed_out: int, retried: int = 0) -> dict[str, object]:
     """Return what is told of a campaign."""
     return {"path": path, "handed_out": handed_out, "retried": retried}

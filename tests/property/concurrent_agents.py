@@ -20,9 +20,9 @@ from tests.property.concurrent_scene import (
     ConcurrentScene,
     fetch,
     fetch_all,
-    pick,
 )
 from tests.property.pooled_model import Fence
+from tests.property.queue_scene import pick
 from tests.property.tracked_connections import Lock
 
 _EXCHANGE = """

@@ -14,9 +14,9 @@ from tests.property.concurrent_scene import (
     LINE,
     ConcurrentScene,
     fetch,
-    pick,
 )
 from tests.property.pooled_model import POOL, Fence
+from tests.property.queue_scene import pick
 from tests.property.tracked_connections import Lock
 
 _LEASE = "select entries from taskq.lease_ahead(%(epoch)s, %(campaign)s, %(most)s)"

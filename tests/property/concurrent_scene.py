@@ -19,6 +19,7 @@ from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.scripted_pool import ScriptedPool
 from tests.property.pooled_model import Fence, PooledModel
 from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
+from tests.property.queue_scene import pick
 from tests.property.tracked_connections import Lock, TrackedConnection, TrackedConnections
 
 HANDLER: Final = Handler("command", argv=("true",))
@@ -170,8 +171,3 @@ def fetch(query: str, values: dict[str, Any]) -> Callable[[Postgres], Any]:
 def fetch_all(query: str, values: dict[str, Any]) -> Callable[[Postgres], Any]:
     """Return an act that returns the rows of a query."""
     return lambda connection: connection.execute(query.encode(), values).fetchall()
-
-
-def pick(some: list[Any], index: int) -> Any:
-    """Return an element; the index may be any number, so that it keeps its meaning in a list."""
-    return some[index % len(some)]

@@ -15,9 +15,9 @@ from tests.property.concurrent_scene import (
     LONG_S,
     ConcurrentScene,
     fetch,
-    pick,
 )
 from tests.property.queue_model import CANCELLED, DELAYED, WAITING, WORKING
+from tests.property.queue_scene import pick
 from tests.property.tracked_connections import Lock
 
 _DUE = """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import psycopg
 import pytest
@@ -24,6 +23,7 @@ from tests.helpers.postgres import silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.front_model import DELAYED, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
+from tests.property.queue_scene import pick
 
 pytestmark = pytest.mark.thorough
 
@@ -356,11 +356,6 @@ class FrontMachine(FrontScene):
         """Do to Redis what somebody can who may write there."""
         act: Callable[[int], None] = getattr(self.vandal, how)
         act(which)
-
-
-def pick(some: list[Any], index: int) -> Any:
-    """Return an element; the index may be any number, so that it keeps its meaning in a list."""
-    return some[index % len(some)]
 
 
 def test_queue_with_a_front_does_what_its_model_says(

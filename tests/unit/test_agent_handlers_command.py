@@ -5,7 +5,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ from taskq_agent.protocol import DONE, FAILED, MAX_TAIL_BYTES, RELEASED
 from tests.helpers.slot_harness import SlotHarness, command, shell, slot_in
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
-
-
-@pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotHarness]:
-    with slot_in(tmp_path) as harness:
-        yield harness
 
 
 @pytest.mark.parametrize(

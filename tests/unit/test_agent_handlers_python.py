@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,6 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.slot_harness import SlotHarness, python, slot_in, wait_for_exit
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
-
-
-@pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotHarness]:
-    with slot_in(tmp_path) as harness:
-        yield harness
 
 
 def test_child_prepares_once_for_a_revision(slot: SlotHarness, tmp_path: Path) -> None:

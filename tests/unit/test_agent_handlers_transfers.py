@@ -28,13 +28,6 @@ from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> BlobSource:
-    """Give a store without blobs."""
-    (tmp_path / "source").mkdir()
-    return BlobSource(tmp_path / "source")
-
-
-@pytest.fixture
 def slot(tmp_path: Path, source: BlobSource) -> Iterator[SlotHarness]:
     with slot_in(tmp_path, grace_s=1, blobs=source) as harness:
         yield harness

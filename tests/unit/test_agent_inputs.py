@@ -29,13 +29,6 @@ class Stopped(Exception):
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> BlobSource:
-    """Give a store without blobs."""
-    (tmp_path / "source").mkdir()
-    return BlobSource(tmp_path / "source")
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Give the path of a cache that is not there yet."""
     return tmp_path / "cache"

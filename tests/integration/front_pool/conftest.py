@@ -12,7 +12,7 @@ from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import NEVER_RUN, PoolClient, RunScenario, Scenario, ScriptedFront
+from tests.helpers.front_harness import NEVER_RUN, PoolClient, RunScenario, Scenario
 
 
 @pytest.fixture
@@ -21,12 +21,6 @@ def campaign(queue: Client) -> Campaign:
     campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
     campaign.seed({"n": number} for number in range(1_001))
     return campaign
-
-
-@pytest.fixture
-def front(database: Database, redis_server: RedisServer, campaign: Campaign) -> ScriptedFront:
-    """Give a front that has begun, without entries."""
-    return ScriptedFront(database, redis_server, campaign)
 
 
 @pytest.fixture
