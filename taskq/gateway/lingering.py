@@ -28,8 +28,8 @@ def half_close(transport: asyncio.Transport) -> None:
     elif transport.get_write_buffer_size() == 0:
         # TLS cannot be closed in one direction, but the TCP connection can. The answer has a
         # content-length, so a part of it cannot be taken for the whole.
-        with suppress(OSError), _twin(transport) as line:
-            line.shutdown(socket.SHUT_WR)
+        with suppress(OSError), _twin(transport) as twin:
+            twin.shutdown(socket.SHUT_WR)
 
 
 def _twin(transport: asyncio.Transport) -> socket.socket:

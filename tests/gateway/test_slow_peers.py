@@ -131,7 +131,7 @@ def assert_stuck(peer: Peer, data: bytes) -> None:
 
 
 def test_upload_may_take_longer_than_a_message(place: Realm) -> None:
-    """A large result comes over a thin line: what keeps arriving is not slow."""
+    """A large result comes over a slow connection: what keeps arriving is not slow."""
     agent = place.agent()
     data = os.urandom(1 << 20)
     path = f"/v1/blobs/{hashlib.sha256(data).hexdigest()}"
@@ -139,5 +139,5 @@ def test_upload_may_take_longer_than_a_message(place: Realm) -> None:
     step = len(request) // 30 + 1
     for start in range(0, len(request), step):
         agent.peer.send(request[start : start + step])
-        time.sleep(ARRIVAL_S / 15)  # no synchronisation: this is the line's pace
+        time.sleep(ARRIVAL_S / 15)  # no synchronisation: this is the pace of the connection
     assert agent.peer.reply().status == 204

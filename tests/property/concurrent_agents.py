@@ -13,9 +13,9 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.property.concurrent_scene import (
     COMMIT,
+    CONNECTION,
     HOLD,
     INDEX,
-    LINE,
     LONG_S,
     ConcurrentScene,
     fetch,
@@ -51,7 +51,9 @@ class ConcurrentAgents(ConcurrentScene):
         self.agents.append(agent)
         self.connections.model.open(agent.session, "node1")
 
-    @rule(number=LINE, which=INDEX, want=st.integers(1, 3), again=HOLD, hold=HOLD, commit=COMMIT)
+    @rule(
+        number=CONNECTION, which=INDEX, want=st.integers(1, 3), again=HOLD, hold=HOLD, commit=COMMIT
+    )
     def claim(
         self, number: int, which: int, want: int, again: bool, hold: bool, commit: bool
     ) -> None:
@@ -91,7 +93,7 @@ class ConcurrentAgents(ConcurrentScene):
         self.done(connection, model, hold=hold)
 
     @rule(
-        number=LINE,
+        number=CONNECTION,
         who=INDEX,
         words=st.lists(
             st.tuples(INDEX, st.sampled_from([DONE, FAILED, RELEASED]), st.booleans()),
@@ -113,7 +115,7 @@ class ConcurrentAgents(ConcurrentScene):
         self._report(number, who, said, hold=hold, commit=commit)
 
     @rule(
-        number=LINE,
+        number=CONNECTION,
         who=INDEX,
         late=INDEX,
         others=st.lists(INDEX, max_size=2),
@@ -172,7 +174,7 @@ class ConcurrentAgents(ConcurrentScene):
         }
 
     @rule(
-        number=LINE,
+        number=CONNECTION,
         which=INDEX,
         named=st.lists(INDEX, max_size=3),
         popped=st.lists(INDEX, max_size=2),

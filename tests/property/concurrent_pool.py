@@ -9,9 +9,9 @@ from hypothesis.stateful import rule
 
 from tests.property.concurrent_scene import (
     COMMIT,
+    CONNECTION,
     HOLD,
     INDEX,
-    LINE,
     ConcurrentScene,
     fetch,
 )
@@ -34,7 +34,7 @@ _RETURN = """
 class ConcurrentPool(ConcurrentScene):
     """A refiller, gateways that pop what it has leased, and the deadline of what they lose."""
 
-    @rule(number=LINE, most=st.integers(1, 3), hold=HOLD)
+    @rule(number=CONNECTION, most=st.integers(1, 3), hold=HOLD)
     def lease_ahead(self, number: int, most: int, hold: bool) -> None:
         """Lease tasks ahead."""
         connection = self.connections.begin(number)
@@ -59,7 +59,7 @@ class ConcurrentPool(ConcurrentScene):
         )
         self.done(connection, model, hold=hold)
 
-    @rule(number=LINE, which=INDEX, some=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD)
+    @rule(number=CONNECTION, which=INDEX, some=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD)
     def name(self, number: int, which: int, some: list[int], hold: bool) -> None:
         """Let a gateway tell who has got what it handed out."""
         connection = self.connections.begin(number)
@@ -70,7 +70,7 @@ class ConcurrentPool(ConcurrentScene):
         assert row["n"] == model.name(session, fences)
         self.done(connection, model, hold=hold)
 
-    @rule(number=LINE, some=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD)
+    @rule(number=CONNECTION, some=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD)
     def return_ahead(self, number: int, some: list[int], hold: bool) -> None:
         """Let a gateway give back what it has in hand."""
         connection = self.connections.begin(number)
@@ -80,7 +80,7 @@ class ConcurrentPool(ConcurrentScene):
         assert row["n"] == model.return_ahead(fences)
         self.done(connection, model, hold=hold)
 
-    @rule(number=LINE, hold=HOLD, commit=COMMIT)
+    @rule(number=CONNECTION, hold=HOLD, commit=COMMIT)
     def pass_deadline(self, number: int, hold: bool, commit: bool) -> None:
         """Let the pool's deadline pass, and its keeper look through all that is leased."""
         sweep: Lock = ("sweep",)

@@ -30,7 +30,7 @@ LONG_S: Final = 86_400.0
 POOL_S: Final = 120.0
 CONNECTIONS: Final = 3
 INDEX = st.integers(0, 10_000)
-LINE = st.integers(0, CONNECTIONS - 1)
+CONNECTION = st.integers(0, CONNECTIONS - 1)
 HOLD = COMMIT = st.booleans()
 
 _WITH_DEADLINE = "update taskq.front set pool_s = %s"

@@ -9,9 +9,9 @@ from taskq_agent.protocol import FAILED
 from tests.helpers.postgres import silence
 from tests.property.concurrent_scene import (
     COMMIT,
+    CONNECTION,
     HOLD,
     INDEX,
-    LINE,
     LONG_S,
     ConcurrentScene,
     fetch,
@@ -33,7 +33,7 @@ _LIVE_ON = "update taskq.session set lease_s = %s, heartbeat_at = now() where se
 class ConcurrentUpkeep(ConcurrentScene):
     """A keeper, an operator, and time, which is turned by hand."""
 
-    @rule(number=LINE, which=st.none() | INDEX, hold=HOLD)
+    @rule(number=CONNECTION, which=st.none() | INDEX, hold=HOLD)
     def expire(self, number: int, which: int | None, hold: bool) -> None:
         """Look for silent sessions, one of which has just fallen silent."""
         connection = self.connections.begin(number)
@@ -83,7 +83,9 @@ class ConcurrentUpkeep(ConcurrentScene):
         assert row["n"] == len(due)
         self.done(connection, model, hold=hold)
 
-    @rule(number=LINE, which=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD, commit=COMMIT)
+    @rule(
+        number=CONNECTION, which=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD, commit=COMMIT
+    )
     def cancel(self, number: int, which: list[int], hold: bool, commit: bool) -> None:
         """Cancel single tasks."""
         connection = self.connections.begin(number)
@@ -102,7 +104,7 @@ class ConcurrentUpkeep(ConcurrentScene):
         assert row["moved"] == model.cancel([model.tasks[task] for task in found])
         self.done(connection, model, hold=hold)
 
-    @rule(number=LINE, status=st.sampled_from([FAILED, CANCELLED]), hold=HOLD, commit=COMMIT)
+    @rule(number=CONNECTION, status=st.sampled_from([FAILED, CANCELLED]), hold=HOLD, commit=COMMIT)
     def retry(self, number: int, status: str, hold: bool, commit: bool) -> None:
         """Give tasks another chance."""
         connection = self.connections.begin(number)

@@ -16,7 +16,7 @@ from taskq import Seed
 from taskq.db.connections import Database
 from tests.property.concurrent_agents import ConcurrentAgents
 from tests.property.concurrent_pool import ConcurrentPool
-from tests.property.concurrent_scene import COMMIT, HOLD, INDEX, LINE
+from tests.property.concurrent_scene import COMMIT, CONNECTION, HOLD, INDEX
 from tests.property.concurrent_upkeep import ConcurrentUpkeep
 from tests.property.queue_model import Task
 
@@ -45,7 +45,7 @@ class ConcurrentMachine(ConcurrentAgents, ConcurrentPool, ConcurrentUpkeep):
 
     @rule(
         how=st.sampled_from(["come", "fold", "leave", "promote"]),
-        number=LINE,
+        number=CONNECTION,
         which=INDEX,
         hold=HOLD,
         commit=COMMIT,

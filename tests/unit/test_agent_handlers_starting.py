@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,7 @@ import pytest
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.self_test import CHECKS, Node, Unfit
-from tests.helpers.slot_harness import SlotHarness, command, slot_in
-
-
-@pytest.fixture
-def slot(tmp_path: Path) -> Iterator[SlotHarness]:
-    with slot_in(tmp_path) as harness:
-        yield harness
+from tests.helpers.slot_harness import SlotHarness, command
 
 
 def script(folder: Path, content: bytes) -> Path:

@@ -279,9 +279,9 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
     front.fill(10)
 
     async def scenario() -> None:
-        batcher, lines = Batcher(database), StatementPool(database, 1)
+        batcher, statements = Batcher(database), StatementPool(database, 1)
         pool = Pool(database, FrontAddress.parsed(front.server.url), batcher.campaign_cache)
-        fronted = Fronted(batcher, pool, lines)
+        fronted = Fronted(batcher, pool, statements)
         await fronted.start()
         try:
             await until(lambda: pool.has_entries(ALL))
@@ -295,6 +295,6 @@ def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql
         finally:
             await fronted.close()
             await batcher.close()
-            await lines.close()
+            await statements.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
