@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from taskq.db import migrations
-from taskq.db.connections import Database
 from taskq.embedded import Server
 from tests.fixtures.gateways import Realm, StartGateway, opened
-from tests.fixtures.servers import make_home
+from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
@@ -21,21 +17,10 @@ pytestmark = pytest.mark.thorough
 LEASE_S = 2.0
 
 
-@pytest.fixture
-def own_server() -> Iterator[Server]:
-    """Give a server that the test may stop, with the schema."""
-    home = make_home()
-    (home / "conf" / "user.conf").write_text("statement_timeout = '60s'\n")
-    server = Server(home)
-    database = Database(server.up().dsn).open()
-    migrations.migrate(database)
-    database.close()
-    yield server
-    server.down(immediate=True)
-    shutil.rmtree(home)
-
-
-def test_gateway_outlives_its_database(own_server: Server, start_gateway: StartGateway) -> None:
+def test_gateway_outlives_its_database(
+    own_server: Server,  # noqa: F811  # the fixture
+    start_gateway: StartGateway,
+) -> None:
     """503 with Retry-After meanwhile; then it serves again, the same sessions with the same leases.
 
     The outage is longer than a lease: time in which the database was down counts against nobody.

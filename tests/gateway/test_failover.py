@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -23,6 +22,7 @@ from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.gateway.site import NOTED_UNTIL_TOLD, PAYLOADS, Site, upkeep
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile, repeated
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
@@ -41,20 +41,9 @@ ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{go}")
 @contextmanager
 def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
     """Start an agent beside the database."""
-    words = (
-        "--campaign",
-        path,
-        "--slots",
-        slots,
-        "--ahead",
-        0,
-        "--until-empty",
-        "--lease",
-        LEASE_S,
-    )
-    line = CommandLine(dsn)
-    line.environment = {**line.environment, "DIARY_AGENT": "beside"}
-    with line.process("agent", "run", *words, "--path", PAYLOADS, "--output", "json") as agent:
+    words = ["agent", "run", "--campaign", path, "--slots", slots, "--ahead", 0, "--until-empty"]
+    words += ["--lease", LEASE_S, "--path", PAYLOADS, "--output", "json"]
+    with CommandLine(dsn).process(*words, environment={"DIARY_AGENT": "beside"}) as agent:
         yield agent
 
 
@@ -62,24 +51,15 @@ def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
 def submitting(campaign: Campaign) -> Iterator[list[int]]:
     """Submit tasks meanwhile, one after the other until it is acknowledged; give their numbers."""
     submitted: list[int] = []
-    over = threading.Event()
 
     def submit() -> None:
-        while not over.wait(TAKES_S):  # no faster than agents work
-            number = TASKS + len(submitted)
-            try:
-                campaign.submit({"n": number}, key=str(number))
-            except Unavailable:
-                continue
+        number = TASKS + len(submitted)
+        with suppress(Unavailable):
+            campaign.submit({"n": number}, key=str(number))
             submitted.append(number)
 
-    thread = threading.Thread(target=submit)
-    thread.start()
-    try:
+    with meanwhile(repeated(submit, TAKES_S)):  # no faster than agents work
         yield submitted
-    finally:
-        over.set()
-        thread.join()
 
 
 def assert_sound(dsn: str, campaign: Campaign, tasks: int) -> None:

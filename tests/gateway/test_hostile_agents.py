@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,35 +16,11 @@ import pytest
 from taskq.dispatch.parts import PART_TASKS
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, report_of
+from tests.helpers.meanwhile import meanwhile, repeated
 
 HEALTHY = 6
 TURNS = 25
 MADE_UP = 10**12
-
-
-@contextmanager
-def meanwhile(*turns: Callable[[], None]) -> Iterator[None]:
-    """Do these again and again, each in a thread of its own, until the block has ended."""
-    ended = threading.Event()
-    troubles: list[BaseException] = []
-
-    def repeat(turn: Callable[[], None]) -> None:
-        try:
-            while not ended.is_set():
-                turn()
-        except BaseException as error:  # noqa: BLE001  # told below
-            troubles.append(error)
-
-    threads = [threading.Thread(target=repeat, args=(turn,)) for turn in turns]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-    assert not troubles
 
 
 def work(agents: list[Agent]) -> None:
@@ -145,7 +120,7 @@ def test_healthy_agents_get_a_task_for_each_claim(
     """And all that they report is accepted, as if nobody else were there."""
     realm.seed(2_000)
     agents = [realm.agent() for _ in range(HEALTHY)]
-    with meanwhile(*hostile(realm)):
+    with meanwhile(*map(repeated, hostile(realm))):
         work(agents)
 
 

@@ -69,13 +69,15 @@ class CommandLine:
         return result.exit_code, result.stderr.removeprefix("Error: ").strip()
 
     @contextmanager
-    def process(self, *words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    def process(
+        self, *words: object, environment: Mapping[str, str] = NOTHING, **options: Any
+    ) -> Iterator[subprocess.Popen[str]]:
         """Start a command; kill it at the end of the block if it still runs."""
         started = subprocess.Popen(
             [str(PROGRAM), *map(str, words)],
             text=True,
             **{
-                "env": self.environment,
+                "env": {**self.environment, **environment},
                 "stdout": subprocess.PIPE,
                 "stderr": subprocess.PIPE,
                 **options,
@@ -95,8 +97,9 @@ class CommandLine:
         terminal = Terminal()
         terminal.resize(columns)
         ends = {"stdin": terminal.far, "stdout": terminal.far, "stderr": terminal.far}
-        whole = {**self.environment, **environment}
-        with self.process(*words, env=whole, start_new_session=True, **ends) as started:
+        with self.process(
+            *words, environment=environment, start_new_session=True, **ends
+        ) as started:
             terminal.process = started
             try:
                 yield terminal

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.helpers.meanwhile import meanwhile, repeated
 
 
 def command_lines() -> set[str]:
@@ -25,16 +26,5 @@ def command_lines() -> set[str]:
 def watched_command_lines() -> Iterator[set[str]]:
     """Collect the command lines that appear until the block ends."""
     seen: set[str] = set()
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.001):
-            seen.update(command_lines())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with meanwhile(repeated(lambda: seen.update(command_lines()), 0.001)):
         yield seen
-    finally:
-        ended.set()
-        watcher.join()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
@@ -20,6 +18,7 @@ from taskq.dispatch.heartbeats import encoded
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import CampaignOutcomes, Heartbeat
 from tests.fixtures.queues import Hire
+from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.scripted_agent import ScriptedAgent
@@ -206,15 +205,11 @@ def test_good_tasks_survive_a_bad_host_and_it_is_found(
             folder.mkdir()
             (folder / "calculate").write_text(f"#!/bin/sh\n{program}\n")
             (folder / "calculate").chmod(0o755)
-            argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--quiet"]
-            argv += ["--campaign", "/d", "--lease", "4", "--name", name, "--host", name]
-            environment = os.environ | {
-                "TASKQ_DSN": dsn,
-                "PATH": f"{folder}:{os.environ['PATH']}",
-            }
-            process = subprocess.Popen(argv, env=environment)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
+            options = ["--lease", 4, "--host", name, "--quiet"]
+            programs = f"{folder}:{os.environ['PATH']}"
+            stack.enter_context(
+                agent_process(dsn, name, folder / "log", *options, path="/d", PATH=programs)
+            )
         wait_until(lambda: campaign.status().unfinished == 0, timeout_s=90)
         status = campaign.status()
         assert (status.done, status.failed) == (40, 0)

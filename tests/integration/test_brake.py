@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timezone
 from typing import Any
 
@@ -16,6 +13,7 @@ from taskq.db.connections import Database
 from taskq.keeper import Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, server_age_s, value
 from tests.helpers.waiting import wait_until
 
@@ -212,25 +210,12 @@ def test_brake_writes_only_what_changes(crew: list[int], postgres: Postgres) -> 
     assert value(postgres, version) == on
 
 
-@contextmanager
-def at_work(keeper: Keeper) -> Iterator[None]:
-    """Let a keeper do its rounds meanwhile."""
-    stop = threading.Event()
-    running = threading.Thread(target=keeper.run, args=[stop])
-    running.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        running.join(timeout=10)
-
-
 @pytest.mark.usefixtures("crew")
 def test_keeper_tells_of_the_brake_once(
     database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When it is put on and when it is off, not in each round between."""
-    with caplog.at_level(logging.WARNING, "taskq.keeper"), at_work(Keeper(database)):
+    with caplog.at_level(logging.WARNING, "taskq.keeper"), meanwhile(Keeper(database).run):
         wait_until(lambda: "12 agents are silent" in caplog.text)
         before = value(postgres, "select until from taskq.keeper")
         wait_until(lambda: value(postgres, "select until from taskq.keeper") != before)
@@ -244,7 +229,7 @@ def test_keeper_that_stands_by_does_not_tell_that_the_brake_is_off(
     database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It does not know: another one acts, and tells."""
-    with caplog.at_level(logging.WARNING, "taskq.keeper"), at_work(Keeper(database)):
+    with caplog.at_level(logging.WARNING, "taskq.keeper"), meanwhile(Keeper(database).run):
         wait_until(lambda: "12 agents are silent" in caplog.text)
         postgres.execute(
             "update taskq.keeper"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from taskq.front.entries import Keys
 from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile, repeated
 from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.scripted_pool import ScriptedPool
 from tests.helpers.waiting import wait_until
@@ -193,20 +193,12 @@ def refilled(database: Database, campaign: Campaign, redis_server: RedisServer) 
     """Give the name of the campaign's list, while a refiller fills it and somebody asks for it."""
     (row,) = database.rows("front")
     keys = Keys(row["name"])
-    ended = threading.Event()
 
     def ask() -> None:
-        while not ended.wait(0.05):
-            redis_server.admin.sadd(keys.wanted, campaign.campaign_id)
+        redis_server.admin.sadd(keys.wanted, campaign.campaign_id)
 
-    with refilling(database, FrontAddress.parsed(redis_server.url)):
-        thread = threading.Thread(target=ask)
-        thread.start()
-        try:
-            yield keys.tasks(campaign.campaign_id)
-        finally:
-            ended.set()
-            thread.join()
+    with refilling(database, FrontAddress.parsed(redis_server.url)), meanwhile(repeated(ask, 0.05)):
+        yield keys.tasks(campaign.campaign_id)
 
 
 def test_rebuild_waits_until_the_lists_are_being_filled_again(

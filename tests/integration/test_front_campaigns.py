@@ -31,6 +31,7 @@ from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for the tests h
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.redis_servers import RedisServer
 from tests.gateway.site import PAYLOADS, Site
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
@@ -98,10 +99,9 @@ def final_table() -> list[tuple[Any, ...]]:
 @contextmanager
 def killed_again_and_again(server: RedisServer, in_use: Callable[[], bool]) -> Iterator[list[int]]:
     """Kill a server that is in use, start it anew, and so every two seconds; give the kills."""
-    over = threading.Event()
     kills: list[int] = []
 
-    def kill() -> None:
+    def kill(over: threading.Event) -> None:
         while not (in_use() or over.wait(LOOK_S)):
             pass
         while not over.wait(KILL_S):
@@ -109,13 +109,8 @@ def killed_again_and_again(server: RedisServer, in_use: Callable[[], bool]) -> I
             server.kill()
             server.start()
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
+    with meanwhile(kill):
         yield kills
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.keeper import TERM_S, Keeper
 from tests.fixtures.queues import Hire
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import Postgres, assert_counts_are_true, silence, statuses, value
 from tests.helpers.waiting import wait_until
 
@@ -111,33 +112,18 @@ def test_running_keeper_works_until_it_is_told_to_stop(
     doomed = hire()
     doomed.claim(1)
     silence(postgres, doomed.session)
-    stop = threading.Event()
-    running = threading.Thread(target=keepers[0].run, args=[stop])
-    running.start()
-    try:
+    with meanwhile(keepers[0].run):
         wait_until(lambda: campaign.status().waiting == 1)
-    finally:
-        stop.set()
-        running.join(timeout=10)
-    assert not running.is_alive()
 
 
 def test_running_keeper_waits_for_a_server_that_does_not_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It says so, and goes on trying."""
-    stop = threading.Event()
     keeper = Keeper(Database("host=/nonexistent dbname=none"))
-    running = threading.Thread(target=keeper.run, args=[stop])
-    with caplog.at_level(logging.WARNING, "taskq.keeper"):
-        running.start()
-        try:
-            wait_until(lambda: "upkeep must wait" in caplog.text)
-            assert running.is_alive()
-        finally:
-            stop.set()
-            running.join(timeout=10)
-    assert not running.is_alive()
+    with caplog.at_level(logging.WARNING, "taskq.keeper"), meanwhile(keeper.run) as (running,):
+        wait_until(lambda: "upkeep must wait" in caplog.text)
+        assert running.is_alive()
 
 
 def test_what_was_left_behind_is_found_however_long_no_keeper_ran(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from taskq import CampaignSpec, Client, Handler
+from tests.helpers.agent_processes import agent_process
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 
@@ -20,22 +17,6 @@ AGENTS = 8
 KILLED = (2, 5)
 LEASE_S = 4
 PAYLOADS = Path(__file__).parents[1] / "payloads"
-
-
-@contextmanager
-def agent(number: int, dsn: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start an agent that leaves when all is done; kill it if it is still there at the end."""
-    argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--campaign", "/c"]
-    argv += ["--until-empty", "--lease", str(LEASE_S), "--name", f"agent-{number}"]
-    argv += ["--path", str(PAYLOADS), "--quiet"]
-    environment = os.environ | {"TASKQ_DSN": dsn, "DIARY_AGENT": str(number)}
-    with log.open("wb") as output:
-        process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def executions(diary: Path) -> dict[int, list[int]]:
@@ -60,7 +41,13 @@ def test_killed_agents_cost_only_their_own_executions(
 
     with ExitStack() as stack:
         logs = [tmp_path / f"agent-{number}.log" for number in range(AGENTS)]
-        agents = [stack.enter_context(agent(number, dsn, log)) for number, log in enumerate(logs)]
+        options = ["--until-empty", "--lease", LEASE_S, "--path", PAYLOADS, "--quiet"]
+        agents = [
+            stack.enter_context(
+                agent_process(dsn, f"agent-{number}", log, *options, DIARY_AGENT=str(number))
+            )
+            for number, log in enumerate(logs)
+        ]
 
         def all_at_work() -> bool:
             return len({one for done in executions(diary).values() for one in done}) == AGENTS

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +12,7 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.queues import Hire
+from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.waiting import wait_until
@@ -31,22 +28,6 @@ SILENT_S = """
     select extract(epoch from min(clock_timestamp() - heartbeat_at))::float
       from taskq.session where ended_at is null
 """
-
-
-@contextmanager
-def agent(number: int, dsn: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start an agent; kill it if it is still there at the end."""
-    argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--campaign", "/c"]
-    argv += ["--lease", str(LEASE_S), "--name", f"agent-{number}", "--ahead", "0"]
-    argv += ["--path", str(PAYLOADS)]
-    environment = os.environ | {"TASKQ_DSN": dsn, "DIARY_AGENT": str(number)}
-    with log.open("wb") as output:
-        process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def rounds(postgres: Postgres, number: int) -> None:
@@ -87,7 +68,13 @@ def test_agents_that_are_cut_off_lose_nothing_and_dead_ones_are_replaced(
         stack.enter_context(CommandLine(dsn).process("keeper"))
         rounds(postgres, 1)  # so that none of the agents is the keeper that acts
         logs = [tmp_path / f"agent-{number}.log" for number in range(AGENTS)]
-        agents = [stack.enter_context(agent(number, dsn, log)) for number, log in enumerate(logs)]
+        options = ["--lease", LEASE_S, "--ahead", 0, "--path", PAYLOADS]
+        agents = [
+            stack.enter_context(
+                agent_process(dsn, f"agent-{number}", log, *options, DIARY_AGENT=str(number))
+            )
+            for number, log in enumerate(logs)
+        ]
         wait_until(lambda: len(queue.agents()) == AGENTS, timeout_s=TIMEOUT_S)
         campaign.seed({"n": n} for n in range(2 * AGENTS))
         wait_until(lambda: executions().total() >= AGENTS, timeout_s=TIMEOUT_S)

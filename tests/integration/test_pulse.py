@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from dataclasses import replace
 from itertools import islice
 
@@ -16,6 +15,7 @@ from taskq.keeper import Keeper
 from taskq.spec.spec import RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
@@ -283,15 +283,8 @@ def test_keeper_names_what_paused_itself(
 ) -> None:
     """And the keeper says so."""
     work(agent, failed=100)
-    stop = threading.Event()
-    keeper = threading.Thread(target=Keeper(queue.database).run, args=[stop])
-    with caplog.at_level(logging.WARNING, "taskq.keeper"):
-        keeper.start()
-        try:
-            wait_until(lambda: "the campaign /c has paused itself" in caplog.text)
-        finally:
-            stop.set()
-            keeper.join(timeout=10)
+    with caplog.at_level(logging.WARNING, "taskq.keeper"), meanwhile(Keeper(queue.database).run):
+        wait_until(lambda: "the campaign /c has paused itself" in caplog.text)
 
 
 def test_campaigns_are_judged_by_key(

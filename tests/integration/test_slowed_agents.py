@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from taskq.dispatch.heartbeats import encoded
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.protocol import Heartbeat, Trouble
 from tests.fixtures.queues import Hire
+from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
@@ -32,19 +30,10 @@ LEASE_S = 4
 SHORTEST_PAUSE_S = 3.75
 
 
-@contextmanager
-def node(name: str, dsn: str, folder: Path) -> Iterator[None]:
+def node(name: str, dsn: str, folder: Path) -> AbstractContextManager[object]:
     """Start an agent that finds its handler's program in a folder of its own."""
-    argv = [str(Path(sys.executable).with_name("taskq")), "agent", "run", "--campaign", "/c"]
-    argv += ["--lease", str(LEASE_S), "--name", name, "--quiet"]
-    environment = os.environ | {"TASKQ_DSN": dsn, "PATH": f"{folder}:{os.environ['PATH']}"}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
+    path = f"{folder}:{os.environ['PATH']}"
+    return agent_process(dsn, name, folder / "log", "--lease", LEASE_S, "--quiet", PATH=path)
 
 
 def install(folder: Path, program: str) -> None:
