@@ -24,6 +24,8 @@ from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from taskq_agent.text import is_unicode
+
 Pickle = Callable[[Any], List[str]]
 Unpickle = Callable[[List[str]], Any]
 
@@ -46,7 +48,9 @@ def encode(value: Any, pickle: Optional[Pickle] = None) -> Any:
     if value is None or kind is bool or kind is int:
         return value
     if kind is str:
-        return value if _is_text(value) else {"$str": _base64(_surrogates(value))}
+        return (
+            value if _is_text(value) else {"$str": _base64(value.encode("utf-8", "surrogatepass"))}
+        )
     if isinstance(value, float):
         return _float(float(value))
     if kind is list:
@@ -173,13 +177,7 @@ def decode_result(result: Optional[Mapping[str, Any]], unpickle: Optional[Unpick
 
 def _is_text(text: str) -> bool:
     """Tell whether PostgreSQL can store text."""
-    if text.isascii():
-        return "\0" not in text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
+    return "\0" not in text and is_unicode(text)
 
 
 def _float(value: float) -> Any:
@@ -188,10 +186,6 @@ def _float(value: float) -> Any:
     if "e+" in text or not math.isfinite(value) or (value == 0 and text[0] == "-"):
         return {"$float": text}
     return value
-
-
-def _surrogates(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _base64(data: bytes) -> str:
@@ -216,28 +210,21 @@ def _array(text: str) -> Any:
         raise ValueError(f"no array: {error}") from None
 
 
-def _two_floats(value: complex) -> List[Any]:
-    return [_float(value.real), _float(value.imag)]
-
-
 def _complex(parts: List[Any]) -> complex:
     real, imaginary = (decode(part) for part in parts)
     return complex(real, imaginary)
 
 
 def _article(kind: type) -> str:
-    name = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else (f"{kind.__module__}.{kind.__qualname__}")
-    )
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    name = module + kind.__qualname__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 _ENCODERS: Dict[type, Callable[[Any], Any]] = {
     bytes: _base64,
     bytearray: _base64,
-    complex: _two_floats,
+    complex: lambda value: [_float(value.real), _float(value.imag)],
     datetime: datetime.isoformat,
     date: date.isoformat,
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
