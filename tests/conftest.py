@@ -1,4 +1,4 @@
-"""What every test may ask for: a queue in a database of its own, on a real PostgreSQL.
+"""Fixtures of every test: a queue in a database of its own, on a real PostgreSQL.
 
 One server serves the whole run. Whoever needs it first starts it, be it this process or a worker
 of pytest-xdist; the process that began the run stops and removes it.

@@ -1,4 +1,4 @@
-"""What a gateway does wrong is counted for what it is, and agents come again when they may."""
+"""Faults of a gateway are counted by their kinds, and agents come again when they may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cases of the front are measured with: the load, the Redis, the unrest."""
+"""Parts with which the cases of the front are measured: the load, the Redis, the unrest."""
 
 from __future__ import annotations
 

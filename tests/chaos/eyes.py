@@ -1,4 +1,4 @@
-"""What PostgreSQL knows at a moment: who holds leases, whose transactions are open, and the end."""
+"""Looks into PostgreSQL: who holds leases, whose transactions are open, and how all ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clients of a farm have seen, written down outside the database.
+"""History: all that the clients of a farm have seen, written down outside the database.
 
 Each process appends to a file of its own, a line of JSON for each event, in one write: what a
 killed process has written stays. Times are those of CLOCK_MONOTONIC, which all processes of a

@@ -1,4 +1,4 @@
-"""What the nemesis will do and when: drawn from a seed, so that a run can be made again."""
+"""Plan of faults and their times, drawn from a seed, so that a run can be made again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What everybody and what managers may ask, and how requests that lead nowhere are answered."""
+"""Endpoints for everybody and for managers, and answers to requests that lead nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement about one campaign costs: what it is about, however large the others are.
+"""Cost of statements about one campaign: it does not depend on the size of the others.
 
 A campaign that was seeded since the last ANALYZE has, for the planner, one task. So each statement
 that names a campaign is looked at beside a larger one that statistics know, when they do not know

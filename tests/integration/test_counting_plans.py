@@ -1,4 +1,4 @@
-"""What `status`, `ls`, `tree` and the choice of a campaign cost: what is asked about, nothing else.
+"""Cost of `status`, `ls`, `tree` and the choice of a campaign: it grows with what is asked for.
 
 Statistics of campaigns, counters and deltas are out of date most of the time too: plans are looked
 at with none, with those of an empty queue and with true ones, beside many other campaigns.

@@ -1,4 +1,4 @@
-"""What a gateway finds out about those to whom it has handed out tasks from the front."""
+"""Looks of a gateway after those to whom it has handed out tasks from the front."""
 
 from __future__ import annotations
 

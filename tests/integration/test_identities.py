@@ -1,4 +1,4 @@
-"""What a gateway remembers of tokens, and when it forgets."""
+"""Memory of a gateway for tokens: when it asks, and when it forgets."""
 
 from __future__ import annotations
 

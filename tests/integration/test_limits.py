@@ -1,4 +1,4 @@
-"""What a campaign asks of those who claim in it: how many tasks may run, what an agent offers."""
+"""Limits of a campaign: how many of its tasks may run, and which tags an agent must offer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents do in transactions that may stay open: come, claim, report, beat, leave."""
+"""Steps of agents in transactions that may stay open: come, claim, report, beat, leave."""
 
 from __future__ import annotations
 

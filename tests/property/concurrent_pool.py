@@ -1,4 +1,4 @@
-"""What refillers and gateways do with the pool in transactions that may stay open."""
+"""Steps of refillers and gateways with the pool in transactions that may stay open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keepers and operators do in transactions that may stay open."""
+"""Steps of keepers and operators in transactions that may stay open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queue promises where tasks are leased ahead: the tasks of some campaigns, in memory.
+"""Model of a queue whose tasks are leased ahead: the tasks of some campaigns, in memory.
 
 The pool is a session that nobody has, `POOL`. Nothing here knows of Redis: whatever is done to it,
 these are the only ways in which a task moves.

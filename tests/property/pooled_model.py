@@ -1,4 +1,4 @@
-"""What the queue promises where tasks are leased ahead as well: QueueModel with a pool.
+"""Model of a queue where tasks are leased ahead as well: QueueModel with a pool.
 
 The pool is a session that nobody has, `POOL`. A task that waits and is still marked as the pool's
 was lost by it, and is not leased ahead again.

@@ -1,4 +1,4 @@
-"""What agents do in the model of the queue: claim, report, beat, fall silent, leave."""
+"""Steps of agents in the model of the queue: claim, report, beat, fall silent, leave."""
 
 from __future__ import annotations
 

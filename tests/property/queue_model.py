@@ -1,4 +1,4 @@
-"""What the queue promises, in memory: one campaign that knows what must come of each step."""
+"""Model of the queue in memory: one campaign that knows what must come of each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators, submitters and keepers do in the model of the queue."""
+"""Steps of operators, submitters and keepers in the model of the queue."""
 
 from __future__ import annotations
 

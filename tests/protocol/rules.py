@@ -1,4 +1,4 @@
-"""What must hold: the promises, said anew and without a look at how the queue keeps them."""
+"""Promises that hold in every state, said anew and without a look at how the queue keeps them."""
 
 from __future__ import annotations
 

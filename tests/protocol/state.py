@@ -1,4 +1,4 @@
-"""What can be told apart in the model: the queue's rows, what agents know, what is under way.
+"""State of the model: the rows of the queue, the knowledge of agents, the messages under way.
 
 All of it is immutable and can be hashed, so that a state is one key of a set.
 """

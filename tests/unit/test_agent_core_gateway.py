@@ -1,4 +1,4 @@
-"""What the core does with what only a gateway says: orders, long polls, when to come back."""
+"""The core and what only a gateway says: orders, long polls, when to come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the core does when the queue refuses an exchange that carries reports."""
+"""The core when the queue refuses an exchange that carries reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent reads that others wrote: answers, spool files, lines of payload processes."""
+"""Input of an agent that others wrote: answers, spool files, lines of payload processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line makes of numbers, foreign text, counts and widths."""
+"""Text of the command line: numbers, foreign text, counts and widths."""
 
 from __future__ import annotations
 

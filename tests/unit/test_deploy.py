@@ -1,4 +1,4 @@
-"""What stands in deploy/ is of a form that its programs take."""
+"""The files in deploy/ have a form that their programs take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What exchanges ask of the database, step by step, with answers that a test makes up."""
+"""Exchanges, step by step, with a database whose answers a test makes up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attempts say of hosts, sites and classes of error: statistics, without a database."""
+"""Statistics of hosts, sites and classes of error, without a database."""
 
 from __future__ import annotations
 

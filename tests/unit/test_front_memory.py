@@ -1,4 +1,4 @@
-"""What a gateway keeps in mind of the front: the answers it gave, and what it believes of lists."""
+"""Memory of a gateway for the front: the answers it gave, and what it believes of lists."""
 
 from __future__ import annotations
 

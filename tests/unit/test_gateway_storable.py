@@ -1,4 +1,4 @@
-"""What a gateway lets into the database, judged without a walk through the values."""
+"""Values that a gateway lets into the database, judged without a walk through them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a job is told from what was written down and what the batch system says."""
+"""The end of a job is told from what was written down and what the batch system says."""
 
 from __future__ import annotations
 

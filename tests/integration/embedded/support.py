@@ -1,4 +1,4 @@
-"""What the tests of the embedded server do to it."""
+"""Helpers of the tests of the embedded server."""
 
 from __future__ import annotations
 

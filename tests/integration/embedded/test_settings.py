@@ -1,4 +1,4 @@
-"""What the server is configured to: durable, closed, modest, and open to the user's settings."""
+"""Settings of the server: durable, closed, modest, and open to the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents do with tasks of the pool."""
+"""Reports of agents that have tasks of the pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of tokens."""
+"""Lookups of tokens."""
 
 from __future__ import annotations
 

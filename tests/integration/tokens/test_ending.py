@@ -1,4 +1,4 @@
-"""What ends with a token that expires or is revoked, and with its sessions."""
+"""Ends of tokens, which expire or are revoked, and of their sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queue and its agents do about hosts, as docs/task-life.md tells it.
+"""Steps of the queue and its agents that concern hosts, as docs/task-life.md tells them.
 
 What is small here is a place where a protocol can be wrong: the variants override it. The names are
 those of sql/functions, and of agents/taskq_agent/core/campaign_backoff.py.

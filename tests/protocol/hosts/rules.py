@@ -1,4 +1,4 @@
-"""What must hold of hosts: the promises, said anew and without a look at how they are kept."""
+"""Promises about hosts, said anew and without a look at how they are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be told apart in the model of hosts: tasks, agents that leave campaigns out, refusals.
+"""State of the model of hosts: tasks, agents that leave campaigns out, refusals.
 
 Messages are no part of it: each request is carried out once and answered at once. What becomes of
 those that are late, lost or repeated, the model of leases explores.
