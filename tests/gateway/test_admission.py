@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from taskq import CampaignSpec, Client, Handler
+from taskq import Client
 from taskq.db.connections import Database
 from taskq.dispatch.fair_share import Scope
 from taskq.gateway import messages, service
@@ -17,6 +17,7 @@ from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import ScriptedAgent
 
 Scene = Callable[[Service], Coroutine[None, None, None]]
@@ -26,8 +27,7 @@ LEASES = LeaseIds()
 @pytest.fixture
 def agents(queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch) -> list[ScriptedAgent]:
     """Give agents at a campaign with tasks, where few of them are too many."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
-    campaign.seed({"n": n} for n in range(50))
+    servable(queue, tasks=50)
     monkeypatch.setattr(service, "MOST_CLAIMS", 3)
     monkeypatch.setattr(service, "MOST_REPORTS", 6)
     return [hire() for _ in range(10)]

@@ -10,6 +10,7 @@ from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import report_of
 from tests.gateway.site import Site, upkeep
+from tests.helpers.campaigns import servable
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
 
@@ -124,9 +125,7 @@ def test_nodes_leave_the_campaign_that_none_can_run_and_finish_the_other(
     place = Realm(queue, gateway)
     handler = Handler("command", argv=("no-such-program",))
     bad = queue.create_campaign(CampaignSpec(f"{place.path}/bad", handler=handler))
-    good = queue.create_campaign(
-        CampaignSpec(f"{place.path}/good", handler=Handler("command", argv=("true",)))
-    )
+    good = servable(queue, f"{place.path}/good")
     for campaign in (bad, good):
         campaign.seed({"n": n} for n in range(TASKS))
     with upkeep(dsn), ExitStack() as stack:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from taskq import Campaign, Handler
+from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.dispatch.fair_share import Scope
 from taskq.front.entries import Keys
@@ -17,7 +17,6 @@ from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.scripted_pool import ScriptedPool
 
-NEVER_RUN = Handler("command", argv=("true",))
 ALL = Scope("/")
 PATIENCE_S = 30.0
 leases = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count())

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from taskq import Campaign, Client, Handler, RetryPolicy
+from taskq import Campaign, Client, RetryPolicy
 from taskq.db.connections import Database
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres, expire, promote, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.helpers.scripted_pool import ScriptedPool
@@ -22,8 +23,7 @@ pytestmark = pytest.mark.usefixtures("true_counts")
 def bad(campaign: Campaign, hire: Hire, postgres: Postgres) -> Iterator[ScriptedAgent]:
     """Give an agent on whose host the only task has failed; it waits again, for another host."""
     retry = RetryPolicy(max_attempts=5, max_losses=1, backoff_s=0, backoff_max_s=0)
-    handler = Handler("command", argv=("true",))
-    campaign.change(replace(campaign.spec(), handler=handler, retry=retry, late_results="salvage"))
+    campaign.change(replace(campaign.spec(), handler=TRUE, retry=retry, late_results="salvage"))
     campaign.seed([{"n": 1}])
     bad = hire(host="bad")
     bad.fail(bad.claim(1)[0])

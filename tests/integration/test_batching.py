@@ -8,7 +8,7 @@ from collections import Counter
 import psycopg
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
@@ -24,18 +24,16 @@ from taskq_agent.protocol import (
     Request,
 )
 from tests.helpers.batched_agents import BatchedAgents, done, play
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 
 SERVING = Scope("/c")
 
 
-NEVER_RUN = Handler("command", argv=("true",))
-
-
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, without tasks."""
-    return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    return servable(queue)
 
 
 def test_each_task_of_many_agents_is_done_once(
@@ -241,7 +239,7 @@ def test_batcher_serves_one_agent_as_its_own_transport_does(
     campaign: Campaign, queue: Client, database: Database
 ) -> None:
     """An exchange with reports on several campaigns is answered in the order of its reports."""
-    other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
+    other = servable(queue, "/other")
     campaign.seed([{"n": 1}])
     other.seed([{"n": 2}])
     members = BatchedAgents(database, 1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
@@ -16,6 +16,7 @@ from taskq.dispatch.long_poll import LongPoll
 from taskq_agent.protocol import Answer, LeaseIds, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.batched_agents import play
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, promote
 from tests.integration.test_retried_elsewhere import AT_ONCE
 
@@ -25,8 +26,7 @@ SERVING = Scope("/c")
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, without tasks."""
-    spec = CampaignSpec("/c", handler=Handler("command", argv=("true",)), retry=AT_ONCE)
-    return queue.create_campaign(spec)
+    return servable(queue, retry=AT_ONCE)
 
 
 class Claims:

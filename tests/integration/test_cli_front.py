@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
 from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer, StartRedis
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile, repeated
 from tests.helpers.postgres import Postgres, assert_counts_are_true
@@ -27,9 +28,7 @@ TASKS = 10
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give an open campaign, /c, with ten tasks."""
-    made = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
-    made.seed({"n": n} for n in range(TASKS))
-    return made
+    return servable(queue, tasks=TASKS)
 
 
 class Stocked:

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 
 
 @pytest.fixture
 def ready(queue: Client) -> Campaign:
     """Give a campaign with a task."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
+    campaign = servable(queue)
     campaign.submit({"n": 1})
     return campaign
 

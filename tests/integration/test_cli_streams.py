@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
 pytestmark = pytest.mark.thorough
@@ -33,7 +34,7 @@ every_output = pytest.mark.parametrize("words", EVERY_OUTPUT, ids=" ".join)
 @pytest.fixture
 def ended(queue: Client) -> Campaign:
     """Give a campaign that is through."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
+    campaign = servable(queue)
     campaign.submit({"n": 1}, key="first")
     campaign.cancel()
     return campaign
@@ -130,9 +131,7 @@ def test_an_agent_keeps_its_code_where_its_summary_is_not_read(
 ) -> None:
     """What the batch system sees is how the agent ended; its tasks are done in any case."""
     for redirected, code in ((">/dev/full", 74), (">&-", 0), ("| true", 0)):
-        queue.create_campaign(
-            CampaignSpec(f"/c{code}{len(redirected)}", handler=Handler("command", argv=("true",)))
-        ).submit({"n": 1})
+        servable(queue, f"/c{code}{len(redirected)}").submit({"n": 1})
         run = ["agent", "run", "--campaign", "/", "--until-empty", "--quiet"]
         assert shell(taskq, redirected, *run)[0] == code
         assert queue.campaign("/").status().unfinished == 0

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
@@ -19,22 +19,20 @@ from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.queues import Hire
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_agent import Claimed, report_of
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
 
-NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
 
 
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that may be leased from, with tasks."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-    campaign.seed({"n": n} for n in range(TASKS))
-    return campaign
+    return servable(queue, tasks=TASKS)
 
 
 @pytest.fixture
@@ -197,8 +195,7 @@ def test_lists_outlive_a_restart_of_postgresql(
 ) -> None:
     """What is in them can be handed out meanwhile; then they are filled, in the same epoch."""
     with closing(Database(own_server.up().dsn).open()) as database:
-        campaign = Client(database).create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-        campaign.seed({"n": n} for n in range(TASKS))
+        campaign = servable(Client(database), tasks=TASKS)
         popper = Popper(database, redis_server)
         with (
             caplog.at_level(logging.WARNING, "taskq.front"),

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler, Seed
+from taskq import Campaign, Client, Seed
 from taskq.front.demand import LEAST
 from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 from tests.helpers.waiting import wait_until
 
-NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
 SOON_S = 2.0
 
@@ -24,9 +24,7 @@ SOON_S = 2.0
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that may be leased from, with tasks."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-    campaign.seed({"n": n} for n in range(TASKS))
-    return campaign
+    return servable(queue, tasks=TASKS)
 
 
 def test_campaign_that_is_asked_for_is_stocked_in_order(
@@ -49,8 +47,7 @@ def test_campaign_that_nobody_asks_for_is_left_alone(
     campaign: Campaign, queue: Client, popper: Popper, refill: Refill
 ) -> None:
     """A front costs nothing where it is not used."""
-    other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
-    other.seed([{"n": 0}])
+    other = servable(queue, "/other", tasks=1)
     refill()
     popper.stock(campaign.campaign_id)
     assert popper.length(other.campaign_id) == 0

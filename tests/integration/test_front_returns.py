@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler, Seed
+from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
@@ -19,11 +19,11 @@ from taskq.front.lists import PUSH_BYTES, Lists
 from taskq.front.redis import FrontDown, RedisLink
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.campaigns import servable
 from tests.helpers.front_harness import ScriptedFront
 from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.waiting import wait_until
 
-NEVER_RUN = Handler("command", argv=("true",))
 TASKS = 400
 #: Far longer than a test takes: nothing comes back by the pool's deadline.
 POOL_S = 3_600.0
@@ -34,9 +34,7 @@ Fill = Callable[[Callable[[Filler], Awaitable[None]], Callable[[str], object]], 
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that may be leased from, with tasks."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-    campaign.seed({"n": n} for n in range(TASKS))
-    return campaign
+    return servable(queue, tasks=TASKS)
 
 
 def broken_off(postgres: Postgres, statement: str) -> set[int]:

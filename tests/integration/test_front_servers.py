@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.fair_share import Scope
@@ -27,6 +27,7 @@ from taskq.front.redis import FrontDown, RedisLink
 from taskq.front.refiller import Refiller
 from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer, StartRedis
+from tests.helpers.campaigns import servable
 from tests.helpers.certificates import Certificates
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true
@@ -44,8 +45,7 @@ PATIENCE_S = 60.0
 @pytest.fixture(autouse=True)
 def campaign(queue: Client, postgres: Postgres) -> Iterator[Campaign]:
     """Give an open campaign, /c, with tasks; the counts equal a recount in the end."""
-    made = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
-    made.seed({"n": n} for n in range(TASKS))
+    made = servable(queue, tasks=TASKS)
     yield made
     assert_counts_are_true(postgres)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
@@ -30,16 +30,16 @@ from taskq_agent.protocol import (
     Task,
 )
 from tests.helpers.batched_agents import BatchedAgents, done, play
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
-NEVER_RUN = Handler("command", argv=("true",))
 SERVING = Scope("/c")
 
 
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, without tasks."""
-    return queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
+    return servable(queue)
 
 
 async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
@@ -217,7 +217,7 @@ def test_reports_on_many_campaigns_are_one_statement(
     """Each gets the verdict that it gets alone: its own, another's, what is not there."""
     paths = [f"/c/{n}" for n in range(6)]
     for path in paths:
-        queue.create_campaign(CampaignSpec(path, handler=NEVER_RUN)).seed([{"n": 1}, {"n": 2}])
+        servable(queue, path).seed([{"n": 1}, {"n": 2}])
     members = BatchedAgents(database, 2)
 
     async def scene(batcher: Batcher) -> None:

@@ -16,6 +16,7 @@ from taskq.errors import InvalidCampaign, NotFound, ResultLost, UsageError
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq_agent.protocol import Hello, Input, LeaseIds, Request
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
@@ -114,10 +115,9 @@ def test_agents_are_told_the_inputs_of_the_tasks_campaign_only(
     queue: Client, receptor: Path
 ) -> None:
     """A campaign below does not inherit them."""
-    handler = Handler("command", argv=("true",))
-    above = queue.create_campaign(CampaignSpec("/c", handler=handler))
+    above = servable(queue)
     wanted = above.add_input(receptor)
-    below = queue.create_campaign(CampaignSpec("/c/b", handler=handler, on_disconnect="stop"))
+    below = servable(queue, "/c/b", on_disconnect="stop")
     for one in (above, below):
         one.submit({"n": 1})
     transport = DirectTransport(queue.database)

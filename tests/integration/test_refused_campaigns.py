@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from tests.helpers.campaigns import TRUE
 from tests.helpers.command_line import CommandLine
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
@@ -20,7 +21,6 @@ TASKS = 6
 LATER_S = 60.0
 #: So soon an agent tries again what it cannot run.
 AGAIN: tuple[str, ...] = ("--campaign-backoff", "0.2")
-HEALTHY = Handler("command", argv=("true",))
 BROKEN = {
     "module": (Handler("python", target="not_there:run"), "handler-not-found"),
     "prepare": (Handler("python", target="fickle:run", prepare="fickle:prepare"), "prepare-failed"),
@@ -87,7 +87,7 @@ def test_campaign_that_cannot_be_run_stops_no_other(queue: Client, farm: Farm, k
     """The agent stays, the others' tasks are done, and the attempts are recorded with class."""
     handler, error_class = BROKEN[kind]
     bad = farm.campaign(queue, "/bad", handler)
-    good = farm.campaign(queue, "/good", HEALTHY)
+    good = farm.campaign(queue, "/good", TRUE)
     with farm.agents("n1") as (agent,):
         wait_until(lambda: good.status().done == TASKS, timeout_s=LATER_S)
         wait_until(bad.failure_classes, timeout_s=LATER_S)
@@ -105,7 +105,7 @@ def test_campaign_that_no_host_can_run_pauses_itself_and_completes_when_mended(
 ) -> None:
     """Three hosts agree; after the repair and `resume` they try again at once, and lose nothing."""
     bad = farm.campaign(queue, "/bad", BROKEN["prepare"][0])
-    good = farm.campaign(queue, "/good", HEALTHY)
+    good = farm.campaign(queue, "/good", TRUE)
     # So long that only a resumed campaign is tried again within the test.
     with farm.agents("n1", "n2", "n3", options=("--campaign-backoff", "1000")) as agents:
         wait_until(lambda: bad.status().state == "paused", timeout_s=LATER_S)
@@ -127,7 +127,7 @@ def test_campaign_that_no_host_can_run_pauses_itself_and_completes_when_mended(
 def test_only_host_gives_up_after_some_repeats(queue: Client, farm: Farm) -> None:
     """Who has one machine learns it too: the campaign pauses, and the agent ends with a reason."""
     farm.campaign(queue, "/bad", BROKEN["module"][0])
-    good = farm.campaign(queue, "/good", HEALTHY)
+    good = farm.campaign(queue, "/good", TRUE)
     with farm.agents("laptop", options=(*AGAIN, "--until-empty")) as (agent,):
         code, out, err = ended(agent)
     assert code == 3, err
@@ -162,7 +162,7 @@ def test_host_that_cannot_run_it_does_not_pause_what_others_do(queue: Client, fa
 
 def test_agent_that_left_is_shown_with_its_reason(queue: Client, farm: Farm) -> None:
     """`agents` and `status` tell who left within the hour, and why."""
-    empty = farm.campaign(queue, "/good", HEALTHY)
+    empty = farm.campaign(queue, "/good", TRUE)
     with farm.agents("n1", options=("--until-empty",)) as (agent,):
         assert ended(agent)[0] == 0
     with farm.agents("n2", options=("--max-tasks", "1")) as (agent,):
@@ -186,7 +186,7 @@ def test_agent_that_left_is_shown_with_its_reason(queue: Client, farm: Farm) -> 
 def test_campaign_without_a_handler_is_named(queue: Client, farm: Farm, until_empty: bool) -> None:
     """`--until-empty` ends with a code when only its tasks are left; else it is said once."""
     farm.campaign(queue, "/orphan", None)
-    good = farm.campaign(queue, "/good", HEALTHY)
+    good = farm.campaign(queue, "/good", TRUE)
     said = "/orphan has no handler"
     if until_empty:
         with farm.agents("n1", options=("--until-empty",)) as (agent,):

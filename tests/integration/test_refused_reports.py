@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq import CampaignSpec, Client, Handler
+from taskq import Client
 from taskq.direct import DirectTransport
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import Refused
@@ -19,6 +19,7 @@ from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request,
 from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
+from tests.helpers.campaigns import servable
 
 TOO_LONG = 10**199_999  # jsonb's numbers have 131,072 digits before the point
 
@@ -57,8 +58,7 @@ def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     queue: Client, tmp_path: Path
 ) -> None:
     """The others of the same exchange are accepted, and the agent goes on to further tasks."""
-    spec = CampaignSpec("/c", handler=Handler("command", argv=("true",)))  # agents want one
-    campaign = queue.create_campaign(spec)
+    campaign = servable(queue)
     campaign.seed([{"n": n} for n in range(5)])
     transport = DirectTransport(queue.database)
     session, answer = claimed(transport, 3)

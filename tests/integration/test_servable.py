@@ -8,18 +8,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from taskq import CampaignSpec, Client, Handler
+from taskq import CampaignSpec, Client
 from taskq.db.connections import Database
 from taskq.errors import NotFound
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import TRUE, servable
 from tests.helpers.postgres import Postgres
-
-HANDLER = Handler("command", argv=("true",))
 
 
 def add(queue: Client, path: str, tasks: int = 1, **settings: object) -> None:
     """Create a campaign that has a handler and tasks."""
-    spec = CampaignSpec(path, handler=HANDLER, **settings)  # type: ignore[arg-type]  # any field
+    spec = CampaignSpec(path, handler=TRUE, **settings)  # type: ignore[arg-type]  # any field
     queue.create_campaign(spec, exist_ok=True).seed({"n": n} for n in range(tasks))
 
 
@@ -45,7 +44,7 @@ def test_agent_is_sent_to_what_waits_at_and_below_its_campaign(
     """Not to what is above, beside or has a name that begins alike; seeds count at once."""
     for path in ("/a", "/a/b", "/a/b/c", "/a-b", "/a0", "/z"):
         add(queue, path)
-    queue.create_campaign(CampaignSpec("/a/empty", handler=HANDLER))
+    servable(queue, "/a/empty")
     queue.create_campaign("/a/unknown").seed([{"n": 1}])
     assert sorted(served(database, "/a")) == ["/a", "/a/b", "/a/b/c"]
     assert sorted(served(database)) == ["/a", "/a-b", "/a/b", "/a/b/c", "/a0", "/z"]

@@ -11,11 +11,12 @@ from contextlib import ExitStack, closing
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import AsyncConnection, Connection, Database
 from taskq.errors import Unavailable
 from taskq.keeper import Keeper
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.waiting import wait_until
 
@@ -60,7 +61,7 @@ def test_what_was_leased_ahead_survives_a_promotion(
     keeper: Keeper, queue: Client, postgres: Postgres
 ) -> None:
     """Nobody could name it meanwhile, so its deadline begins anew."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=Handler("command", argv=("true",))))
+    campaign = servable(queue)
     campaign.seed([{"n": 1}])
     epoch = value(postgres, "select epoch from taskq.begin_front(1)")
     lease_ahead = "select cardinality(entries) from taskq.lease_ahead(%s, %s, 1)"

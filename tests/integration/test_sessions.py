@@ -7,13 +7,14 @@ import uuid
 import psycopg
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler, Seed
+from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.errors import NotFound, SessionEnded, UsageError
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import Heartbeat, Held, Hello, Request, new_lease
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import (
     Postgres,
     expire,
@@ -327,8 +328,7 @@ def test_transport_beside_the_database_keeps_these_promises(
     queue: Client, database: Database, postgres: Postgres
 ) -> None:
     """What real agents use: open, exchange and beat, each repeated; stop orders; a lost session."""
-    handler = Handler("command", argv=("true",))
-    campaign = queue.create_campaign(CampaignSpec("/c/deep/er", handler=handler))
+    campaign = servable(queue, "/c/deep/er")
     campaign.seed([Seed({"n": 1}, "a"), Seed({"n": 2}, "b")])
     transport = DirectTransport(database)
     hello = Hello(str(uuid.uuid4()), "/c", "me", "node1", 1, "here", 1, "0")

@@ -11,10 +11,11 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow, dict_row
 
-from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq import Campaign, Client, RetryPolicy
 from taskq.db.connections import Database
 from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
@@ -75,9 +76,7 @@ def test_each_report_gets_the_verdict_that_it_gets_alone(
     connection: psycopg.Connection[DictRow],
 ) -> None:
     """In the order of the reports, whatever that of their campaigns."""
-    other = queue.create_campaign(
-        CampaignSpec("/other", handler=Handler("command", argv=("true",)))
-    )
+    other = servable(queue, "/other")
     for one in (campaign, other):
         one.seed({"n": n} for n in range(3))
     here, there = hire(), ScriptedAgent(database, "/other")

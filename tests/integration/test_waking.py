@@ -11,18 +11,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.long_poll import LongPoll
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
 
 POLL_S = 0.05
 CANNOT = "cannot look for tasks to claim, trying on"
 WORKS = "looking for tasks to claim works again"
-NEVER_RUN = Handler("command", argv=("true",))
 ALL, ONE, OTHER = Scope("/"), Scope("/c"), Scope("/other")
 
 Scene = Callable[[LongPoll], Coroutine[Any, Any, None]]
@@ -31,9 +31,7 @@ Scene = Callable[[LongPoll], Coroutine[Any, Any, None]]
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, with one task that is being worked on."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-    campaign.seed([{"n": 0}])
-    return campaign
+    return servable(queue, tasks=1)
 
 
 @pytest.fixture(autouse=True)
@@ -114,8 +112,7 @@ def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Data
 
 def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database: Database) -> None:
     """By path, tags, and time limit."""
-    spec = CampaignSpec("/gpu", handler=NEVER_RUN, requires=("gpu",), time_limit_s=1_000)
-    gpu = queue.create_campaign(spec)
+    gpu = servable(queue, "/gpu", requires=("gpu",), time_limit_s=1_000)
 
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
@@ -198,7 +195,7 @@ def test_all_are_woken_when_nothing_is_unfinished(
     campaign: Campaign, queue: Client, database: Database
 ) -> None:
     """Below the path that they serve; but not those who know it already."""
-    queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN)).seed([{"n": 1}])
+    servable(queue, "/other").seed([{"n": 1}])
     queue.campaign("/other").pause()
 
     async def scene(waker: LongPoll) -> None:
@@ -324,10 +321,9 @@ def test_each_task_is_counted_for_all_who_can_claim_it_and_once(
     What has no handler is not waited for either.
     """
     campaign.seed({"n": n} for n in range(1, 4))
-    limited = queue.create_campaign(CampaignSpec("/c/two", handler=NEVER_RUN, max_running=2))
-    limited.seed({"n": n} for n in range(5))
+    servable(queue, "/c/two", max_running=2, tasks=5)
     hire("/c/two").claim(1)
-    queue.create_campaign(CampaignSpec("/c/shut", handler=NEVER_RUN)).seed([{"n": 1}])
+    servable(queue, "/c/shut").seed([{"n": 1}])
     queue.campaign("/c/shut").pause()
     queue.create_campaign("/c/no-handler").seed([{"n": 1}])
     servings = [
@@ -345,7 +341,7 @@ def test_what_is_left_out_counts_for_the_others_only(
 ) -> None:
     """As long as it has the revision in which it could not be run; and all of it is unfinished."""
     campaign.seed({"n": n} for n in range(1, 4))
-    queue.create_campaign(CampaignSpec("/c/two", handler=NEVER_RUN)).seed([{"n": 1}])
+    servable(queue, "/c/two").seed([{"n": 1}])
     row = queue.database.row("campaign_by_id", campaign=campaign.campaign_id)
     assert row is not None
     number, revision = row["campaign_id"], row["revision"]
@@ -364,8 +360,7 @@ def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
 ) -> None:
     """Once for each path, however many servings have it."""
     for number in range(100):
-        spec = CampaignSpec(f"/many/{number}", handler=NEVER_RUN)
-        queue.create_campaign(spec).seed([{"n": 1}])
+        servable(queue, f"/many/{number}").seed([{"n": 1}])
     postgres.execute("select taskq.fold('0')")
     if statistics == "true":
         postgres.execute("analyze")

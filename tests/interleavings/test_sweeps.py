@@ -10,9 +10,10 @@ import json
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, promote, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.helpers.scripted_pool import ScriptedPool
@@ -175,8 +176,7 @@ def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
     queue: Client, database: Database, postgres: Postgres, dsn: str
 ) -> None:
     """A commit may wait for a standby for that long, and younger leases be swept meanwhile."""
-    spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
-    campaign = queue.create_campaign(spec)
+    campaign = servable(queue, "/ahead")
     for n in range(2):
         campaign.seed([{"n": n}])  # each with a row of its own
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
@@ -198,8 +198,7 @@ def test_sweep_under_way_keeps_nothing_from_being_leased(
     queue: Client, database: Database, postgres: Postgres, dsn: str
 ) -> None:
     """It is a part of the upkeep's transaction, which may fold for long, and claims would wait."""
-    spec = CampaignSpec("/ahead", handler=Handler("command", argv=("true",)))
-    campaign = queue.create_campaign(spec)
+    campaign = servable(queue, "/ahead")
     campaign.seed([{}])
     pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
     query = "select cardinality(entries) from taskq.lease_ahead(%s, %s, 1)"

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from psycopg.rows import dict_row
 
-from taskq import CampaignSpec, Client, Handler, RetryPolicy
+from taskq import CampaignSpec, Client, RetryPolicy
 from taskq.db.connections import Database
+from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres, assert_counts_are_true
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.scripted_pool import ScriptedPool
@@ -22,7 +23,6 @@ from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, WORKING
 from tests.property.queue_scene import pick
 from tests.property.tracked_connections import Lock, TrackedConnection, TrackedConnections
 
-HANDLER: Final = Handler("command", argv=("true",))
 # A delay is over when the test says so.
 POLICY: Final = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
 #: Of sessions that fall silent only when the test says so.
@@ -107,7 +107,7 @@ class ConcurrentScene(RuleBasedStateMachine):
     def choose(self, late: str) -> None:
         """Choose what late results are worth."""
         path = self.campaign.path
-        self.campaign.change(CampaignSpec(path, handler=HANDLER, retry=POLICY, late_results=late))
+        self.campaign.change(CampaignSpec(path, handler=TRUE, retry=POLICY, late_results=late))
         self.connections.model.salvages = late == "salvage"
 
     def popped(self, some: list[int]) -> list[Fence]:

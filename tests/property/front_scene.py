@@ -13,7 +13,7 @@ import psycopg
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 from psycopg.rows import dict_row
 
-from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq import Campaign, Client, RetryPolicy
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.front.entries import open_entry
@@ -21,6 +21,7 @@ from taskq_agent.protocol import DONE
 from taskq_agent.protocol import Task as Handed
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.audit import assert_audit_is_clean
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import assert_counts_are_true, silence
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.property.front_actors import GatewayDouble, Stage, Statement, SteppedRefiller
@@ -35,7 +36,6 @@ from tests.property.front_model import (
 )
 from tests.property.front_vandal import Vandal
 
-HANDLER: Final = Handler("command", argv=("true",))
 # A delay is over when the test says so.
 POLICY: Final = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
 #: Of sessions and terms that end only when the test says so.
@@ -77,8 +77,7 @@ class FrontScene(RuleBasedStateMachine):
         self.database.row("begin_front", pool_s=POOL_S)
         self.top = f"/m{next(self.numbers)}"
         self.campaigns: list[Campaign] = [
-            queue.create_campaign(CampaignSpec(f"{self.top}/{name}", handler=HANDLER, retry=POLICY))
-            for name in "ab"
+            servable(queue, f"{self.top}/{name}", retry=POLICY) for name in "ab"
         ]
         self.ids = [campaign.campaign_id for campaign in self.campaigns]
         self.stage = Stage()

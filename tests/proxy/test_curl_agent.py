@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from taskq import CampaignSpec, Client, Handler, RetryPolicy
+from taskq import Client, RetryPolicy
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import Agent
 from tests.gateway.site import Site
+from tests.helpers.campaigns import servable
 from tests.helpers.process_arguments import watched_command_lines
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.waiting import wait_until
@@ -42,8 +43,7 @@ def test_agent_in_curl_speaks_the_exchange(
     place = Realm(queue, gateway)
     path = f"{place.path}/c"
     # The handler is what makes it claimable; this agent has a command of its own.
-    handler, retry = Handler("command", argv=("true",)), RetryPolicy(max_attempts=1)
-    campaign = queue.create_campaign(CampaignSpec(path, handler=handler, retry=retry))
+    campaign = servable(queue, path, retry=RetryPolicy(max_attempts=1))
     campaign.submit({"n": 3})
     other = Agent.enrolled(gateway.peer(tls=site.trust), place.site, {"campaign": path})
     (task,) = other.claim()

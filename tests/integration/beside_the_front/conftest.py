@@ -15,8 +15,9 @@ from taskq.front.demand import LEAST
 from taskq.front.entries import Keys
 from tests.fixtures.front import Popper
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.campaigns import servable
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.integration.beside_the_front.support import POOL_S, SPEC, Employ, Hired, Lease, stock
+from tests.integration.beside_the_front.support import POOL_S, Employ, Hired, Lease, stock
 
 
 @pytest.fixture
@@ -42,9 +43,7 @@ def employ(front: FrontAddress) -> Iterator[Employ]:
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign all of whose tasks a refiller leases at once."""
-    campaign = queue.create_campaign(SPEC)
-    campaign.seed({"n": n} for n in range(LEAST))
-    return campaign
+    return servable(queue, tasks=LEAST)
 
 
 @pytest.fixture

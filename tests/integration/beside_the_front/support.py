@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from taskq import Campaign, CampaignSpec, Handler
+from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq_agent.handlers.base import Ended
@@ -18,7 +18,6 @@ from taskq_agent.settings import AgentSettings
 from tests.fixtures.front import Popper
 from tests.helpers.waiting import wait_until
 
-SPEC = CampaignSpec("/c", handler=Handler("command", argv=("true",)))
 SERVING: dict[str, Any] = {"path": "/c", "lifetime_s": None, "offers": [], "most": 1}
 END_S = 60.0
 #: Stopped for ten seconds, as happens on a busy machine, nobody loses what he has.

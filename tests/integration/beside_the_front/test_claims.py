@@ -14,10 +14,11 @@ from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
 from taskq_agent.protocol import ACCEPTED, DONE, FAILED, RELEASED, LeaseIds, Report, Request
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.integration.beside_the_front.support import SPEC, Employ, Lease, Visitor
+from tests.integration.beside_the_front.support import Employ, Lease, Visitor
 
 AWKWARD = {"big": 2**70, "small": -1.5e-300, "text": 'é\u2028"\\', "deep": [{"x": [None, True]}]}
 Visit = Callable[..., Visitor]
@@ -100,7 +101,7 @@ def test_payload_is_the_same_on_either_way(
     is_ahead: bool, queue: Client, lease_all: Lease, visit: Visit
 ) -> None:
     """Whatever JSON can say."""
-    campaign = queue.create_campaign(SPEC)
+    campaign = servable(queue)
     campaign.seed([AWKWARD])
     if is_ahead:
         lease_all(campaign)

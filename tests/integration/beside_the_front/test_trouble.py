@@ -18,9 +18,10 @@ from taskq.keeper import keeping
 from tests.fixtures.front import Popper
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.redis_servers import RedisServer
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.waiting import wait_until
-from tests.integration.beside_the_front.support import END_S, POOL_S, SPEC, Employ, Visitor, stock
+from tests.integration.beside_the_front.support import END_S, POOL_S, Employ, Visitor, stock
 
 
 def front_threads() -> list[str]:
@@ -35,8 +36,7 @@ def test_agent_goes_on_while_postgresql_restarts(
 ) -> None:
     """With what is in the list; its reports wait, and all of them count in the end."""
     with closing(Database(own_server.up().dsn).open()) as database:
-        campaign = Client(database).create_campaign(SPEC)
-        campaign.seed({"n": n} for n in range(LEAST))
+        campaign = servable(Client(database), tasks=LEAST)
         popper = Popper(database, redis_server)
         with refilling(database, front, POOL_S):
             stock(database, popper, campaign)

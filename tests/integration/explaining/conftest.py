@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client
+from taskq import Campaign, Client
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
-from tests.integration.explaining.support import HANDLER, KEEP, Make
+from tests.integration.explaining.support import KEEP, Make
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +21,6 @@ def make(queue: Client) -> Make:
     """Give a function that makes a campaign with a handler and tasks."""
 
     def made(path: str = "/c", tasks: int = 20, **spec: object) -> Campaign:
-        campaign = queue.create_campaign(CampaignSpec(path, handler=HANDLER, **spec))  # type: ignore[arg-type]
-        campaign.seed({"n": n} for n in range(tasks))
-        return campaign
+        return servable(queue, path, tasks, **spec)
 
     return made

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from taskq import Campaign, Handler
+from taskq import Campaign
 from taskq.explain.reasons import Explanation, Reason
 from tests.helpers.typed_commands import parse
 
-HANDLER = Handler("command", argv=("true",))
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 Make = Callable[..., Campaign]
 

@@ -6,15 +6,16 @@ import uuid
 
 import pytest
 
-from taskq import CampaignSpec, Client, RetryPolicy
+from taskq import Client, RetryPolicy
 from taskq.db.connections import Database
 from taskq.spec.tags import missing
 from taskq.tokens import hashed, session_token
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, silence, value
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.integration.explaining.support import HANDLER, Make, explained, only
+from tests.integration.explaining.support import Make, explained, only
 
 
 def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
@@ -280,8 +281,7 @@ def test_campaign_without_a_handler_is_told(queue: Client, hire: Hire) -> None:
     """Of several campaigns, how many tasks each reason keeps."""
     queue.create_campaign("/c/bare").seed({"n": n} for n in range(5))
     hire("/c")
-    paused = queue.create_campaign(CampaignSpec("/c/paused", handler=HANDLER))
-    paused.seed({"n": n} for n in range(7))
+    paused = servable(queue, "/c/paused", tasks=7)
     paused.pause()
     found = explained(queue.campaign("/c"))
     assert [(one.code, one.tasks) for one in found.reasons] == [("paused", 7), ("no-handler", 5)]

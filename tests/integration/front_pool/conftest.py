@@ -6,21 +6,20 @@ import asyncio
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import NEVER_RUN, PoolClient, RunScenario, Scenario
+from tests.helpers.campaigns import servable
+from tests.helpers.front_harness import PoolClient, RunScenario, Scenario
 
 
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that agents may choose, with more tasks than a test leases ahead."""
-    campaign = queue.create_campaign(CampaignSpec("/c", handler=NEVER_RUN))
-    campaign.seed({"n": number} for number in range(1_001))
-    return campaign
+    return servable(queue, tasks=1_001)
 
 
 @pytest.fixture

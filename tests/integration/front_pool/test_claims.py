@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from taskq import CampaignSpec, Client
+from taskq import Client
 from taskq.dispatch.fair_share import Scope
 from taskq.front.popper import MOST_FORGED
 from tests.fixtures.front import in_pool
+from tests.helpers.campaigns import servable
 from tests.helpers.front_harness import (
     ALL,
-    NEVER_RUN,
     PoolClient,
     RunScenario,
     ScriptedFront,
@@ -211,8 +211,7 @@ def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
     queue: Client, front: ScriptedFront, run_scenario: RunScenario
 ) -> None:
     """Each serving has its campaigns; an entry that was moved to another list is not handed out."""
-    other = queue.create_campaign(CampaignSpec("/other", handler=NEVER_RUN))
-    other.seed({"n": number} for number in range(10))
+    other = servable(queue, "/other", tasks=10)
     moved = front.fill(2)
     front.server.admin.delete(front.keys.tasks(front.campaign))
     front.push(moved[0], campaign=other.campaign_id)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Seed
+from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
+from tests.helpers.campaigns import servable
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.integration.leasing_ahead.support import HANDLER
 
 
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
     """Give an open campaign, /c, with the tasks 0 to 9."""
-    made = queue.create_campaign(CampaignSpec("/c", handler=HANDLER))
+    made = servable(queue)
     made.seed(Seed({"n": n}, str(n)) for n in range(10))
     return made
 

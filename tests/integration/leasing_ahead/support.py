@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from taskq import Handler
 from tests.helpers.scripted_agent import ScriptedAgent
-
-HANDLER = Handler("command", argv=("true",))
 
 
 def say(agent: ScriptedAgent, *reports: dict[str, object]) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client
+from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, expire, silence, task_row
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.scripted_pool import ScriptedPool
-from tests.integration.leasing_ahead.support import HANDLER, say
+from tests.integration.leasing_ahead.support import say
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -85,7 +86,7 @@ def test_session_above_serves_pooled_tasks_below(
     queue: Client, database: Database, hire: Hire
 ) -> None:
     """An agent that serves a subtree gets the tasks of all campaigns in it."""
-    below = queue.create_campaign(CampaignSpec("/up/down", handler=HANDLER))
+    below = servable(queue, "/up/down")
     below.submit({})
     pool = ScriptedPool(database, below.campaign_id)
     agent = hire("/up")

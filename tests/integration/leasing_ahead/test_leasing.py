@@ -10,11 +10,12 @@ from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db.connections import Database
 from taskq_agent.protocol import FAILED, RELEASED
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import TRUE, servable
 from tests.helpers.postgres import Postgres, promote, statuses, task_row, value
 from tests.helpers.scripted_agent import report_of
 from tests.helpers.scripted_pool import ScriptedPool
 from tests.helpers.waiting import wait_until
-from tests.integration.leasing_ahead.support import HANDLER, say
+from tests.integration.leasing_ahead.support import say
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -112,7 +113,7 @@ def test_shares_do_not_count_what_waits_in_the_lists(
     pool: ScriptedPool, queue: Client, database: Database
 ) -> None:
     """A campaign that is leased ahead runs no more tasks for that; it lacks its share as before."""
-    queue.create_campaign(CampaignSpec("/other", handler=HANDLER)).seed([{"n": 1}])
+    servable(queue, "/other").seed([{"n": 1}])
     pool.lease(8)
     pool.keep((pool.campaign, 8, 0))
     rows = database.rows("servable", path="/", lifetime_s=None, offers=[], most=9)
@@ -139,12 +140,12 @@ def test_campaign_that_is_closed_or_limited_is_not_leased_ahead(
     assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
     campaign.resume()
     for spec in (
-        CampaignSpec("/c", handler=HANDLER, max_running=5),
-        CampaignSpec("/c", handler=HANDLER, front=False),
+        CampaignSpec("/c", handler=TRUE, max_running=5),
+        CampaignSpec("/c", handler=TRUE, front=False),
     ):
         campaign.change(spec)
         assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
-    campaign.change(CampaignSpec("/c", handler=HANDLER))
+    campaign.change(CampaignSpec("/c", handler=TRUE))
     assert pool.keep(stocked)["closed"] is None
     queue.campaign("/").pause()
     assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])

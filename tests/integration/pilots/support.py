@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskq import CampaignSpec, Client, Handler
+from taskq import Client
 from taskq.pilots.loop import PilotLoop, PilotRound
 from taskq.views import PilotJob, PilotView
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_batch import ScriptedBatch
 
@@ -20,9 +21,7 @@ class PilotScene:
         self._postgres = postgres
         self._folder = folder
         self._loops: list[PilotLoop] = []
-        self.campaign = queue.create_campaign(
-            CampaignSpec("/c", handler=Handler("command", argv=("true",)))
-        )
+        self.campaign = servable(queue)
 
     def add(self, **settings: Any) -> None:
         """Store the pilot: jobs of two cores, four of them, all queued at once."""
