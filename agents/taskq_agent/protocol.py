@@ -32,6 +32,7 @@ UNKNOWN = "unknown"
 CONTINUE = "continue"
 STOP = "stop"
 
+RESULT_REFERENCE = "taskq_blob"  # the one name in a result that is stored as a blob
 MAX_RESULT_BYTES = 262_144
 MAX_TAIL_BYTES = 8_192
 MAX_ERROR_CHARS = 2_000

@@ -24,6 +24,7 @@ from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.text import is_unicode
 
 Pickle = Callable[[Any], List[str]]
@@ -32,7 +33,6 @@ Unpickle = Callable[[List[str]], Any]
 _MARK = "$"
 _ARGS = "args"
 _VALUE = "value"
-_RESERVED = "taskq_blob"  # a result with this name would be taken for a reference
 
 
 class NotStorable(TypeError):
@@ -160,7 +160,7 @@ def decode_call(
 def encode_result(value: Any, pickle: Optional[Pickle] = None) -> Dict[str, Any]:
     """Return the result to store for a value."""
     stored = encode(value, pickle)
-    if type(value) is dict and value.keys() != {_VALUE} and _RESERVED not in stored:
+    if type(value) is dict and value.keys() != {_VALUE} and RESULT_REFERENCE not in stored:
         result: Dict[str, Any] = stored
         return result
     return {_VALUE: stored}

@@ -124,7 +124,7 @@ limit_option: Final = click.option(
 )
 
 
-def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
+def seconds(least: float, most: float = math.inf) -> Callable[[str | float], float]:
     """Return an option type: a number of seconds within a range."""
 
     def convert(value: str | float) -> float:

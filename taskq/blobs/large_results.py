@@ -12,7 +12,7 @@ from taskq.blobs.store import BlobStore, check_digest
 from taskq.db.connections import Database
 from taskq.errors import NotFound, ResultLost, UsageError
 from taskq.export.json_values import as_json
-from taskq_agent.handlers.results import REFERENCE
+from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 Result = Mapping[str, Any]
@@ -55,7 +55,7 @@ class Fetching:
 
 def is_reference(result: Result | None) -> bool:
     """Return whether a result is a reference to a blob; agents refuse others that look so."""
-    return result is not None and result.keys() == {REFERENCE}
+    return result is not None and result.keys() == {RESULT_REFERENCE}
 
 
 def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
 
 
 def _digest(result: Result) -> str:
-    reference = result[REFERENCE]
+    reference = result[RESULT_REFERENCE]
     digest = reference.get("digest") if isinstance(reference, Mapping) else None
     try:
         return check_digest(digest if isinstance(digest, str) else "")

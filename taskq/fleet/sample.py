@@ -44,6 +44,6 @@ class AttemptGroup:
         return RunTimeSums(self.attempts, self.logs, self.squares)
 
 
-def read_sample(database: Database, path: str, most: int = MOST) -> list[AttemptGroup]:
+def read_sample(database: Database, path: str) -> list[AttemptGroup]:
     """Read the sample of a campaign and all below it; raise `NotFound` if there is none."""
-    return [AttemptGroup(**row) for row in database.rows("latest_attempts", path=path, most=most)]
+    return [AttemptGroup(**row) for row in database.rows("latest_attempts", path=path, most=MOST)]

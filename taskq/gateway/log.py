@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_json_to_stderr(level: int = logging.INFO) -> None:
+def log_json_to_stderr(level: int) -> None:
     """Write everything that is logged as JSON, one object a line."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())

@@ -58,7 +58,7 @@ class HeldTasks:
     earlier process, `inherited`, come first; the session of this process does not hold them.
     """
 
-    def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]] = ()) -> None:
+    def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]]) -> None:
         self.queue: Dict[Held, QueuedTask] = {}
         self.running: Dict[int, RunningTask] = {}
         self.reports: Dict[Held, Tuple[Report, int]] = {

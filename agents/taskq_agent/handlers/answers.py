@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Mapping, Optional
 
-from taskq_agent.handlers import environment, results
+from taskq_agent.handlers import results
 from taskq_agent.handlers.base import Ended, failed, refused
 from taskq_agent.text import clean
 
@@ -43,7 +43,7 @@ def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
         return results.ended(answer["result"])
     if answer.get("result_file") is True:
         try:
-            return results.ended(results.from_file(f"{folder}/{environment.RESULT_FILE}"))
+            return results.ended(results.from_file(folder))
         except (results.BadResult, FileNotFoundError) as error:
             return failed("bad-result", str(error), retry=False)
     if "error" not in answer:

@@ -92,7 +92,7 @@ class CommandKind:
 def _success(folder: str, stdout: Tail) -> Ended:
     try:
         try:
-            result = results.from_file(f"{folder}/{environment.RESULT_FILE}")
+            result = results.from_file(folder)
         except FileNotFoundError:
             result = _from_stdout(stdout.bytes().strip())
     except results.BadResult as error:

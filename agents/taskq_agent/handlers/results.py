@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Dict, Union
 
 from taskq_agent.handlers.base import Ended, done, failed
-from taskq_agent.protocol import DONE, MAX_RESULT_BYTES
+from taskq_agent.handlers.environment import RESULT_FILE
+from taskq_agent.protocol import DONE, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.text import has_nul_escape
 from taskq_agent.transport import MAX_BLOB_BYTES
-
-REFERENCE = "taskq_blob"
 
 _MAX_FILE_BYTES = 2 * MAX_BLOB_BYTES  # it may be indented
 
@@ -37,8 +36,8 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
         raise BadResult("the result is not valid Unicode: it contains a lone surrogate") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise BadResult(f"the result is not JSON: {error}") from None
-    if REFERENCE in result:
-        raise BadResult(f"the name {REFERENCE!r} in a result is taskq's own")
+    if RESULT_REFERENCE in result:
+        raise BadResult(f"the name {RESULT_REFERENCE!r} in a result is taskq's own")
     if size > most:
         raise BadResult(
             f"result of {size} bytes; {most} at most: "
@@ -62,7 +61,7 @@ def parsed(text: Union[bytes, bytearray]) -> Any:
 
 def reference(digest: str, size: int) -> Dict[str, Any]:
     """Return what the queue stores in place of a large result that was uploaded."""
-    return {REFERENCE: {"digest": digest, "size": size}}
+    return {RESULT_REFERENCE: {"digest": digest, "size": size}}
 
 
 def ended(result: Any) -> Ended:
@@ -74,10 +73,10 @@ def ended(result: Any) -> Ended:
     return Ended(DONE, large=text) if len(text) > MAX_RESULT_BYTES else done(result)
 
 
-def from_file(path: str) -> Any:
-    """Return the content of the result file of a payload; FileNotFoundError if there is none."""
+def from_file(folder: str) -> Any:
+    """Return the content of the result file in a folder; FileNotFoundError if there is none."""
     try:
-        text = _content(path)
+        text = _content(f"{folder}/{RESULT_FILE}")
     except FileNotFoundError:
         raise
     except OSError as error:
