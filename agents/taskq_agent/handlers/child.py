@@ -15,6 +15,7 @@ import sys
 import tempfile
 import traceback
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
@@ -109,9 +110,7 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, descr
 
 def _found(name: str) -> Function:
     module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
+    found = attrgetter(path)(importlib.import_module(module))
     if not callable(found):
         raise TypeError(f"{name} is not callable")
     function: Function = found
