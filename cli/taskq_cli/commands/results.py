@@ -56,7 +56,7 @@ _large_options: Final = together(
 @limit_option
 @_large_options
 @shared_options
-def results(invocation: Invocation, *, path: str, limit: int | None, **wanted: Any) -> None:
+def results(invocation: Invocation, *, path: str, limit: int | None, **options: Any) -> None:
     """Show results, all or the best.
 
     Shows the results of CAMPAIGN and all below it, in the order of seeding or of a value.
@@ -64,14 +64,14 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **wanted: A
     Example:
       taskq results /demo --top 10 --by result.score --ascending
     """
-    wish = _Wish(**wanted)
+    wanted = _Wanted(**options)
     with invocation.client() as client:
-        records = _found(client, path, wish)
+        records = _found(client, path, wanted)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
             return
         several = bool(client.campaign(path).status().children)
-        extra = wish.by if wish.by and not wish.by.startswith("result.") else None
+        extra = wanted.by if wanted.by and not wanted.by.startswith("result.") else None
         shown = (_shown(record, extra, several=several) for record in records)
         _write_table(shown, TABLE_ROWS if limit is None else limit)
 
@@ -96,7 +96,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **wanted: A
 @_ranking_options
 @_large_options
 @shared_options
-def export(invocation: Invocation, *, path: str, to: str, how: str | None, **wanted: Any) -> None:
+def export(invocation: Invocation, *, path: str, to: str, how: str | None, **options: Any) -> None:
     """Write results to a file.
 
     Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times.
@@ -105,10 +105,10 @@ def export(invocation: Invocation, *, path: str, to: str, how: str | None, **wan
       taskq export /demo --to results.csv
       taskq export /demo --format jsonl | jq .result
     """
-    wish = _Wish(**wanted)
+    wanted = _Wanted(**options)
     how = _chosen_format(invocation.output, to, how)
     with invocation.client() as client:
-        records = _found(client, path, wish)
+        records = _found(client, path, wanted)
         written = write(records, _stdout() if to == "-" else Path(to), how)
     if to != "-":
         text = f"{counted(written, 'result')} of {path} written to {to}."
@@ -120,7 +120,7 @@ def export(invocation: Invocation, *, path: str, to: str, how: str | None, **wan
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Wanted:
     """The options that say which results are wanted, and how."""
 
     top: int | None
@@ -136,9 +136,9 @@ class _Wish:
             raise UsageError("--ascending goes with --top N --by FIELD")
 
 
-def _found(client: Client, path: str, wish: _Wish) -> Iterator[Record]:
-    raw, top, by = wish.raw, wish.top, wish.by
-    store = None if wish.blobs is None else open_blobs(client.database, wish.blobs)
+def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
+    raw, top, by = wanted.raw, wanted.top, wanted.by
+    store = None if wanted.blobs is None else open_blobs(client.database, wanted.blobs)
     on_lost = _Warning()
     campaigns = campaigns_with(client, path, lambda node: node.done)
     if top is None or by is None:
@@ -148,7 +148,7 @@ def _found(client: Client, path: str, wish: _Wish) -> Iterator[Record]:
             for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost)
         )
     fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.database, fetching, top, by, ascending=wish.ascending)
+    ranking = Ranking(client.database, fetching, top, by, ascending=wanted.ascending)
     for campaign in campaigns:
         ranking.look(campaign)
     best = ranking.best()
