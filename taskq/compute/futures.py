@@ -148,6 +148,9 @@ class Watcher:
         except AgentsDied as error:
             self._give_up(watched, error)
         except Unavailable as error:
+            if self._database.is_closed:
+                self._give_up(watched, error)  # by the caller, who wants no more of it
+                return False
             log.warning("results must wait: %s", error)
             time.sleep(AWAY_S)
         except Exception as error:  # noqa: BLE001  # whoever waits must hear of it

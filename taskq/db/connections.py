@@ -234,6 +234,11 @@ class Database:
         """Close all connections."""
         self._pool.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, so that nothing can be asked any more."""
+        return self._pool.closed
+
     def anonymous(self) -> Database:
         """Return the same database, opened, under a name that may be shown to anybody."""
         return Database(self.dsn, server="the database").open()

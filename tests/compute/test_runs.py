@@ -23,8 +23,10 @@ from taskq.errors import (
     InvalidTask,
     KeyConflict,
     TaskFailed,
+    Unavailable,
     UsageError,
 )
+from tests.helpers.waiting import wait_until
 from tests.payloads import called
 from tests.payloads.called import BadLigand
 
@@ -320,6 +322,18 @@ def test_futures_are_cancelled_unless_they_have_begun(queue: Client) -> None:
     assert again.key == future.key
     assert queue.campaign(future.campaign.path).status().waiting == 1
     assert again.cancel()
+
+
+def test_closing_the_queue_ends_what_waits_for_it(dsn: str) -> None:
+    """The future hears of it, and no thread goes on asking."""
+    queue = taskq.connect(dsn)
+    future = queue.submit(called.square, 14)
+    path = future.campaign.path
+    queue.close()
+    assert isinstance(future.exception(WAIT_S), Unavailable)
+    wait_until(lambda: not any(one.name == "taskq-futures" for one in threading.enumerate()))
+    with taskq.connect(dsn) as again:
+        assert again.campaign(path).status().waiting == 1
 
 
 def test_arguments_that_fail_midway_leave_those_before(queue: Client, name: str) -> None:

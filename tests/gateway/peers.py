@@ -194,6 +194,15 @@ class Agent:
         tasks: list[dict[str, Any]] = reply.json["tasks"]
         return tasks
 
+    def claim_many(self, count: int) -> list[dict[str, Any]]:
+        """Claim so many tasks, in as many claims as that takes while others ask."""
+        tasks: list[dict[str, Any]] = []
+        while len(tasks) < count:
+            some = self.claim(want=count - len(tasks))
+            assert some, "nothing is left"
+            tasks += some
+        return tasks
+
     def report(self, *tasks: dict[str, Any], **members: Any) -> list[str]:
         """Report tasks as done; return the verdicts."""
         reply = self.exchange(reports=[report_of(task, **members) for task in tasks])

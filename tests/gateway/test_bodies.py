@@ -198,7 +198,7 @@ def test_client_that_sends_far_too_much_hears_so(
 def test_largest_exchange_is_taken_in(realm: Realm, agent: Agent) -> None:
     """1,000 reports of 8 kB are within the limits."""
     realm.seed(MAX_CLAIM)
-    tasks = agent.claim(MAX_CLAIM)
+    tasks = agent.claim_many(MAX_CLAIM)
     verdicts = agent.report(*tasks, result={"x": "a" * 7_000})
     assert verdicts == ["accepted"] * MAX_CLAIM
 

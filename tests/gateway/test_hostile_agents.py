@@ -144,9 +144,7 @@ def test_large_exchange_is_answered_as_any_other(realm: Realm) -> None:
     """However much it reports and claims; while others ask, it gets a part of what it wants."""
     realm.seed(1_200)
     agent = realm.agent()
-    tasks = []
-    while len(tasks) < 600:
-        tasks += agent.claim(want=600 - len(tasks))
+    tasks = agent.claim_many(600)
     reply = agent.exchange(
         reports=[report_of(task, "released", started=False) for task in tasks],
         want=600,

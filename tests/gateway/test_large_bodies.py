@@ -146,7 +146,7 @@ def test_large_exchanges_that_come_together_are_all_answered(realm: Realm) -> No
     realm.seed(3 * MAX_CLAIM)
     agents = [realm.agent() for _ in range(3)]
     for agent in agents:
-        reports = [report_of(task, result={"n": 1}) for task in agent.claim(want=MAX_CLAIM)]
+        reports = [report_of(task, result={"n": 1}) for task in agent.claim_many(MAX_CLAIM)]
         request = agent.request(reports=reports)
         assert len(request) > LARGE_BYTES
         agent.peer.send(request)

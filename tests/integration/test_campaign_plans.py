@@ -183,7 +183,8 @@ class Scene:
             "campaign_by_id": [Case(0, one)],
             "cancel": [
                 Case(4 * PAGE, {**page, "tasks": None}, several=True),
-                Case(4, {**page, "after": 0, "tasks": some}, several=True),
+                # Four look-ups, of which the average is rounded up.
+                Case(8, {**page, "after": 0, "tasks": some}, several=True),
             ],
             "change_campaign": [Case(0, {**it, "spec": '{"weight": 2}'})],
             "claimable": [Case(0, {"servings": text, "front": True})],

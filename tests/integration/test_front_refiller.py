@@ -192,7 +192,7 @@ def test_keeper_with_a_front_ends_in_good_order(
         keeper.send_signal(number)
         _, log = keeper.communicate(timeout=TIMEOUT_S)
     assert (keeper.returncode, log) == (0, "")
-    assert time.monotonic() - begin < 2 * SOON_S
+    assert time.monotonic() - begin < 5 * SOON_S
     assert popper.length(campaign.campaign_id) >= LEAST
     assert popper.state.epoch == popper.epoch_there == 1
 

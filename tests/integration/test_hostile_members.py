@@ -42,6 +42,12 @@ def campaign(queue: Client) -> Campaign:
     return servable(queue)
 
 
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a batcher that has served somebody for busy, however slow the machine is."""
+    monkeypatch.setattr("taskq.dispatch.batching.BUSY_S", 1e9)
+
+
 async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
     """Return the answers to requests that arrive together."""
     return await asyncio.gather(*(batcher.exchange(one, serving) for one in requests))
@@ -185,6 +191,7 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.usefixtures("busy")
 def test_reports_on_campaigns_that_are_none_cost_few_statements(
     campaign: Campaign, database: Database, statements: Counter[str]
 ) -> None:
@@ -267,6 +274,7 @@ def test_exchange_that_makes_statements_fail_does_so_for_others_once(
     play(database, scene)
 
 
+@pytest.mark.usefixtures("busy")
 def test_large_exchange_waits_through_the_pauses_of_a_busy_queue(
     campaign: Campaign, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +297,7 @@ def test_large_exchange_waits_through_the_pauses_of_a_busy_queue(
     assert len(asyncio.run(asyncio.wait_for(run(), 60)).tasks) == PART_TASKS
 
 
+@pytest.mark.usefixtures("busy")
 def test_large_exchanges_take_turns_and_keep_nobody_waiting(
     campaign: Campaign, database: Database, statements: Counter[str]
 ) -> None:
@@ -309,6 +318,7 @@ def test_large_exchanges_take_turns_and_keep_nobody_waiting(
     play(database, scene)
 
 
+@pytest.mark.usefixtures("busy")
 def test_large_exchange_among_others_is_answered_as_one(
     campaign: Campaign, database: Database, statements: Counter[str], postgres: Postgres
 ) -> None:
@@ -344,6 +354,7 @@ def test_large_exchange_among_others_is_answered_as_one(
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.usefixtures("busy")
 def test_large_exchange_that_nobody_waits_for_stops_after_a_part(
     campaign: Campaign, database: Database, statements: Counter[str], postgres: Postgres
 ) -> None:
