@@ -1,15 +1,18 @@
--- note_serving(): records when a standby has taken over from the primary. Called by the keeper before it
--- expires sessions.
+-- note_serving(): records when another server has taken over: a standby from the primary, or one whose
+-- timelines begin anew. Called by the keeper before it expires sessions.
 --
--- Locks: the row of `serving`, after a promotion; else nothing is written.
+-- Locks: the row of `serving`, after such a change; else nothing is written.
 create or replace function taskq.note_serving()
 returns void
 language plpgsql
 as $$
+declare
+    v_own constant bigint := taskq.wal_timeline();
 begin
     update taskq.serving s
-       set timeline = taskq.timeline(),
+       set earlier = s.earlier + case when v_own < s.timeline then s.timeline else 0 end,
+           timeline = v_own,
            since = clock_timestamp()
-     where s.timeline <> taskq.timeline();
+     where v_own not in (0, s.timeline);
 end
 $$;

@@ -3,16 +3,18 @@
 --
 -- A standby that is promoted may have been started long ago, and does not record when it was promoted. So
 -- the keeper notes the timeline, see note_serving(); where that is not the one noted, the server has just
--- taken over: since this very moment.
+-- taken over: since this very moment. Where the server does not tell its timeline, its start has to do.
 create or replace function taskq.serving_since()
 returns timestamptz
 language plpgsql
 as $$
+declare
+    v_own constant bigint := taskq.wal_timeline();
 begin
     return (
         select greatest(
                    pg_postmaster_start_time(),
-                   case when s.timeline = taskq.timeline() then s.since else clock_timestamp() end)
+                   case when v_own in (0, s.timeline) then s.since else clock_timestamp() end)
           from taskq.serving s);
 end
 $$;

@@ -1,11 +1,21 @@
--- timeline(): the number of the server's timeline, which rises only when a standby is promoted.
--- Error 55000 on a standby.
+-- timeline(): the number by which agents know this server: it rises when a standby is promoted, and never
+-- falls. 0: not known, since the server does not tell. Error 55000 on a standby.
 --
--- It is the beginning of the current WAL file's name; pg_control_checkpoint() would show a promotion
--- only after the next checkpoint.
+-- It is that of wal_timeline(), to which the earlier ones are added where the server's own began anew, as
+-- with pg_upgrade: agents that lived through it would take a lower number for a server that is gone. What
+-- is noted in `serving` may be older than the server, so that is reckoned with before note_serving() has
+-- seen it, and the number is the same afterwards. Where the server has stopped telling, it stays.
 create or replace function taskq.timeline()
 returns bigint
-language sql
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
-    select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
+declare
+    v_own constant bigint := taskq.wal_timeline();
+begin
+    return (
+        select s.earlier + case when v_own < s.timeline then s.timeline else 0 end + v_own
+          from taskq.serving s);
+end
 $$;

@@ -39,8 +39,18 @@ create table taskq.serving (
     constraint serving_only_one check (only_one)
 );
 
-insert into taskq.serving (timeline, since)
-values (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, '-infinity');
+insert into taskq.serving (timeline, since) values (0, '-infinity');
+
+-- Not every server tells it; see functions/wal_timeline.sql.
+do $$
+begin
+    update taskq.serving
+       set timeline = ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint;
+exception
+    when others then
+        null;
+end
+$$;
 
 -- Roles: which logins of the server have been given what of ../roles. The grants themselves are in
 -- PostgreSQL; this says what to grant anew when a release has changed functions.

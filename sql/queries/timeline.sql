@@ -1,4 +1,3 @@
--- The server's timeline, which rises when a standby is promoted; see functions/timeline.sql. And the
--- process that answers, by which a pooler in between is seen. Asked of servers without the schema too.
-select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint as timeline,
-       pg_backend_pid() as pid
+-- The number of the server, which rises when another takes over; see functions/timeline.sql. And the
+-- process that answers, by which a pooler in between is seen.
+select taskq.timeline() as timeline, pg_backend_pid() as pid
