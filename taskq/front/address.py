@@ -1,33 +1,55 @@
-"""Address of the Redis or Valkey server of a front."""
+"""Address of the Redis or Valkey server of a front, or of the servers that say which one it is."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from typing import Final, Literal, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from taskq.db.address import check_delimited
 from taskq.errors import UsageError
 
+Kind = Literal["single", "cluster", "sentinel"]
+
 _TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_MOST_NODES: Final = 32
 _HOW: Final = (
     "write redis://HOST:PORT/DB, rediss://... for TLS, unix:///PATH, "
-    "and ?cluster=true for a Redis Cluster"
+    "redis://HOST:PORT,HOST:PORT?cluster=true for a Redis Cluster, "
+    "or redis+sentinel://HOST:PORT,HOST:PORT/NAME"
 )
+_PORTS: Final = {
+    "redis": 6379,
+    "rediss": 6379,
+    "redis+sentinel": 26379,
+    "rediss+sentinel": 26379,
+}
+
+
+class Node(NamedTuple):
+    """A host and a port; the host of a socket is empty."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class FrontAddress:
-    """The address of a Redis or Valkey server.
+    """The address of a Redis or Valkey server, of nodes of a cluster, or of Sentinels.
 
-    url: as redis-py reads it; may hold a password. display_name: names the server in messages;
-    holds no password.
+    nodes: where to begin; any that answers will do. master: the name under which Sentinels know the
+    server. display_name: names all of it in messages; holds no password.
     """
 
-    url: str = field(repr=False)
+    parts: SplitResult = field(repr=False)
+    nodes: tuple[Node, ...]
     display_name: str
-    cluster: bool = False
+    kind: Kind = "single"
+    master: str = ""
     has_password: bool = False
 
     @classmethod
@@ -35,35 +57,88 @@ class FrontAddress:
         """Read `redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]`, `rediss://...` or `unix://[...@]/PATH`.
 
         After a `?` there may be `cluster=true`, and for TLS `ssl_ca_certs`, `ssl_certfile` and
-        `ssl_keyfile`, which name files. Raise `UsageError`, whose text holds no password.
+        `ssl_keyfile`, which name files. With a cluster, and after `redis+sentinel://` or
+        `rediss+sentinel://`, there may be several `HOST[:PORT]` with commas between; Sentinels have
+        the server's name as a path, `/NAME[/DB]`. Raise `UsageError`, whose text holds no password.
         """
         check_delimited(text, "/?#")
         try:
             parts = urlsplit(text)
-            host, port = parts.hostname, parts.port
+            nodes = _nodes(parts)
         except ValueError:
             raise UsageError(f"not the address of a Redis server; {_HOW}") from None
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         cluster = options.pop("cluster", "false")
-        if parts.scheme == "unix":
-            display_name, fits = f"unix://{parts.path}", len(parts.path) > 1 and cluster == "false"
-        else:
-            bracketed = f"[{host}]" if host and ":" in host else host
-            display_name = f"{parts.scheme}://{bracketed}:{port or 6379}{parts.path.rstrip('/')}"
-            fits = (
-                parts.scheme in {"redis", "rediss"}
-                and bool(host)
-                and re.fullmatch(r"/?|/\d{1,5}", parts.path) is not None
-            )
-        if not fits or cluster not in {"true", "false"}:
+        kind: Kind = "cluster" if cluster == "true" else "single"
+        path, master = parts.path, ""
+        if parts.scheme.endswith("+sentinel"):
+            kind = "sentinel"
+            _, _, rest = path.partition("/")
+            master, slash, database = rest.partition("/")
+            path = slash + database
+        place = parts.path if parts.scheme == "unix" else ",".join(map(str, nodes))
+        display_name = f"{parts.scheme}://{place}"
+        if parts.scheme != "unix":
+            display_name += parts.path.rstrip("/")
+        if not _fits(parts.scheme, nodes, path, kind, master) or cluster not in {"true", "false"}:
             # Without `://` a password looks like a path: then the message repeats nothing.
-            known = parts.scheme == "unix" or host
+            known = parts.scheme == "unix" or nodes
             what = f"{display_name!r:.200} is not" if known and "@" not in text else "this is not"
             raise UsageError(f"{what} the address of a Redis server; {_HOW}")
-        unknown = options.keys() - (_TLS_OPTIONS if parts.scheme == "rediss" else set())
-        if unknown:
+        unknown = options.keys() - (_TLS_OPTIONS if parts.scheme.startswith("rediss") else set())
+        if unknown or (kind == "sentinel" and cluster == "true"):
             raise UsageError(
-                f"{display_name}: the option {min(unknown)!r:.80} is not known here; {_HOW}"
+                f"{display_name}: the option {min(unknown, default='cluster')!r:.80} is not known "
+                f"here; {_HOW}"
             )
-        url = parts._replace(query=urlencode(options), fragment="").geturl()
-        return cls(url, display_name, cluster == "true", parts.password is not None)
+        server = parts._replace(
+            scheme=parts.scheme.removesuffix("+sentinel"),
+            path=path,
+            query=urlencode(options),
+            fragment="",
+        )
+        return cls(server, nodes, display_name, kind, master, _has_password(parts))
+
+    def url(self, node: Node, *, sentinel: bool = False) -> str:
+        """Return the URL of a server as redis-py reads it; it may hold a password.
+
+        sentinel: of a Sentinel, which is asked without a user and has no databases.
+        """
+        parts = self.parts
+        if sentinel:
+            parts = parts._replace(path="", netloc=str(node))
+        elif parts.scheme != "unix":
+            user, at, _ = parts.netloc.rpartition("@")
+            parts = parts._replace(netloc=f"{user}{at}{node}")
+        return parts.geturl()
+
+
+def _nodes(parts: SplitResult) -> tuple[Node, ...]:
+    """Return the hosts of a URL with their ports; ValueError for what is none."""
+    if parts.scheme == "unix":
+        return (Node("", 0),)
+    found = []
+    places = parts.netloc.rpartition("@")[2]
+    for place in places.split(",") if places else ():
+        one = urlsplit(f"//{place}")
+        if not one.hostname or re.search(r"[\s%/\\]", one.hostname):
+            raise ValueError(place)
+        found.append(Node(one.hostname, one.port or _PORTS.get(parts.scheme, 6379)))
+    return tuple(dict.fromkeys(found))
+
+
+def _fits(scheme: str, nodes: tuple[Node, ...], path: str, kind: Kind, master: str) -> bool:
+    if scheme == "unix":
+        return len(path) > 1 and kind == "single"
+    most = 1 if kind == "single" else _MOST_NODES
+    return (
+        scheme in _PORTS
+        and 0 < len(nodes) <= most
+        and re.fullmatch(r"/?|/\d{1,5}", path) is not None
+        and (kind != "sentinel" or re.fullmatch(r"[\w.-]{1,200}", master, re.ASCII) is not None)
+    )
+
+
+def _has_password(parts: SplitResult) -> bool:
+    user, _, _ = parts.netloc.rpartition("@")
+    return ":" in user

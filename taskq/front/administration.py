@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -180,7 +179,7 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     new = FrontState.from_row(row, time.monotonic())
     withdrawn = returned = 0
     for campaign in campaigns:
-        fences = await _withdrawn(before, campaign)
+        fences = await before.withdrawn(campaign)
         withdrawn += len(fences)
         returned += database.value("return_ahead", **fence_arrays(fences))
     await Lists(link, new).begin()
@@ -217,11 +216,3 @@ async def _read_contents(link: RedisLink, keys: Keys, campaigns: list[int]) -> _
         raise FrontDown(
             "what Redis holds is no front; `taskq front flush` begins it anew"
         ) from None
-
-
-async def _withdrawn(lists: Lists, campaign: int) -> list[Fence]:
-    withdrawn: list[Fence] = []
-    with suppress(FrontDown):  # if the key is no list, `begin` removes it; else `begin` fails too
-        async for fences in lists.withdraw(campaign):
-            withdrawn += fences
-    return withdrawn

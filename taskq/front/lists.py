@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from taskq.dispatch.exchange_request import Fence
@@ -88,6 +89,14 @@ class Lists:
             yield self.fences(entries)
             if not left:
                 break
+
+    async def withdrawn(self, campaign: int) -> list[Fence]:
+        """Take all entries out of a list before `begin`; return the fences of the genuine ones."""
+        withdrawn: list[Fence] = []
+        with suppress(FrontDown):  # if the key is no list, `begin` removes it; else it fails too
+            async for fences in self.withdraw(campaign):
+                withdrawn += fences
+        return withdrawn
 
     def fences(self, entries: Iterable[bytes]) -> list[Fence]:
         """Return the fences of the genuine entries among these."""

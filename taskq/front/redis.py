@@ -1,7 +1,8 @@
 """Connection to Redis or Valkey; the one module that imports redis.
 
 Errors of redis-py and timeouts are translated here into `FrontDown`. There are no retries: the
-caller knows better what to do instead.
+caller knows better what to do instead. redis-py's clients of clusters and of Sentinels are not
+used: they keep a connection to each node, and raise errors that are no `RedisError`.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Awaitable, Sequence
-from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple
 
-from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.connection import Connection, parse_url
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 
 from taskq.errors import Unavailable
-from taskq.front.address import FrontAddress
+from taskq.front.address import FrontAddress, Node
+from taskq.front.route import Route
 from taskq.front.scripts import script
 
 
@@ -37,6 +43,8 @@ else:
 CONNECT_S: Final = 1.0
 #: A script is answered within this time, or the front counts as down.
 ANSWER_S: Final = 0.25
+#: Servers asked for one answer: the one so far, the one that it names, and one more.
+_MOST_SERVERS: Final = 3
 
 Argument = bytes | str | int
 
@@ -48,18 +56,10 @@ class RedisFacts(NamedTuple):
     version: str
 
 
-class _Wire(Protocol):
-    """A way to send commands to a server."""
-
-    async def send(self, *command: Argument) -> Any: ...
-
-    async def close(self) -> None: ...
-
-
-class _Single:
+class _Wire:
     """One connection without redis-py's client, which would double the cost of a command."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, node: Node) -> None:
         options: dict[str, Any] = dict(parse_url(url))
         kind = options.pop("connection_class", Connection)
         # The time limits are those of `RedisLink`: redis-py's would start a task for each command.
@@ -68,6 +68,7 @@ class _Single:
             **options, protocol=2, socket_timeout=None, socket_connect_timeout=CONNECT_S
         )
         self._writer: Any = None
+        self.node = node
 
     async def connect(self) -> None:
         await self._connection.connect()
@@ -85,33 +86,6 @@ class _Single:
         await asyncio.sleep(0)  # in the next turn of the loop its socket is closed
 
 
-class _Cluster:
-    """A cluster; redis-py finds the node of a command's first key, and follows it if it moves."""
-
-    def __init__(self, url: str) -> None:
-        self._client = RedisCluster.from_url(
-            url,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=None,
-            socket_connect_timeout=CONNECT_S,
-        )
-
-    async def connect(self) -> None:
-        await self._client.initialize()
-
-    async def send(self, *command: Argument) -> Any:
-        return await self._client.execute_command(*command)
-
-    async def close(self) -> None:
-        manager = self._client.nodes_manager
-        for node in (*manager.nodes_cache.values(), *manager.startup_nodes.values()):
-            for connection in node._connections:  # noqa: SLF001  # see `_abort`
-                _abort(connection._writer)  # noqa: SLF001
-        with suppress(RedisError, OSError):
-            await self._client.aclose()
-
-
 def _abort(writer: Any) -> None:
     """Close a connection at once, whatever the peer does; redis-py only closes gracefully.
 
@@ -119,6 +93,10 @@ def _abort(writer: Any) -> None:
     """
     if writer is not None:
         writer.transport.abort()
+
+
+class _Elsewhere(Exception):
+    """The server refuses, since another is to be asked."""
 
 
 class RedisLink:
@@ -132,6 +110,7 @@ class RedisLink:
         """answer_s: seconds that a script may take."""
         self._address = address
         self._answer_s = answer_s
+        self._route = Route(address)
         self._wire: _Wire | None = None
 
     @property
@@ -148,14 +127,13 @@ class RedisLink:
 
         If the answer is lost, it is unknown whether the script has run.
         """
-        wire = await self._opened()
-        return await self._bounded(wire, self._answer_s, _evaluate(wire, name, keys, args))
+        return await self._asked(self._answer_s, lambda wire: _evaluate(wire, name, keys, args))
 
     async def wait(self, key: bytes, seconds: float) -> bool:
         """Wait for an element of a list and take it; False: there was none within `seconds`."""
-        wire = await self._opened()
-        element = wire.send("BLPOP", key, f"{seconds:.3f}")
-        return await self._bounded(wire, seconds + self._answer_s, element) is not None
+        command = "BLPOP", key, f"{seconds:.3f}"
+        limit_s = seconds + self._answer_s
+        return await self._asked(limit_s, lambda wire: wire.send(*command)) is not None
 
     async def info(self, key: bytes) -> RedisFacts:
         """Return facts about the server that holds a key, whether or not the key exists."""
@@ -172,12 +150,52 @@ class RedisLink:
         if wire is not None:
             await wire.close()
 
+    async def _asked(self, seconds: float, ask: Callable[[_Wire], Awaitable[Any]]) -> Any:
+        """Ask the server; where it says that another is to be asked, ask that one."""
+        refusal = ""
+        for _ in range(_MOST_SERVERS):
+            wire = await self._opened()
+            try:
+                return await self._bounded(wire, seconds, ask(wire))
+            except _Elsewhere as elsewhere:
+                refusal = str(elsewhere)
+        raise FrontDown(f"{self._address.display_name} refuses: {refusal}")
+
     async def _opened(self) -> _Wire:
         if self._wire is None:
-            wire = (_Cluster if self._address.cluster else _Single)(self._address.url)
-            await self._bounded(wire, CONNECT_S, wire.connect())
-            self._wire = wire
+            trouble = None
+            for node in self._route.nodes():
+                try:
+                    self._wire = await (
+                        self._master(node)
+                        if self._address.kind == "sentinel"
+                        else self._connected(self._address.url(node), node)
+                    )
+                    break
+                except FrontDown as error:
+                    trouble = error
+            if self._wire is None:
+                raise trouble or FrontDown(f"{self._address.display_name} names no server")
         return self._wire
+
+    async def _connected(self, url: str, node: Node) -> _Wire:
+        wire = _Wire(url, node)
+        await self._bounded(wire, CONNECT_S, wire.connect())
+        return wire
+
+    async def _master(self, sentinel: Node) -> _Wire:
+        """Connect to the server that a Sentinel names."""
+        name = self._address.master
+        asked = await self._connected(self._address.url(sentinel, sentinel=True), sentinel)
+        command = asked.send("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+        answer = await self._bounded(asked, CONNECT_S, command)
+        await asked.close()
+        try:
+            host, port = answer
+            master = Node(host.decode(), int(port))
+        except (AttributeError, TypeError, ValueError):
+            raise FrontDown(f"the Sentinel at {sentinel} knows no server {name!r}") from None
+        return await self._connected(self._address.url(master), master)
 
     async def _bounded(self, wire: _Wire, seconds: float, doing: Awaitable[Any]) -> Any:
         """Bound an operation in time, translate its errors, close the wire if it is out of step."""
@@ -186,15 +204,39 @@ class RedisLink:
                 return await doing
         except BaseException as error:
             name = self._address.display_name
-            if isinstance(error, ResponseError) and wire is self._wire:
-                raise FrontDown(f"{name} refuses: {error}") from error
-            self._wire = None
+            refusal = _refusal(error)
+            if refusal is not None and wire is self._wire:
+                if not self._route.leads_on(refusal, wire.node):
+                    raise FrontDown(f"{name} refuses: {error}") from error
+                await self.close()
+                raise _Elsewhere(refusal) from error
+            if wire is self._wire:
+                self._wire = None
+            self._route.lost(wire.node)
             await wire.close()
             if isinstance(error, asyncio.TimeoutError):
                 raise FrontDown(f"{name} does not answer in {seconds:g} s") from error
             if isinstance(error, (RedisError, OSError)):
                 raise FrontDown(f"cannot use {name}: {error}") from error
             raise
+
+
+def _refusal(error: BaseException) -> str | None:
+    """Return what a server refuses with, beginning with its code; None: it is no refusal."""
+    if not isinstance(error, ResponseError):
+        return None
+    # Releases of redis-py differ in whether they leave the code in the text.
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), "")
+    text = str(error)
+    return text if text.startswith(code) else f"{code} {text}"
+
+
+_CODES: Final = (
+    (MovedError, "MOVED"),
+    (MasterDownError, "MASTERDOWN"),
+    (ClusterDownError, "CLUSTERDOWN"),
+    (ReadOnlyError, "READONLY"),
+)
 
 
 async def _evaluate(wire: _Wire, name: str, keys: Sequence[bytes], args: Sequence[Argument]) -> Any:

@@ -184,6 +184,7 @@ class Refiller:
         level = logging.WARNING if old else logging.INFO
         log.log(level, "the front at %s is begun anew: %s", self._display_name, doubt)
         pool_s = old.lists.state.pool_s if old else self._pool_s
+        await self._withdraw_all()
         row = await self._row("begin_front", pool_s=pool_s)
         state = FrontState.from_row(row, time.monotonic())
         levels = old.levels if old else Levels(state.pool_s * _FRESH_PART)
@@ -191,6 +192,20 @@ class Refiller:
         self._filler = self._filler_of(state, levels)
         await self._filler.lists.begin()
         self._restarted = False
+
+    async def _withdraw_all(self) -> None:
+        """Take out what the lists hold, and give it back: it would wait for the pool's deadline.
+
+        What a replica or a snapshot still holds although it was handed out a moment ago is given
+        back as well: it may run twice, and counts once.
+        """
+        state = FrontState.from_row(await self._row("front"), time.monotonic())
+        if state.epoch:
+            lists = Lists(self._link, state)
+            filled = self._filler.levels.campaigns() if self._filler else ()
+            for campaign in {*await lists.known(), *filled}:
+                self._lease_returns.add(await lists.withdrawn(campaign))
+            await self._lease_returns.give_back()
 
     async def _back_off_from(self, error: Exception) -> None:
         """Log a new trouble once, give up the term if it is Redis that fails, and back off."""

@@ -115,6 +115,22 @@ def test_status_without_redis_tells_what_postgresql_knows(
     assert told(taskq)["trouble"] is None  # nobody has said where it is
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1:1,127.0.0.1:2?cluster=true",
+        "redis+sentinel://127.0.0.1:1,127.0.0.1:2/queue",
+    ],
+)
+def test_status_of_a_cluster_that_is_gone_is_a_line(taskq: CommandLine, url: str) -> None:
+    """And code 69, as of a single server."""
+    result = taskq("front", "status", "--redis", url)
+    assert result.exit_code == 69
+    (line,) = result.stderr.splitlines()
+    assert "cannot use redis" in line
+    assert "agents are served from PostgreSQL meanwhile" in line
+
+
 def test_status_of_a_server_that_hangs_ends(taskq: CommandLine, stocked: Stocked) -> None:
     """The kernel goes on taking connections for it."""
     stocked.server.freeze()

@@ -12,6 +12,7 @@ from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
 from taskq.front.demand import LEAST
+from taskq.front.entries import open_entry
 from taskq.front.fill import Filler
 from taskq.front.lease_returns import LeaseReturns
 from taskq.front.levels import Levels
@@ -135,4 +136,31 @@ def test_of_what_is_being_pushed_when_redis_hangs_only_the_first_part_may_be_the
 
     fill(work, hang)
     assert 1 <= in_pool(postgres) <= PUSH_BYTES // len(text)
+    assert_counts_are_true(postgres)
+
+
+@pytest.mark.parametrize("renamed", [False, True], ids=["restarted", "marks lost"])
+def test_new_epoch_leaves_nothing_to_the_deadline_that_redis_still_has(
+    campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres, *, renamed: bool
+) -> None:
+    """Another process at the address, which has the lists: a replica, or one with a snapshot."""
+    refill(POOL_S)
+    popper.stock(campaign.campaign_id)
+    admin = popper.server.admin
+    if renamed:
+        admin.rename(popper.keys.state, "elsewhere")
+    else:
+        admin.save()
+        popper.server.kill()
+        popper.server.start()
+    wait_until(lambda: popper.state.epoch > 1)
+    wait_until(lambda: popper.state.epoch == popper.epoch_there)
+
+    def leads_nowhere_else() -> bool:
+        state, list_ = popper.state, popper.keys.tasks(campaign.campaign_id)
+        entries = admin.lrange(list_, 0, -1)
+        genuine = all(open_entry(raw, state) for raw in entries)
+        return genuine and in_pool(postgres) == len(entries)
+
+    wait_until(leads_nowhere_else)
     assert_counts_are_true(postgres)

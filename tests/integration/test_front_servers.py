@@ -236,9 +236,13 @@ def cluster(start_redis: StartRedis) -> str:
     return f"redis://127.0.0.1:{nodes[0].port}?cluster=true"
 
 
-def test_front_works_in_a_cluster(cluster: str, assert_serves: Serves) -> None:
-    """All keys of a queue are in one slot, and the node that has it is found."""
-    assert_serves(cluster)
+@pytest.mark.parametrize("dead", [(), (1, 2)], ids=["one node named", "dead ones named too"])
+def test_front_works_in_a_cluster(
+    cluster: str, assert_serves: Serves, dead: tuple[int, ...]
+) -> None:
+    """All keys of a queue are in one slot, and the node that has it is found from any."""
+    named = "".join(f"127.0.0.1:{port}," for port in dead)
+    assert_serves(cluster.replace("://", f"://{named}"))
 
 
 def test_all_keys_of_a_queue_are_in_one_slot(redis_server: RedisServer) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("redis")
 
-from redis.asyncio.cluster import ClusterNode, NodesManager, RedisCluster
 from redis.asyncio.connection import (
     Connection,
     SSLConnection,
@@ -49,14 +48,3 @@ def test_connection_is_used_without_a_client() -> None:
     for name in ("connect", "send_command", "read_response", "disconnect"):
         assert inspect.iscoroutinefunction(getattr(Connection, name)), name
     assert "nowait" in inspect.signature(Connection.disconnect).parameters
-
-
-def test_cluster_shows_the_connections_of_its_nodes() -> None:
-    """Each is cut like a single one."""
-    for name in ("initialize", "execute_command", "aclose"):
-        assert inspect.iscoroutinefunction(getattr(RedisCluster, name)), name
-    assert "self.nodes_manager" in inspect.getsource(RedisCluster.__init__)
-    manager = inspect.getsource(NodesManager.__init__)
-    assert "self.nodes_cache" in manager
-    assert "self.startup_nodes" in manager
-    assert not ClusterNode("host", 6379)._connections  # noqa: SLF001

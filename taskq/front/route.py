@@ -1,0 +1,54 @@
+"""Which server to speak with: the one of the address, or the one that a cluster or Sentinels name.
+
+All keys of a queue are in one slot of a cluster, so one connection to one node is enough. Any other
+node names that one in a refusal, which is remembered for the next connection.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Final
+
+from taskq.front.address import FrontAddress, Node
+
+#: `MOVED` is followed by a slot and a node; without a host, the node that refuses has it.
+_MOVED: Final = re.compile(r"MOVED \d{1,5} (\S{0,255}):(\d{1,5})", re.ASCII)
+#: Refusals of a server that is not, or not any more, the one that takes writes.
+_ELSEWHERE: Final = {
+    "single": (),
+    "cluster": ("CLUSTERDOWN", "MASTERDOWN"),
+    "sentinel": ("READONLY", "MASTERDOWN"),
+}
+
+
+class Route:
+    """The way to the server of an address."""
+
+    def __init__(self, address: FrontAddress) -> None:
+        self._address = address
+        self._named: Node | None = None
+
+    def nodes(self) -> list[Node]:
+        """Return where to try to connect, in order: the node named last, then those to begin with.
+
+        The order is random, so that one of them that is dead does not keep everybody up.
+        """
+        nodes = random.sample(self._address.nodes, len(self._address.nodes))
+        return nodes if self._named is None else [self._named, *nodes]
+
+    def leads_on(self, refusal: str, node: Node) -> bool:
+        """Tell whether to connect anew after a refusal by a node, as another is to be asked."""
+        moved = _MOVED.match(refusal)
+        if moved is not None and self._address.kind == "cluster":
+            self._named = Node(moved[1].strip("[]") or node.host, int(moved[2]))
+            return True
+        elsewhere = refusal.startswith(_ELSEWHERE[self._address.kind])
+        if elsewhere:
+            self._named = None
+        return elsewhere
+
+    def lost(self, node: Node) -> None:
+        """Note that a node does not answer: it is not tried first any more."""
+        if node == self._named:
+            self._named = None
