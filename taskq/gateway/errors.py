@@ -12,8 +12,11 @@ from taskq.gateway.messages import BadRequest, encode
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 
 _NOT_NOW: Final = 503
-#: Agents a second that are asked to come back, so that a second try finds the gateway less busy.
+#: Clients a second that are asked to come back, so that a second try finds the gateway less busy;
+#: more only so that all are back within so many seconds, as long as they can be served then.
 _BACK_PER_S: Final = 1_000
+_SOON_S: Final = 4.4
+_MOST_BACK_PER_S: Final = 10_000
 
 
 class Busy(Exception):
@@ -72,9 +75,13 @@ def failure(error: Exception) -> ErrorAnswer:
 
 
 def retry_after_s(connections: int) -> float:
-    """Return random seconds to stay away, so that clients come back spread over time."""
-    spread_s = max(1.0, connections / _BACK_PER_S)
-    return round(random.uniform(0.5, 0.5 + spread_s), 2)  # noqa: S311  # spreads them
+    """Return random seconds to stay away, so that clients come back spread over time.
+
+    An outage ends for all of them when they ask again, so none stays away for long; half of the
+    time at least, so that they do not ask more often than they must.
+    """
+    spread_s = max(1.0, min(connections / _BACK_PER_S, _SOON_S), connections / _MOST_BACK_PER_S)
+    return round(random.uniform(spread_s / 2, spread_s), 2)  # noqa: S311  # spreads them
 
 
 _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
