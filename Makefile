@@ -47,6 +47,10 @@ test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be i
 test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
 	$(BIN)/pytest tests/slurm
 
+.PHONY: test-engines
+test-engines: .venv/test ## Test with PgBouncer, Redis, Sentinel and Patroni that are killed; they must be installed
+	$(BIN)/pytest -n $(JOBS) --dist worksteal tests/engines
+
 .PHONY: lint
 lint: .venv/test ## Check style, types and layers
 	$(BIN)/ruff check .
