@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -63,6 +64,11 @@ class Pooler:
         self._process.wait(LATER_S)
         (self._folder / ".s.PGSQL.6432").unlink(missing_ok=True)
 
+    def close(self) -> None:
+        """Kill it, and remove what it leaves."""
+        self.end(signal.SIGKILL)
+        shutil.rmtree(self._folder)
+
 
 @pytest.fixture
 def pooler(database: Database, postgres: Postgres) -> Iterator[Pooler]:
@@ -71,7 +77,7 @@ def pooler(database: Database, postgres: Postgres) -> Iterator[Pooler]:
     try:
         yield pooler
     finally:
-        pooler.end(signal.SIGKILL)
+        pooler.close()
 
 
 def test_pooler_that_is_killed_costs_no_task(
