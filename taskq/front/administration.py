@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from taskq.db.connections import Database
 from taskq.db.queries import array
-from taskq.dispatch.exchange_request import Fence, fence_arrays
+from taskq.dispatch.exchange_request import fence_arrays
 from taskq.errors import Conflict
 from taskq.front.address import FrontAddress
 from taskq.front.entries import FrontState, Keys
