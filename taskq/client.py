@@ -17,6 +17,7 @@ from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.errors import Conflict, UnknownCampaign
 from taskq.fleet.fleet import Fleet
+from taskq.notify.store import Notifications
 from taskq.pilots.store import Pilots
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
@@ -62,8 +63,8 @@ class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
     tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
-    what starts agents on batch systems. local_agents: those that this program runs now, by
-    `taskq.local_agents`.
+    what starts agents on batch systems. notifications: rules of what is told, and to whom.
+    local_agents: those that this program runs now, by `taskq.local_agents`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -71,6 +72,7 @@ class Client:
         self.tokens = Tokens(database)
         self.fleet = Fleet(database)
         self.pilots = Pilots(database)
+        self.notifications = Notifications(database)
         self.local_agents: list[LocalAgents] = []
         self._calls: Calls | None = None
 

@@ -20,6 +20,7 @@ SECTIONS: Final[Sections] = {
         "status": "status:status",
         "watch": "watch:watch",
         "explain": "explain:explain",
+        "notify": "notify:notify",
     },
     "Tasks and results": {
         "tasks": "tasks:tasks",

@@ -46,3 +46,11 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
             f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90min or 2h."
         ) from None
     return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+
+
+def lasting(text: str) -> timedelta:
+    """Parse a duration, as 90s, 5min or 2h."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} is not a duration, as 90s, 5min or 2h.")
+    return timedelta(**{_UNITS[found[2]]: float(found[1])})

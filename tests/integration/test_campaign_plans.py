@@ -127,6 +127,7 @@ class Scene:
         one = {"campaign": self.campaign}
         it = {"path": "/new"}
         some_of_it = {**it, "limit": 10}
+        at_once = {"after_s": 0.0}
         page = {**one, "after": failed - 1, "limit": PAGE}
         some = list(range(failed, failed + 4))
         lease = "00000000-0000-7000-8000-000000000000"
@@ -191,6 +192,9 @@ class Scene:
             "closed_by": [Case(0, it)],
             "counts": [Case(0, {**it, "depth": depth}) for depth in (0, 1, None)],
             "create_campaign": [Case(0, {"path": "/new/one", "spec": "{}"})],
+            "create_notify_rule": [
+                Case(0, {**it, "rule": "r", "events": ["paused"], "target": "mail:a@b"} | at_once)
+            ],
             "create_pilot": [
                 Case(0, {**it, "pilot": "p", "driver": "d", "settings": "{}", "replace": False})
             ],

@@ -8,8 +8,17 @@ from tests.mutants.agent import AGENT
 from tests.mutants.fleet import FLEET
 from tests.mutants.library import LIBRARY
 from tests.mutants.mutant import Mutant
+from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.upkeep import UPKEEP
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *FLEET, *PILOTS, *STATEMENTS, *UPKEEP)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *AGENT,
+    *LIBRARY,
+    *FLEET,
+    *NOTIFY,
+    *PILOTS,
+    *STATEMENTS,
+    *UPKEEP,
+)
