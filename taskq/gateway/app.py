@@ -208,8 +208,9 @@ class App:
     @_endpoint("GET", "/metrics", needs="manager", gives=openapi.TEXT)
     async def metrics(self, request: Request) -> Response:
         """Metrics for Prometheus."""
-        await self._manager(request)
-        return Response(await self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
+        manager = await self._manager(request)
+        text = await self._service.metrics_text(manager.paths)
+        return Response(text, media_type=metrics.CONTENT_TYPE)
 
     # Without a token
 

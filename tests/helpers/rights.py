@@ -35,6 +35,7 @@ MAY = {
     "brake": f"{READING} gateway",
     "campaign": ALL,
     "campaign_by_id": ALL,
+    "campaign_metrics": ALL,
     "cancel": "gateway operator",
     "change_campaign": FEEDING,
     "claimable": "gateway",

@@ -182,6 +182,7 @@ class Scene:
             ],
             "campaign": [Case(0, it)],
             "campaign_by_id": [Case(0, one)],
+            "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "cancel": [
                 Case(4 * PAGE, {**page, "tasks": None}, several=True),
                 # Four look-ups, of which the average is rounded up.
