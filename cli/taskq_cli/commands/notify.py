@@ -29,15 +29,15 @@ from taskq_cli.times import lasting
 _LOOK_S: Final = 0.2
 _SHOWN: Final = 20
 
-_RULES: Final = (
+_RULES: Final = (  # a narrow terminal drops the last ones
     Column("name"),
     Column("campaign", lambda one: one["path"]),
-    Column("on", lambda one: ",".join(one["events"])),
+    Column("state", gives_way=True),
     Column("to", lambda one: one["target"], gives_way=True),
     Column("waiting", lambda one: one["waiting"] or None),
     Column("given up", lambda one: one["given_up"] or None),
+    Column("on", lambda one: ",".join(one["events"]), gives_way=True),
     Column("last sent", lambda one: one["sent_at"]),
-    Column("state"),
 )
 _EVENTS: Final = (
     Column("noted", lambda one: one["noted_at"]),
