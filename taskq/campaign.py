@@ -299,8 +299,8 @@ class Campaign:
         facts = read_facts(self._database, self.path)
         if key is None:
             return explain_campaign(facts)
-        max_attempts = self.spec().retry.max_attempts
-        return explain_task(self.task(key), self.attempts(key), max_attempts, facts)
+        retries = self.spec().retry
+        return explain_task(self.task(key), self.attempts(key), retries, facts)
 
     def wait(self, timeout_s: float | None = None) -> Status:
         """Wait until no task of this campaign or those below is unfinished; return the status.

@@ -24,6 +24,11 @@ FAILED = "failed"
 RELEASED = "released"
 OUTCOMES = (DONE, FAILED, RELEASED)
 
+#: Class of a release because the agent had no time left: the queue counts these.
+OUT_OF_TIME = "out-of-time"
+#: Class of the failure that the queue makes of one when they are too many.
+TOO_LONG = "too-long"
+
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"
 SUPERSEDED = "superseded"

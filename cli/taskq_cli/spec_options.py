@@ -15,7 +15,10 @@ from taskq.ingest.sources.values import number_or_text
 from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
 from taskq_cli.decorators import together
 
-_RETRY: Final = ("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes")
+_RETRY: Final = (
+    *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),
+    "max_out_of_time",
+)
 _AS_GIVEN: Final = ("description", "weight", "on_disconnect", "late_results", "front")
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "time_limit_s": ("--time-limit", float, "a number of seconds"),
@@ -157,6 +160,13 @@ _OPTIONS: Final = (
         metavar="N",
         help="Nodes on which a task's agents were lost after which it is given up, as poison. "
         "[default: 3]",
+    ),
+    click.option(
+        "--max-out-of-time",
+        type=int,
+        metavar="N",
+        help="Attempts that ran out of their agent's time, without progress, after which a task is "
+        "given up, as too-long. [default: 5]",
     ),
     click.option(
         "--time-limit",

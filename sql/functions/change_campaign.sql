@@ -57,6 +57,8 @@ begin
                               then array(select jsonb_array_elements_text(p_spec -> 'never_retry'))
                               else c.never_retry end,
            max_lost_nodes = coalesce((p_spec ->> 'max_lost_nodes')::integer, c.max_lost_nodes),
+           max_out_of_time =
+               coalesce((p_spec ->> 'max_out_of_time')::integer, c.max_out_of_time),
            max_failure_share = case when p_spec ? 'max_failure_share'
                                     then (p_spec ->> 'max_failure_share')::double precision
                                     else c.max_failure_share end,

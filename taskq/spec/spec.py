@@ -125,6 +125,8 @@ class RetryPolicy:
     never_retry    classes of error after which the task is failed at once; 100 at most
     max_lost_nodes different nodes on which its agents were lost after which the task is failed, as
                    poison, 1 to 1000
+    max_out_of_time  attempts that were handed back, since their agents had no time left, after
+                   which the task is failed, as too-long, 1 to 1000
     """
 
     max_attempts: int = 3
@@ -133,9 +135,10 @@ class RetryPolicy:
     backoff_max_s: float = 3600.0
     never_retry: tuple[str, ...] = ()
     max_lost_nodes: int = 3
+    max_out_of_time: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("max_attempts", "max_losses", "max_lost_nodes"):
+        for name in ("max_attempts", "max_losses", "max_lost_nodes", "max_out_of_time"):
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
                 raise InvalidCampaign(

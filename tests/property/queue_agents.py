@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from taskq_agent.protocol import DONE, FAILED, RELEASED
+from taskq_agent.protocol import DONE, FAILED, OUT_OF_TIME, OUTCOMES, RELEASED
 from tests.helpers.postgres import expire, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
@@ -89,7 +89,7 @@ class QueueAgents(QueueScene):
     @rule(
         which=INDEX,
         words=st.lists(
-            st.tuples(INDEX, st.sampled_from([DONE, FAILED, RELEASED]), st.booleans()),
+            st.tuples(INDEX, st.sampled_from([*OUTCOMES, OUT_OF_TIME]), st.booleans()),
             min_size=1,
             max_size=4,
             unique_by=lambda word: word[0],
@@ -103,8 +103,8 @@ class QueueAgents(QueueScene):
         """Report about attempts, in time, late or again; claim in the same breath."""
         said = {
             pick(self.fences, index): {
-                "outcome": outcome,
-                "error_class": error_class if outcome == FAILED else None,
+                "outcome": RELEASED if outcome == OUT_OF_TIME else outcome,
+                "error_class": {FAILED: error_class, OUT_OF_TIME: OUT_OF_TIME}.get(outcome),
                 "retry": flag,
                 "started": flag,
             }

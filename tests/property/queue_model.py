@@ -6,10 +6,20 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, SUPERSEDED
+from taskq_agent.protocol import (
+    ACCEPTED,
+    DONE,
+    DUPLICATE,
+    FAILED,
+    OUT_OF_TIME,
+    RELEASED,
+    SUPERSEDED,
+    TOO_LONG,
+)
 
 MAX_ATTEMPTS = 3
 MAX_LOSSES = 3
+MAX_OUT_OF_TIME = 2
 
 WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
 
@@ -164,6 +174,9 @@ class QueueModel:
         started: bool,
     ) -> str:
         """Take a report in; return the verdict. Of many at once the late ones come last."""
+        cut_short = (outcome, error_class) == (RELEASED, OUT_OF_TIME) and started
+        if cut_short and self._is_too_long(task, lease):
+            outcome, error_class, retry = FAILED, TOO_LONG, False
         if self.is_late(task, lease):
             lost = self._salvageable(task, lease)
             if outcome == DONE and lost is not None:
@@ -181,10 +194,19 @@ class QueueModel:
             final = hopeless or task.failures >= MAX_ATTEMPTS
             self._end(task, FAILED, FAILED if final else self._back(DELAYED), error_class)
         elif started:
-            self._end(task, RELEASED, self._back(WAITING))
+            self._end(task, RELEASED, self._back(WAITING), error_class)
         else:
             self._forget(task)
         return ACCEPTED
+
+    def _is_too_long(self, task: Task, lease: str) -> bool:
+        """Tell whether an attempt that is out of time is, or was, one too many of its task."""
+        for one in task.ended:
+            if one.lease == lease:
+                return one.error_class == TOO_LONG
+        classes = [one.error_class for one in task.ended]
+        since = len(classes) - [*classes[::-1], TOO_LONG].index(TOO_LONG)
+        return classes[since:].count(OUT_OF_TIME) + 1 >= MAX_OUT_OF_TIME
 
     def lost(self) -> list[tuple[int, str]]:
         """Return the fences of attempts that were given up, and have not succeeded after all."""

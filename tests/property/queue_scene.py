@@ -16,14 +16,20 @@ from taskq.db.connections import Database
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.scripted_agent import ScriptedAgent
-from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
+from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, MAX_OUT_OF_TIME, QueueModel
 
 Fence = tuple[int, str]
 
 # A delay is over when the test says so.
-POLICY = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
+POLICY = RetryPolicy(
+    MAX_ATTEMPTS,
+    MAX_LOSSES,
+    backoff_s=86_400,
+    backoff_max_s=864_000,
+    max_out_of_time=MAX_OUT_OF_TIME,
+)
 ERROR_CLASSES = st.sampled_from(["Disk", "Memory"])
-RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison"])
+RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison", "too-long"])
 HOSTS = st.sampled_from(["node1", "node2"])
 WANTS = st.integers(1, 4)
 INDEX = st.integers(0, 10_000)

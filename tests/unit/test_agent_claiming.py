@@ -7,7 +7,7 @@ import pytest
 from taskq_agent.core import events as ev
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
+from taskq_agent.protocol import DONE, FAILED, OUT_OF_TIME, RELEASED, Report, Request
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 
@@ -112,7 +112,22 @@ def test_all_is_handed_back_before_the_time_is_up() -> None:
     harness.deliver_all()
     assert harness.exit == ev.Exit(0, "its time is up")
     assert harness.now - begun <= 600
-    assert [(report.outcome, report.started) for report in harness.reported] == [
-        (RELEASED, True)
-    ] * 2
+    assert [
+        (report.outcome, report.started, report.error_class, report.error)
+        for report in harness.reported
+    ] == [(RELEASED, True, OUT_OF_TIME, "its agent's time was up after 570 s of it")] * 2
     assert not harness.spool
+
+
+def test_only_what_the_end_of_time_has_stopped_is_out_of_time() -> None:
+    """Not what a signal stops, nor what ends by itself in the last moment."""
+    harness = started_harness(5, slots=2, max_seconds=600, stop_s=10, farewell_s=20, grace_s=0)
+    harness.feed(ev.TermSignal())
+    assert sorted(harness.stopped_slots) == [0, 1]
+    harness.tick(580)
+    harness.end(0, Ended(RELEASED, error_class="stopped"))
+    harness.end(1, Ended(DONE, result={}))
+    assert [(report.outcome, report.error_class) for report in harness.reported] == [
+        (RELEASED, "stopped"),
+        (DONE, None),
+    ]

@@ -34,7 +34,7 @@ class RunningTask:
     revision, path: of its campaign. has_limit: whether that has a time limit. stops_on_disconnect:
     as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
     must_hand_back: it is to stop and goes back to the queue. stop_sent_at: when its slot was last
-    told to stop.
+    told to stop. out_of_time: that was because the agent's time was up.
     """
 
     held: Held
@@ -49,6 +49,7 @@ class RunningTask:
     revoked: bool = False
     must_hand_back: bool = False
     stop_sent_at: Optional[float] = None
+    out_of_time: bool = False
 
 
 class HeldTasks:
@@ -93,16 +94,19 @@ class HeldTasks:
             or any(running.held == held for running in self.running.values())
         )
 
-    def slots_to_stop(self, now: float, *, all_stop: bool) -> List[int]:
+    def slots_to_stop(self, now: float, *, all_stop: bool, out_of_time: bool) -> List[int]:
         """Return the slots that must be told to stop now, and record that they are.
 
         The order is repeated every second: the first one may precede the start of the payload.
+        out_of_time: all stop because the agent's time is up.
         """
         slots = []
         for slot, running in self.running.items():
             if (all_stop or running.revoked or running.must_hand_back) and (
                 running.stop_sent_at is None or now - running.stop_sent_at >= _REPEAT_STOP_S
             ):
+                if running.stop_sent_at is None:
+                    running.out_of_time = out_of_time
                 running.stop_sent_at = now
                 slots.append(slot)
         return slots

@@ -91,7 +91,13 @@ class TaskFlow:
                     running.held.campaign, running.revision, now - running.since
                 )
         stopped = with_agent or running.stop_sent_at is not None
-        report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
+        report = ended_report(
+            running.held,
+            ended,
+            wait_s=running.wait_s,
+            stopped=stopped,
+            out_of_time_s=now - running.since if running.out_of_time else None,
+        )
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:
             self._report(report)
@@ -110,7 +116,8 @@ class TaskFlow:
 
     def stop_tasks(self, now: float, *, all_stop: bool) -> None:
         """Stop the slots whose tasks must stop, or all of them."""
-        for slot in self._held_tasks.slots_to_stop(now, all_stop=all_stop):
+        out_of_time = all_stop and now >= self._claiming.stop_at
+        for slot in self._held_tasks.slots_to_stop(now, all_stop=all_stop, out_of_time=out_of_time):
             self._out.add(ev.StopTask(slot))
 
     def stop_disconnected(self) -> None:

@@ -220,7 +220,8 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "handler": executed,
             "retry": f"{counted(retry.max_attempts, 'attempt')}, "
             f"{counted(retry.max_losses, 'loss')}, "
-            f"agents lost on {counted(retry.max_lost_nodes, 'node')}; "
+            f"agents lost on {counted(retry.max_lost_nodes, 'node')}, "
+            f"out of time {counted(retry.max_out_of_time, 'time')}; "
             f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
             "never retried": " ".join(retry.never_retry) or "none",
             "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
