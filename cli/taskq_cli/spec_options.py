@@ -19,11 +19,14 @@ _RETRY: Final = (
     *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),
     "max_out_of_time",
 )
-_AS_GIVEN: Final = ("description", "weight", "on_disconnect", "late_results", "front")
+_AS_GIVEN: Final = (
+    *("description", "weight", "on_disconnect", "late_results", "front", "checkpoint_every_s"),
+)
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "time_limit_s": ("--time-limit", float, "a number of seconds"),
     "max_running": ("--max-running", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
+    "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
 }
 
 
@@ -186,6 +189,19 @@ _OPTIONS: Final = (
         "[default: 0.9]",
     ),
     click.option(
+        "--checkpoint-bytes",
+        metavar="N|none",
+        help="Keep the folder $TASKQ_CHECKPOINT of each task for its next attempt, if it is no "
+        "larger than this. [default: none]",
+    ),
+    click.option(
+        "--checkpoint-every",
+        "checkpoint_every_s",
+        type=float,
+        metavar="SECONDS",
+        help="How often checkpoints are uploaded while attempts run. [default: 600]",
+    ),
+    click.option(
         "--weight",
         type=float,
         metavar="W",
@@ -224,5 +240,5 @@ _OPTIONS: Final = (
 )
 _NAMES: Final = (
     *("program", "description", "python", "prepare", "process", *_RETRY, "never_retry", *_LIMITS),
-    *("weight", "require", "on_disconnect", "late_results", "front", "param"),
+    *("checkpoint_every_s", "weight", "require", "on_disconnect", "late_results", "front", "param"),
 )

@@ -59,6 +59,11 @@ begin
            max_lost_nodes = coalesce((p_spec ->> 'max_lost_nodes')::integer, c.max_lost_nodes),
            max_out_of_time =
                coalesce((p_spec ->> 'max_out_of_time')::integer, c.max_out_of_time),
+           checkpoint_bytes = case when p_spec ? 'checkpoint_bytes'
+                                   then (p_spec ->> 'checkpoint_bytes')::integer
+                                   else c.checkpoint_bytes end,
+           checkpoint_every_s = coalesce(
+               (p_spec ->> 'checkpoint_every_s')::double precision, c.checkpoint_every_s),
            max_failure_share = case when p_spec ? 'max_failure_share'
                                     then (p_spec ->> 'max_failure_share')::double precision
                                     else c.max_failure_share end,

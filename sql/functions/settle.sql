@@ -83,7 +83,9 @@ begin
         return;
     end if;
 
-    if p_reports @> '[{"outcome": "released", "error_class": "out-of-time"}]' then
+    if p_reports @> '[{"outcome": "released", "error_class": "out-of-time"}]'
+       or p_reports @> '[{"outcome": "released", "error_class": "continued"}]'
+    then
         p_reports := taskq.too_long(p_campaign, p_reports);
     end if;
 

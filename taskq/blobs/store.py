@@ -68,6 +68,10 @@ class BlobStore(ABC):
         """Yield a blob from an offset to its end, in chunks of 1 MiB at most; see `size`."""
 
     @abstractmethod
+    def remove_checkpoint(self, digest: str) -> None:
+        """Remove the blob of a checkpoint that is no task's any more; nothing if it is not here."""
+
+    @abstractmethod
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         """Store the concatenated chunks as a blob; store nothing if iterating them raises."""
 

@@ -165,6 +165,19 @@ class App:
             await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
         return Response(status_code=204)
 
+    @_endpoint(
+        "POST",
+        "/v1/checkpoint",
+        needs="session",
+        takes=messages.CheckpointMessage,
+        gives=protocol.CheckpointAnswer,
+    )
+    async def checkpoint(self, request: Request) -> Response:
+        """Find the checkpoint of a task that the session works on, or make a blob that."""
+        agent = await self._service.agent(_token(request))
+        message = await self._message(request, messages.read_checkpoint)
+        return _json(await self._management.checkpoint(agent.session, message))
+
     # Managers
 
     @_endpoint(

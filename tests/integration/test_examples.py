@@ -63,6 +63,29 @@ def test_ising_sweep_agrees_with_onsager(
     assert verdict.returncode == 0, verdict.stdout + verdict.stderr
 
 
+def test_ising_goes_on_from_checkpoints_to_the_same_result(
+    command: CommandLine, tmp_path: Path
+) -> None:
+    """Four attempts find the energy that a single one finds, to the last digit."""
+    command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
+    command.out("campaign", "change", "/demo/ising", "--param", "sweeps=300")
+    command.out("campaign", "create", "/demo/whole", "--python", "ising:run")
+    command.out("campaign", "change", "/demo/whole", "--param", "sweeps=300", "--param", "side=32")
+    command.out("campaign", "change", "/demo/ising", "--param", "sweeps_per_attempt=110")
+    energies = []
+    for path in ("/demo/ising", "/demo/whole"):
+        command.out("seed", path, "--sweep", "seed=1:1", "--sweep", "temperature=2.6,3.5")
+        work(command, "ising", path)
+        results = tmp_path / "results.jsonl"
+        command.out("export", path, "--format", "jsonl", "--to", results)
+        found = [json.loads(line) for line in results.read_text().splitlines()]
+        energies.append(sorted(one["result"]["energy"] for one in found))
+        keys = [one["key"] for one in found]
+    assert energies[0] == energies[1]
+    assert len(set(energies[0])) == 2
+    assert command.out("history", "/demo/ising", keys[0]).count("continued") == 3
+
+
 def of_readme(language: str) -> str:
     """Return the one block of a language in the README."""
     page = (ROOT / "README.md").read_text()

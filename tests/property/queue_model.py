@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from taskq_agent.protocol import (
     ACCEPTED,
+    CONTINUED,
     DONE,
     DUPLICATE,
     FAILED,
@@ -40,7 +41,7 @@ class Ended:
 class Task:
     """Where a task stands; session: of the last lease, None if there was none.
 
-    avoids: the hosts on which it has failed.
+    avoids: the hosts on which it has failed. checkpoint: content, lease and attempt of the last.
     """
 
     task: int
@@ -54,6 +55,7 @@ class Task:
     session: int | None = None
     avoids: set[str] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)
+    checkpoint: tuple[int, str, int] | None = None
 
     @property
     def against(self) -> tuple[int, int]:
@@ -174,7 +176,7 @@ class QueueModel:
         started: bool,
     ) -> str:
         """Take a report in; return the verdict. Of many at once the late ones come last."""
-        cut_short = (outcome, error_class) == (RELEASED, OUT_OF_TIME) and started
+        cut_short = outcome == RELEASED and error_class in {OUT_OF_TIME, CONTINUED} and started
         if cut_short and self._is_too_long(task, lease):
             outcome, error_class, retry = FAILED, TOO_LONG, False
         if self.is_late(task, lease):
@@ -204,9 +206,22 @@ class QueueModel:
         for one in task.ended:
             if one.lease == lease:
                 return one.error_class == TOO_LONG
-        classes = [one.error_class for one in task.ended]
-        since = len(classes) - [*classes[::-1], TOO_LONG].index(TOO_LONG)
-        return classes[since:].count(OUT_OF_TIME) + 1 >= MAX_OUT_OF_TIME
+        _, by, since = task.checkpoint or (0, "", 0)
+        since = max([since, *(one.attempt for one in task.ended if one.error_class == TOO_LONG)])
+        cut = [
+            one
+            for one in task.ended
+            if one.attempt > since and one.error_class in {OUT_OF_TIME, CONTINUED}
+        ]
+        return by != lease and len(cut) + 1 >= MAX_OUT_OF_TIME
+
+    def save(self, task: Task, lease: str, content: int) -> bool:
+        """Keep a checkpoint of the attempt at work; what was kept already is no progress."""
+        if self.is_late(task, lease):
+            return False
+        if task.checkpoint is None or task.checkpoint[0] != content:
+            task.checkpoint = content, lease, task.attempt
+        return True
 
     def lost(self) -> list[tuple[int, str]]:
         """Return the fences of attempts that were given up, and have not succeeded after all."""

@@ -44,6 +44,12 @@ _ATTEMPTS = """
 """
 
 
+_CHECKPOINTS = """
+    select task_id, digest, lease_id::text, attempt
+      from taskq.checkpoint where campaign_id = %s order by task_id
+"""
+
+
 class QueueScene(RuleBasedStateMachine):
     """A campaign below another one, its agents, and the model of it all."""
 
@@ -58,7 +64,9 @@ class QueueScene(RuleBasedStateMachine):
         self.queue = Client(database)
         self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         top = f"/m{next(self.numbers)}"
-        self.campaign = self.queue.create_campaign(CampaignSpec(f"{top}/c", retry=POLICY))
+        self.campaign = self.queue.create_campaign(
+            CampaignSpec(f"{top}/c", retry=POLICY, checkpoint_bytes=20_000)
+        )
         self.above = self.queue.campaign(top)
         self.agents: list[ScriptedAgent] = []
         self.fences: list[Fence] = []  # of every attempt that ever was
@@ -97,6 +105,16 @@ class QueueScene(RuleBasedStateMachine):
             (task.task, one.attempt, one.lease, one.outcome, one.error_class)
             for task in self.model.tasks.values()
             for one in task.ended
+        ]
+
+    @invariant()
+    def checkpoints_are_those_of_the_model(self) -> None:
+        """Compare whose the last one of each task is."""
+        rows = self.postgres.execute(_CHECKPOINTS, [self.campaign.campaign_id]).fetchall()
+        assert [tuple(row.values()) for row in rows] == [
+            (task.task, f"{task.checkpoint[0]}" * 64, *task.checkpoint[1:])
+            for task in self.model.tasks.values()
+            if task.checkpoint is not None
         ]
 
     @invariant()

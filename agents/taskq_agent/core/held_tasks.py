@@ -31,7 +31,8 @@ class QueuedTask:
 class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. has_limit: whether that has a time limit. stops_on_disconnect:
+    revision, path: of its campaign. has_limit: whether that has a time limit. least_s: the time
+    that an attempt should have which need not end in it; None: it must. stops_on_disconnect:
     as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
     must_hand_back: it is to stop and goes back to the queue. stop_sent_at: when its slot was last
     told to stop. out_of_time: that was because the agent's time was up.
@@ -45,6 +46,7 @@ class RunningTask:
     since: float
     wait_s: float
     has_limit: bool = False
+    least_s: Optional[float] = None
     stops_on_disconnect: bool = False
     revoked: bool = False
     must_hand_back: bool = False

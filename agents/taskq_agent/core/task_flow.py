@@ -73,6 +73,7 @@ class TaskFlow:
                 since=now,
                 wait_s=wait_s,
                 has_limit=campaign.time_limit_s is not None,
+                least_s=None if campaign.checkpoint_bytes is None else campaign.checkpoint_every_s,
                 stops_on_disconnect=queued.stops_on_disconnect,
             )
             self._out.add(ev.StartTask(slot, task, campaign))
@@ -87,9 +88,8 @@ class TaskFlow:
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
             if ended.outcome == DONE and not running.has_limit:
-                self._claiming.campaign_runs.learn(
-                    running.held.campaign, running.revision, now - running.since
-                )
+                run_s = now - running.since if running.least_s is None else running.least_s
+                self._claiming.campaign_runs.learn(running.held.campaign, running.revision, run_s)
         stopped = with_agent or running.stop_sent_at is not None
         report = ended_report(
             running.held,

@@ -229,6 +229,9 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "max failure share": "none"
             if spec.max_failure_share is None
             else f"{spec.max_failure_share:g}",
+            "checkpoints": "none"
+            if spec.checkpoint_bytes is None
+            else f"{spec.checkpoint_bytes:,} bytes, every {duration(spec.checkpoint_every_s)}",
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,
