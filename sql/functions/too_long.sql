@@ -68,7 +68,7 @@ begin
         p_reports := jsonb_set(p_reports, array[v_one.place::text], v_one.report || jsonb_build_object(
             'outcome', 'failed', 'retry', false, 'error_class', 'too-long',
             'error', format(
-                '%s in %s: its agents are given too little time for it; the last: %s',
+                '%s in %s; the last: %s',
                 case when v_one.report ->> 'error_class' = 'continued' then 'no progress'
                      else 'out of time' end,
                 case when v_before.never_ends then 'one of 10000 attempts'

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from taskq.explain.facts import Facts
-from taskq.explain.reasons import Explanation, Reason, failure, some
+from taskq.explain.reasons import Explanation, Reason, brief, failure, some
 from taskq.explain.rules import explain_campaign
 from taskq.spec.spec import RetryPolicy
 from taskq.views import Attempt, TaskView
@@ -62,9 +62,8 @@ def _own(
         yield Reason("cancelled", text, 1, commands=[f"{retry} --status cancelled"])
     elif task.status == "failed" and last is not None and last.error_class == TOO_LONG:
         text = (
-            "The task was given up as too long: it was handed back again and again, since its "
-            f"agents had no time left: {last.error}. Give it longer allocations, or a time limit "
-            "that they can keep, or let it keep a checkpoint; then retry it."
+            f"The task was given up as too long for its agents: {brief(last.error or '')}. Give "
+            "them more time, or let it keep a checkpoint; then retry it."
         )
         longer = command("campaign", "change", path, "--max-out-of-time", f"{2 * allowed}")
         yield Reason("too-long", text, 1, commands=[logs, longer, retry])

@@ -31,8 +31,8 @@ class QueuedTask:
 class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. has_limit: whether that has a time limit. least_s: the time
-    that an attempt should have which need not end in it; None: it must. stops_on_disconnect:
+    revision, path: of its campaign. must_end: it has to end before its agent does, and only run
+    times tell whether it can: there is neither a time limit nor a checkpoint. stops_on_disconnect:
     as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
     must_hand_back: it is to stop and goes back to the queue. stop_sent_at: when its slot was last
     told to stop. out_of_time: that was because the agent's time was up.
@@ -45,8 +45,7 @@ class RunningTask:
     path: str
     since: float
     wait_s: float
-    has_limit: bool = False
-    least_s: Optional[float] = None
+    must_end: bool = True
     stops_on_disconnect: bool = False
     revoked: bool = False
     must_hand_back: bool = False

@@ -33,6 +33,7 @@ class TaskFlow:
         was throttled, or that it cannot run; and all tasks while it shuts down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
+        self._claiming.note_terms(answer.campaigns)
         kept = 0
         for task in answer.tasks:
             campaign, held = campaigns.get(task.campaign), fence(task)
@@ -72,8 +73,7 @@ class TaskFlow:
                 path=campaign.path,
                 since=now,
                 wait_s=wait_s,
-                has_limit=campaign.time_limit_s is not None,
-                least_s=None if campaign.checkpoint_bytes is None else campaign.checkpoint_every_s,
+                must_end=campaign.time_limit_s is None and campaign.checkpoint_bytes is None,
                 stops_on_disconnect=queued.stops_on_disconnect,
             )
             self._out.add(ev.StartTask(slot, task, campaign))
@@ -87,9 +87,10 @@ class TaskFlow:
         self._held_tasks.idle.append(event.slot)
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
-            if ended.outcome == DONE and not running.has_limit:
-                run_s = now - running.since if running.least_s is None else running.least_s
-                self._claiming.campaign_runs.learn(running.held.campaign, running.revision, run_s)
+            if ended.outcome == DONE and running.must_end:
+                self._claiming.campaign_runs.learn(
+                    running.held.campaign, running.revision, now - running.since
+                )
         stopped = with_agent or running.stop_sent_at is not None
         report = ended_report(
             running.held,

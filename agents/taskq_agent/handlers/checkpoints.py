@@ -65,13 +65,11 @@ class TaskCheckpoint:
         Path(self._folder).mkdir(0o700)
 
     def restore(self, with_retries: Retry) -> None:
-        """Fill the folder with the task's last checkpoint, if it has one.
+        """Fill the folder with the task's last checkpoint, if it has one: no first attempt has.
 
         One that is damaged or gone is left: the attempt begins anew. Raise AttemptOver if the queue
         cannot be reached, or the disk is of no use: the task did not begin and goes back.
         """
-        if self._task.attempt == 1:
-            return
         try:
             data = with_retries(self._fetched)
             if data is not None:

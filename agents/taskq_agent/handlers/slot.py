@@ -77,8 +77,7 @@ class SlotRunner:
         checkpoint = None
         if campaign.checkpoint_bytes is not None:
             try:
-                with timed(phases, "fetch_s"):
-                    checkpoint = self._transfers.checkpoint(task, campaign, folder)
+                checkpoint = self._transfers.checkpoint(task, campaign, folder, phases)
             except OSError as error:
                 text = f"no folder can be made for the checkpoint: {error}"
                 return broken("scratch-unusable", text)
@@ -86,10 +85,7 @@ class SlotRunner:
                 return replace(over.ended, started=False)
         self._watch.limit(campaign.time_limit_s)
         ended = kind.run(task, folder)
-        if checkpoint is None:
-            return without_checkpoint(ended)
-        with timed(phases, "upload_s"):
-            return checkpoint.end(ended)
+        return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
     def stop(self) -> None:
         """End the running attempt."""

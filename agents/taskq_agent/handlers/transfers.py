@@ -87,7 +87,7 @@ class Transfers:
         return paths
 
     def checkpoint(
-        self, task: Task, campaign: CampaignTerms, scratch: str
+        self, task: Task, campaign: CampaignTerms, scratch: str, phases: Dict[str, float]
     ) -> Optional[TaskCheckpoint]:
         """Restore the checkpoint of a task, and upload it from now on; None without a queue.
 
@@ -96,7 +96,9 @@ class Transfers:
         if self._blobs is None:
             return None
         checkpoint = TaskCheckpoint(self._blobs, task, campaign, scratch)
-        checkpoint.restore(self._with_retries)
+        if task.attempt > 1:
+            with timed(phases, "restore_s"):
+                checkpoint.restore(self._with_retries)
         checkpoint.begin()
         return checkpoint
 
