@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.agent import AGENT
 from tests.mutants.fleet import FLEET
 from tests.mutants.library import LIBRARY
+from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
@@ -20,5 +21,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *NOTIFY,
     *PILOTS,
     *STATEMENTS,
+    *LONG_TASKS,
     *UPKEEP,
 )
