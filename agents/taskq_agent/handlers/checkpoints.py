@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Callable, Optional, Tuple
 
 from taskq_agent import checkpoint
 from taskq_agent.checkpoint import CheckpointRefused
@@ -61,6 +61,7 @@ class TaskCheckpoint:
         self._saved_digest = ""
         self._saved_signature: checkpoint.Signature = ()
         self._over = threading.Event()
+        self._packing = threading.Lock()
         self._thread: Optional[threading.Thread] = None
         Path(self._folder).mkdir(0o700)
 
@@ -98,8 +99,8 @@ class TaskCheckpoint:
     def end(self, ended: Ended) -> Ended:
         """Upload the folder a last time if the task goes on elsewhere; return how it ended."""
         self._over.set()
-        if self._thread is not None:
-            self._thread.join(_LAST_TRIES_S)
+        with self._packing:  # the folder goes with the end of the attempt
+            pass
         goes_on = ended.continues or ended.exit_code == EX_CONTINUE
         stopped = ended.outcome == RELEASED and ended.started
         stopped = stopped and not (ended.refused or ended.node_broken)
@@ -147,29 +148,41 @@ class TaskCheckpoint:
 
     def _problem_of_saving(self) -> Optional[Exception]:
         try:
-            self._save()
+            with self._packing:
+                packed = None if self._over.is_set() else self._packed()
+            self._upload(packed)
         except (CheckpointRefused, TransportError) as error:
             return error
         return None
 
     def _save_at_last(self) -> None:
         until = time.monotonic() + _LAST_TRIES_S
+        if self._thread is not None:
+            self._thread.join(_LAST_TRIES_S)
+            if self._thread.is_alive():  # what it has would replace what is newer
+                raise TransportFailed("an earlier one is still being uploaded")
+        packed = self._packed()
         while True:
             try:
-                self._save()
+                self._upload(packed)
                 return
             except TransportFailed:
                 if time.monotonic() + _RETRY_S > until:
                     raise
             time.sleep(_RETRY_S)
 
-    def _save(self) -> None:
+    def _packed(self) -> Optional[Tuple[checkpoint.Signature, bytes]]:
+        """Return the folder as an archive; None if nothing has changed, or there is no file."""
         signature = checkpoint.signature(self._folder)
         if signature == self._saved_signature:
-            return
+            return None
         data = checkpoint.packed(self._folder, self._task.campaign, self._task.task, self._most)
-        if data is None:
+        return None if data is None else (signature, data)
+
+    def _upload(self, packed: Optional[Tuple[checkpoint.Signature, bytes]]) -> None:
+        if packed is None:
             return
+        signature, data = packed
         digest = hashlib.sha256(data).hexdigest()
         if digest != self._saved_digest:
             self._blobs.write_blob(digest, data)
