@@ -111,17 +111,25 @@ def test_creating_twice_is_refused_unless_asked_for(taskq: CommandLine, queue: C
 
 def test_show_says_what_was_said(taskq: CommandLine) -> None:
     """`campaign show` gives a campaign in the shape of a campaign file."""
-    taskq.out("campaign", "create", "/a", "--param", "x=1", "--time-limit", 90, "--", "run", "{x}")
+    limits = ["--time-limit", 90, "--checkpoint-bytes", 20_000, "--checkpoint-every", 5]
+    taskq.out("campaign", "create", "/a", "--param", "x=1", *limits, "--", "run", "{x}")
     shown = taskq.json("campaign", "show", "/a")
     assert shown["handler"] == {"kind": "command", "argv": ["run", "{x}"]}
     assert (shown["limits"], shown["params"], shown["state"]) == (
-        {"time_limit_s": 90, "max_running": None, "max_failure_share": 0.9},
+        {
+            "time_limit_s": 90,
+            "max_running": None,
+            "max_failure_share": 0.9,
+            "checkpoint_bytes": 20_000,
+            "checkpoint_every_s": 5,
+        },
         {"x": 1},
         "open",
     )
     text = taskq.out("campaign", "show", "/a")
     assert 'command: ["run", "{x}"]' in text
     assert "1 min 30 s" in text
+    assert "20,000 bytes, every 5.0 s" in text
 
 
 def test_pause_and_resume_say_whether_they_changed_anything(
