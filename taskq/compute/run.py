@@ -11,13 +11,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.blobs.large_results import Fetching
-from taskq.campaign import MOVE_CHUNK, Campaign
+from taskq.campaign import Campaign
 from taskq.compute import frames, progress, waiting
 from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.connections import Database
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.paging import MOVE_CHUNK
 from taskq.views import Failure, Status
 
 if TYPE_CHECKING:
@@ -119,11 +120,11 @@ class Run:
 
     def status(self) -> Status:
         """Return the counts of the run's campaign, without those below it."""
-        return Tracker(self._database, self.campaign.campaign_id, self.path).own_status()
+        return self.campaign.status(below=False)
 
     def failures(self) -> Iterator[Failure]:
         """Iterate over the failed tasks of the campaign, ordered by task."""
-        return self.campaign.failures()
+        return self.campaign.failures(below=False)
 
     def retry(self) -> int:
         """Try the failed calls again; return how many."""
@@ -156,7 +157,7 @@ class Run:
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         mine = self._of_run
-        for result in self.campaign.results():
+        for result in self.campaign.results(below=False):
             if mine(result.task_id):
                 argument = self._reader.argument(result.payload)
                 value = self._reader.value(result.result)

@@ -106,7 +106,8 @@ class Ranking:
             for number, task in page:
                 row = found.get((number, task), {})
                 if row:  # not removed meanwhile
-                    yield self._campaigns[number], Result(**self._fetching.of(row))
+                    campaign = self._campaigns[number]
+                    yield campaign, Result(campaign=campaign.path, **self._fetching.of(row))
 
     def _look_at_large(self, campaign: Campaign, tasks: list[int]) -> int:
         """Rank large results; return how many have the value."""

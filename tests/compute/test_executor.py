@@ -42,7 +42,7 @@ def executed(shared_queue: Client, tmp_path_factory: pytest.TempPathFactory) -> 
     """Give a queue with agents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with taskq.local_agents(shared_queue, slots=4):
+        with taskq.local_agents(shared_queue, 4, "/"):
             yield shared_queue
 
 

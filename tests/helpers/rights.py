@@ -103,6 +103,7 @@ MAY = {
     "results": READING,
     "results_of": READING,
     "retry": "operator",
+    "retriable": "operator",
     "return_ahead": UPKEEP,
     "revoke_token": "operator",
     "save_checkpoint": SERVING,

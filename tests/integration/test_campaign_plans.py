@@ -203,7 +203,10 @@ class Scene:
                 Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
             ],
             "drain_sessions": [
-                Case(2, {**it, "sites": ["here"], "agents": None, "hosts": None}),
+                Case(
+                    2, {**it, "sites": ["here"], "agents": None, "hosts": None, "dry_run": dry_run}
+                )
+                for dry_run in (False, True)
             ],
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
@@ -255,6 +258,14 @@ class Scene:
             "results": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
             "retry": [
+                Case(
+                    PAGE,
+                    {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                    several=True,
+                )
+                for name, tasks in ((None, None), ("exit-1", None), (None, some))
+            ],
+            "retriable": [
                 Case(
                     PAGE,
                     {**page, "status": "failed", "error_class": name, "tasks": tasks},

@@ -46,7 +46,7 @@ from taskq_cli.shared import Invocation, path_argument, shared_options
     "--campaign-file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Take the tasks from the table [seed] of a campaign file, and the path if not given.",
+    help="Take the tasks from the table [seed] of a campaign file, and its path if none is given.",
 )
 @click.option(
     "--on-error",
