@@ -17,6 +17,8 @@ from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.errors import Conflict, UnknownCampaign
 from taskq.fleet.fleet import Fleet
+from taskq.funnel.best import Best
+from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
 from taskq.pilots.store import Pilots
 from taskq.spec.model import check_path
@@ -244,6 +246,32 @@ class Client:
         return int(
             self.database.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
         )
+
+    def best(
+        self,
+        path: str,
+        *,
+        by: str,
+        n: int | None = None,
+        percent: float | None = None,
+        lowest: bool = True,
+        group: str | None = None,
+        below: bool = True,
+        so_far: bool = False,
+    ) -> Selection:
+        """Choose the best results of a campaign and all below it; iterate over them, best first.
+
+        by: a dotted name of a number, as `result.score`. n, percent: so many, or so many percent of
+        those that have it, rounded up. group: a dotted name, as `payload.smiles`: of results with
+        the same value only the best counts, and percent is of the groups. Equal ones are in the
+        order of campaigns and of seeding, so that the same are chosen each time. A million results
+        at most; of any number, in bounded memory.
+
+        so_far: of what is done now. Otherwise raise `Conflict` if tasks are unfinished, since the
+        best are not known yet. Raise `UsageError` if no result has the value.
+        """
+        wanted = Best(by, n, percent, lowest, group)
+        return select(self.database, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""

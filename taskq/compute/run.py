@@ -18,7 +18,10 @@ from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.connections import Database
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.funnel.best import Best
+from taskq.funnel.selection import select
 from taskq.paging import MOVE_CHUNK
+from taskq.spec.model import Seed
 from taskq.views import Failure, Status
 
 if TYPE_CHECKING:
@@ -138,6 +141,30 @@ class Run:
         """
         return move(self._database, "cancel", self.campaign.campaign_id, self._tasks)
 
+    def best(
+        self,
+        *,
+        by: str,
+        n: int | None = None,
+        percent: float | None = None,
+        lowest: bool = True,
+        group: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[Any]:
+        """Iterate over the arguments of the best calls, best first, for `map` of the next stage.
+
+        Waits until all calls have ended. by: a field of the value, as `score`, or `value` itself.
+        group: a field of the argument, as `smiles`. Both, and the rest, as in `Client.best`, of all
+        results of the run's campaign. Arguments that are mappings keep the keys of their tasks.
+        """
+        self.wait(timeout)
+        wanted = Best(
+            _within("result", by), n, percent, lowest, group and _within("payload", group)
+        )
+        for result in select(self._database, self.campaign, wanted, below=False):
+            argument = self._reader.plain_argument(result.payload)
+            yield Seed(argument, result.key) if isinstance(argument, dict) else argument
+
     def frame(self) -> Any:
         """Return what is done as a `pandas.DataFrame`; needs pandas.
 
@@ -223,6 +250,11 @@ class Run:
             return task in self._index
         place = bisect_left(self._tasks, task)
         return place < len(self._tasks) and self._tasks[place] == task
+
+
+def _within(part: str, name: str) -> str:
+    """Return the dotted name of a field, which may be named in full."""
+    return name if name.startswith(("result.", "payload.")) else f"{part}.{name}"
 
 
 def move(database: Database, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:

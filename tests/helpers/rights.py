@@ -29,6 +29,7 @@ MAY = {
     "begin_blob": f"{SERVING} {FEEDING}",
     "begin_front": UPKEEP,
     "begin_pilot_job": SUBMITTING_PILOTS,
+    "best_of_groups": READING,
     "best_results": READING,
     "blob": ALL,
     "blob_part": ALL,

@@ -163,6 +163,23 @@ class Scene:
             "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
             "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],
             "beat": [Case(4, {"beats": json.dumps([beat | {"drawn": None}])})],
+            "best_of_groups": [
+                Case(
+                    PAGE,
+                    {
+                        **one,
+                        "after": failed - 1,
+                        "scan": PAGE - 1,
+                        "part": part,
+                        "field": "score",
+                        "ascending": True,
+                        "group_part": group_part,
+                        "group_field": "n",
+                        "inline": True,
+                    },
+                )
+                for part, group_part in (("result", "payload"), ("payload", "result"))
+            ],
             "best_results": [
                 Case(
                     PAGE,
