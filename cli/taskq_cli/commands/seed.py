@@ -106,7 +106,7 @@ def seed(
     best: BestOptions,
     **options: Any,
 ) -> None:
-    """Add tasks from files, parameter sweeps, or the best results of another campaign.
+    """Add tasks from files, sweeps, or the best results of a campaign.
 
     A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, regular or a pipe; - is standard
     input. With a sweep, each record makes a task with each combination. Seeding is idempotent: a
