@@ -155,6 +155,14 @@ class Scene:
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
         report = {"outcome": "done", "task": failed, "lease": lease}
+        retried = [
+            Case(
+                PAGE,
+                {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                several=True,
+            )
+            for name, tasks in ((None, None), ("exit-1", None), (None, some))
+        ]
         return {
             "add_input": [Case(0, blob)],
             "agent_slots": [Case(SESSIONS + 1, {**it, "offers": []})],
@@ -274,22 +282,8 @@ class Scene:
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
-            "retry": [
-                Case(
-                    PAGE,
-                    {**page, "status": "failed", "error_class": name, "tasks": tasks},
-                    several=True,
-                )
-                for name, tasks in ((None, None), ("exit-1", None), (None, some))
-            ],
-            "retriable": [
-                Case(
-                    PAGE,
-                    {**page, "status": "failed", "error_class": name, "tasks": tasks},
-                    several=True,
-                )
-                for name, tasks in ((None, None), ("exit-1", None), (None, some))
-            ],
+            "retry": retried,
+            "retriable": retried,
             "return_ahead": [Case(4, named)],
             "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(0, one)],
