@@ -51,7 +51,6 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
 
 def lasting(text: str) -> timedelta:
     """Parse a duration, as 90s, 5min or 2h."""
-    found = _DURATION.fullmatch(text.strip())
-    if not found:
+    if not _DURATION.fullmatch(text.strip()):
         raise click.BadParameter(f"{text!r} is not a duration, as 90s, 5min or 2h.")
-    return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    return timedelta(seconds=time_s(text))
