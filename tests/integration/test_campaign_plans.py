@@ -152,6 +152,8 @@ class Scene:
         }
         token = {"kind": "site", "token_name": "t", "hash": b"t", "lifetime_s": None}
         cancelled = (("set_status", {"path": "/new", "status": "cancelled"}),)
+        keeping = (("change_campaign", {**it, "spec": '{"checkpoint_bytes": 20000}'}),)
+        held = {"session": agent, **one, "task": failed, "lease": lease}
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
         report = {"outcome": "done", "task": failed, "lease": lease}
@@ -233,6 +235,7 @@ class Scene:
                 )
                 for dry_run in (False, True)
             ],
+            "end_checkpoints": [Case(4, {**one, "task": 0, "most": PAGE})],
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}, several=True),
@@ -253,6 +256,7 @@ class Scene:
             "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
             "failure_classes": [Case(NEW // 4, one)],
             "failures": [Case(PAGE, page)],
+            "find_checkpoint": [Case(4, held)],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
@@ -285,6 +289,7 @@ class Scene:
             "retry": retried,
             "retriable": retried,
             "return_ahead": [Case(4, named)],
+            "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(0, one)],
             "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],
