@@ -313,6 +313,7 @@ class Scene:
                 Case(NEW, {**page, "status": "working"}),
                 Case(1, {**page, "limit": 1, "status": None}),
             ],
+            "trend": [Case(0, {**one, "minutes": None})],
             "usual_run": [Case(PAGE, {**one, "most": PAGE})],
         }
 
