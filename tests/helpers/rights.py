@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskq.db.roles import ROLES
 
 FEEDING = "submitter pickler"
-READING = f"reader {FEEDING} operator pilots"
+READING = f"reader {FEEDING} operator pilots web"
 SUBMITTING_PILOTS = "operator pilots"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
@@ -69,7 +69,7 @@ MAY = {
     "front_status": READING,
     "frontable": UPKEEP,
     "hold_pilot": SUBMITTING_PILOTS,
-    "identify": "gateway",
+    "identify": "gateway web",
     "installation": ALL,
     "installed": OWNER,
     "is_input": "gateway",
@@ -102,6 +102,7 @@ MAY = {
     "remove_notify_rule": "operator",
     "remove_tasks": "operator",
     "remove_unused_blobs": "operator",
+    "result_sample": READING,
     "results": READING,
     "results_of": READING,
     "retry": "operator",
@@ -109,6 +110,7 @@ MAY = {
     "return_ahead": UPKEEP,
     "revoke_token": "operator",
     "save_checkpoint": SERVING,
+    "scopes": READING,
     "seed_again": OWNER,
     "seed_begin": OWNER,
     "seed_copy": OWNER,

@@ -283,6 +283,10 @@ class Scene:
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "input": "x"})],
             "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
+            "result_sample": [
+                Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "field": name})
+                for name in ("score", None)
+            ],
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
