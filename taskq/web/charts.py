@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 WIDTH: Final = 720
 HEIGHT: Final = 200
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 28
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 12, 28
 _PLOT_W: Final = WIDTH - _LEFT - _RIGHT
 _PLOT_H: Final = HEIGHT - _TOP - _BOTTOM
 _DIVISIONS: Final = 4
