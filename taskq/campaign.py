@@ -12,7 +12,8 @@ from typing import Any, Final
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import (
     Clash,
     Conflict,
@@ -46,7 +47,7 @@ WAIT_S: Final = 0.5
 class Campaign:
     """A campaign of a queue, returned by `Client`. Every call reads the database; no caching."""
 
-    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+    def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
         self._database = database
         self.campaign_id: Final = campaign_id
         self.path: Final = path

@@ -61,6 +61,7 @@ class LocalAgents:
             "python_path": _import_folders(),
             "grace_s": self._grace_s,
         }
+        dsn = self._queue.postgres("local_agents").dsn
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
         self._process = subprocess.Popen(
@@ -70,7 +71,7 @@ class LocalAgents:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
-            env=os.environ | {agent_process.DSN: self._queue.database.dsn, **_own_path()},
+            env=os.environ | {agent_process.DSN: dsn, **_own_path()},
         )
         self._queue.local_agents.append(self)
 

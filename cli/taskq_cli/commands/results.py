@@ -138,7 +138,7 @@ class _Wanted:
 
 def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
     raw, top, by = wanted.raw, wanted.top, wanted.by
-    store = None if wanted.blobs is None else open_blobs(client.database, wanted.blobs)
+    store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
     on_lost = _Warning()
     campaigns = campaigns_with(client, path, lambda node: node.done)
     if top is None or by is None:
@@ -147,8 +147,8 @@ def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
             for campaign in campaigns
             for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost)
         )
-    fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.database, fetching, top, by, ascending=wanted.ascending)
+    fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
+    ranking = Ranking(client.queries, fetching, top, by, ascending=wanted.ascending)
     for campaign in campaigns:
         ranking.look(campaign)
     best = ranking.best()
