@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from taskq.blobs.store import BlobStore, check_digest
-from taskq.errors import NotFound
+from taskq.errors import NotFound, NotOverGateway
 from taskq.remote.queries import GatewayQueries
 from taskq_agent.http.connections import chunks_of
 
@@ -26,6 +26,10 @@ class GatewayBlobs(BlobStore):
         """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
         with self._gateway.blob(check_digest(digest), offset) as response:
             yield from chunks_of(response)
+
+    def remove_checkpoint(self, digest: str) -> None:
+        """Raise `NotOverGateway`: checkpoints are removed by keepers."""
+        raise NotOverGateway(f"removing the checkpoint {digest}")
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         with suppress(NotFound):

@@ -19,8 +19,9 @@ from taskq.gateway.messages import BadRequest
 from taskq.spec.model import check_path
 from taskq.tokens import Kind
 
-#: Rows that may be asked for at a time.
-MOST_ROWS: Final = 100_000
+#: Tasks or attempts that may be asked for at a time; and agents or hosts, which are fewer.
+MOST_TASKS: Final = 20_000
+MOST_AGENTS: Final = 10_000_000
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _PATHS: Final = frozenset({"path", "scope"})
 _COUNTS: Final = frozenset({"limit", "most", "named", "scan"})
@@ -33,29 +34,30 @@ class Offered:
     kind: the least kind of token for it. paged: whether an answer may have fewer rows than asked
     for, since who asks goes on after the last one. quiet: whether it has no rows, instead of being
     refused, about campaigns that the token is not for. instead: the statement for tokens of a
-    lesser kind than a submitter's.
+    lesser kind than a submitter's. most: the largest number that may be asked for.
     """
 
     kind: Kind = "manager"
     paged: bool = False
     quiet: bool = False
     instead: str | None = None
+    most: int = MOST_TASKS
 
 
 _LOOK: Final = Offered()
 _PAGES: Final = Offered(paged=True)
 _QUIET: Final = Offered(quiet=True)
+_AGENTS: Final = Offered(most=MOST_AGENTS)
 _SUBMIT: Final = Offered("submitter")
 
 OFFERED: Final[Mapping[str, Offered]] = {
     "campaign": Offered(instead="campaign_unsealed"),
-    **dict.fromkeys(
-        ("counts", "closed_by", "left_over", "refusals", "agents", "left_agents"), _LOOK
-    ),
+    **dict.fromkeys(("counts", "closed_by", "left_over", "refusals", "brake"), _LOOK),
+    **dict.fromkeys(("agents", "left_agents", "places"), _AGENTS),
     **dict.fromkeys(("tasks", "results", "failures"), _PAGES),
     **dict.fromkeys(("task_ids", "results_of", "best_results", "attempts", "usual_run"), _LOOK),
     **dict.fromkeys(("failure_classes", "failure_causes", "failing_tasks"), _LOOK),
-    **dict.fromkeys(("latest_attempts", "places", "brake", "explain_upkeep"), _LOOK),
+    **dict.fromkeys(("latest_attempts", "explain_upkeep"), _LOOK),
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),
     **dict.fromkeys(("explain_due", "explain_refusals"), _LOOK),
     **dict.fromkeys(("explain_others", "explain_tokens", "bans"), _QUIET),
@@ -86,8 +88,8 @@ def checked(name: str, values: dict[str, Any]) -> None:
     for one in _PATHS & wanted:
         check_path(str(values[one]))
     for one in _COUNTS & wanted:
-        if type(values[one]) is not int or not 0 <= values[one] <= MOST_ROWS:
-            raise BadRequest(f"{one} must be a number from 0 to {MOST_ROWS}")
+        if type(values[one]) is not int or not 0 <= values[one] <= offered(name).most:
+            raise BadRequest(f"{one} must be a number from 0 to {offered(name).most}")
     if "campaign" in wanted and type(values["campaign"]) is not int:
         raise BadRequest("campaign must be the id of one")
 

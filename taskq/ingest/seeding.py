@@ -236,9 +236,10 @@ class _Sender:
         self, database: Queries, campaign: int, path: str, on_conflict: OnConflict
     ) -> None:
         self._database = database
-        near = isinstance(database, Database)
         #: Records and characters of payloads that end a chunk.
-        self.chunk = (CHUNK, CHUNK_CHARS) if near else (REMOTE_CHUNK, REMOTE_CHUNK_CHARS)
+        self.chunk = CHUNK, CHUNK_CHARS
+        if not isinstance(database, Database):
+            self.chunk = min(CHUNK, REMOTE_CHUNK), min(CHUNK_CHARS, REMOTE_CHUNK_CHARS)
         self._campaign = campaign
         self._path = path
         self._on_conflict = on_conflict
