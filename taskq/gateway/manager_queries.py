@@ -17,7 +17,9 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -68,7 +70,8 @@ class ManagerQueries:
     def __init__(self, database: Database) -> None:
         """database: with `MOST_AT_ONCE` connections, used by nobody else; anonymous."""
         self._database = database
-        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        # Not the loop's own threads, which agents' blobs need.
+        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "taskq-managers")
         self._uploads = asyncio.Semaphore(MOST_UPLOADS)
         self._admitted: Counter[str] = Counter()
 
@@ -93,11 +96,11 @@ class ManagerQueries:
         Raise `NotOverGateway` if it is not offered, `Unauthorized` or `Forbidden` if it is not for
         this token, `TooLong` if it takes longer than `TIMEOUT_S`, and what it raises.
         """
-        return await self._in_turn(lambda: self._answer(token, name, body, gzipped, rest))
+        return await self._run(lambda: self._answer(token, name, body, gzipped, rest))
 
     async def store(self, token: str, digest: str, blobs: BlobStore, request: Request) -> None:
         """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put`."""
-        await self._in_turn(lambda: self._check(token, "submitter"))
+        await self._run(lambda: self._check(token, "submitter"))
         if self._uploads.locked():
             raise Busy
         async with self._uploads:
@@ -107,13 +110,13 @@ class ManagerQueries:
                     size += len(chunk)
                     if size > MAX_INPUT_BYTES:
                         raise TooLarge(f"an input of at most {MAX_INPUT_BYTES} bytes is allowed")
-                    await asyncio.to_thread(file.write, chunk)
+                    await self._run(partial(file.write, chunk))
                 file.flush()
-                await asyncio.to_thread(blobs.put_file, Path(file.name), digest)
+                await self._run(lambda: blobs.put_file(Path(file.name), digest))
 
-    async def _in_turn(self, run: Callable[[], Result]) -> Result:
-        async with self._turns:
-            return await asyncio.to_thread(run)
+    async def _run(self, run: Callable[[], Result]) -> Result:
+        """Call a function in one of the threads, when its turn comes."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     def _check(self, token: str, kind: Kind) -> None:
         with self._database.transaction() as statements:
