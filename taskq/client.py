@@ -131,13 +131,9 @@ class Client:
     @property
     def database(self) -> Database:
         """The connections to PostgreSQL; raise `NotOverGateway` if there are none."""
-        return self.postgres("this")
+        return self._postgres("this")
 
-    def postgres(self, call: str) -> Database:
-        """Return the connections to PostgreSQL, for a call that works with no less.
-
-        Raise `NotOverGateway`, which names the call, if there are none.
-        """
+    def _postgres(self, call: str) -> Database:
         if isinstance(self.queries, GatewayQueries):
             raise NotOverGateway(call)
         return self.queries
@@ -296,7 +292,7 @@ class Client:
         look: called repeatedly with the path of the campaign being checked, and how many of its
         tasks were checked since the last call. Raise `NotFound` if there is no such campaign.
         """
-        return audit(self.postgres("audit"), check_path(path), look)
+        return audit(self._postgres("audit"), check_path(path), look)
 
     def recover(
         self,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import Self
 
 from taskq.compute import agent_process
-from taskq.errors import AgentsDied, UsageError
+from taskq.errors import AgentsDied, NotOverGateway, UsageError
 
 if TYPE_CHECKING:
     from taskq.client import Client
@@ -61,7 +61,10 @@ class LocalAgents:
             "python_path": _import_folders(),
             "grace_s": self._grace_s,
         }
-        dsn = self._queue.postgres("local_agents").dsn
+        try:
+            dsn = self._queue.database.dsn
+        except NotOverGateway:
+            raise NotOverGateway("local_agents") from None
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
         self._process = subprocess.Popen(

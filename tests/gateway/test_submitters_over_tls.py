@@ -72,11 +72,11 @@ def test_functions_run_from_outside_with_nothing_but_a_gateway(
         said = typed(sys.executable, "-c", SCRIPT, realm.path)
     assert said.strip() == str(-32 * (38 + 39 + 40))
     status = json.loads(typed(PROGRAM, "status", f"{realm.path}/1lf3", "-o", "json"))
-    assert (status["done"], status["unfinished"]) == (43, 0)
+    assert (status["done"], status["waiting"], status["working"]) == (43, 0, 0)
     results = typed(PROGRAM, "results", f"{realm.path}/1lf3/refine", "-o", "jsonl").splitlines()
     assert len(results) == 3
     refused = subprocess.run(
-        [str(PROGRAM), "agents", "drain", realm.path, "--yes"],
+        [str(PROGRAM), "agents", "drain", realm.path],
         env=outside,
         capture_output=True,
         text=True,
