@@ -76,14 +76,14 @@ def test_functions_run_from_outside_with_nothing_but_a_gateway(
     results = typed(PROGRAM, "results", f"{realm.path}/1lf3/refine", "-o", "jsonl").splitlines()
     assert len(results) == 3
     refused = subprocess.run(
-        [str(PROGRAM), "agents", "drain", realm.path],
+        [str(PROGRAM), "token", "list"],
         env=outside,
         capture_output=True,
         text=True,
         check=False,
     )
     assert refused.returncode == 2
-    assert "`taskq agents drain` does not work over a gateway" in refused.stderr
+    assert "`taskq token list` does not work over a gateway" in refused.stderr
     assert refused.stderr.count("\n") == 1
 
 
