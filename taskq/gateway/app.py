@@ -161,8 +161,8 @@ class App:
         identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
         if isinstance(identity, Manager) and _length(request) > MAX_BLOB_BYTES:
-            token = _token(request)
-            await self._queries.store(token, digest, self._management.blobs, request)
+            blobs = self._management.blobs
+            await self._queries.store(_token(request), digest, blobs, request)
             return Response(status_code=204)
         uploads = self._service.uploads
         if uploads.locked():
@@ -240,20 +240,14 @@ class App:
         try:
             with self._queries.admitted(token):
                 body = await _body(request, manager_queries.MAX_BYTES)
-                lines = await self._queries.answer(
-                    token,
-                    name,
-                    body,
-                    gzipped=request.headers.get("content-encoding") == "gzip",
-                    rest=request.query_params.get("rest"),
-                )
+                gzipped = request.headers.get("content-encoding") == "gzip"
+                rest = request.query_params.get("rest")
+                lines = await self._queries.answer(token, name, body, gzipped=gzipped, rest=rest)
         except TaskqError as error:
-            known = manager_queries.error_answer(self._service.failed(error), error)
-            return _failed(known)
+            return _failed(manager_queries.error_answer(self._service.failed(error), error))
         if name in WAKING:
             self._service.poll_soon()
-        headers = {"content-encoding": "gzip"}
-        return Response(lines, headers=headers, media_type="application/jsonl")
+        return Response(lines, 200, {"content-encoding": "gzip"}, "application/jsonl")
 
     @_endpoint("GET", "/metrics", needs="manager", gives=openapi.TEXT)
     async def metrics(self, request: Request) -> Response:
