@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from taskq import embedded
-from taskq.campaign import Campaign, spec_body
+from taskq.campaign import Campaign
 from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
+from taskq.funnel.best import Best
+from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
 from taskq.pilots.store import Pilots
 from taskq.remote.credentials import manager_token
 from taskq.remote.queries import GatewayQueries
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
+from taskq.stored_spec import spec_body
 from taskq.tokens import Tokens
 from taskq.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 
@@ -86,7 +89,7 @@ def connect(
     except BaseException:
         database.close()
         raise
-    return Client(database)
+    return Client(database, embedded=not address)
 
 
 def _gateway(url: str, token_file: str | Path | None, ca: str | Path | None) -> GatewayQueries:
@@ -106,15 +109,19 @@ class Client:
 
     tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
     what starts agents on batch systems. notifications: rules of what is told, and to whom.
-    local_agents: those that this program runs now, by `taskq.local_agents`.
+    local_agents: those that this program runs now, by `taskq.local_agents`. embedded: whether the
+    server is this user's own. begun: paths of the campaigns that were created, or given calls,
+    through this client.
     """
 
-    def __init__(self, queries: Database | GatewayQueries) -> None:
-        self.queries = queries
-        self.tokens = Tokens(queries)
-        self.fleet = Fleet(queries)
-        self.pilots = Pilots(queries)
-        self.notifications = Notifications(queries)
+    def __init__(self, database: Database, *, embedded: bool = False) -> None:
+        self.database = database
+        self.embedded = embedded
+        self.begun: set[str] = set()
+        self.tokens = Tokens(database)
+        self.fleet = Fleet(database)
+        self.pilots = Pilots(database)
+        self.notifications = Notifications(database)
         self.local_agents: list[LocalAgents] = []
         self._calls: Calls | None = None
 
@@ -145,23 +152,33 @@ class Client:
             raise UnknownCampaign(path)
         return Campaign(self.queries, row["campaign_id"], path)
 
-    def create_campaign(self, spec: CampaignSpec | str, *, exist_ok: bool = False) -> Campaign:
-        """Create a campaign from a spec, or an empty one from a path.
+    def create_campaign(
+        self, spec: CampaignSpec | str, *, exist_ok: bool | None = None
+    ) -> Campaign:
+        """Create a campaign from a spec, or an empty one from a path; return it.
 
-        Those above it that are missing are created too. With `exist_ok`, one that exists is
-        changed to the spec instead; without, raise `Conflict`.
+        Those above it that are missing are created too. Repeating it is harmless: one that has
+        these settings already, or is named by its path alone, is returned as it is; for one that
+        has others raise `Conflict`. exist_ok: True: change it to the spec instead; False: raise
+        `Conflict` for any that is there, so that of several callers one creates it.
         """
-        spec = CampaignSpec(spec) if isinstance(spec, str) else spec
-        body = spec_body(spec)
+        wanted = CampaignSpec(spec) if isinstance(spec, str) else spec
+        body = spec_body(wanted)
         try:
-            campaign_id = self.queries.value("create_campaign", path=spec.path, spec=body)
-        except Conflict:
-            if not exist_ok:
+            campaign_id = self.database.value("create_campaign", path=wanted.path, spec=body)
+        except Conflict as error:
+            if exist_ok is False:
                 raise
-            campaign = self.campaign(spec.path)
-            campaign.change(spec)
-            return campaign
-        return Campaign(self.queries, campaign_id, spec.path)
+            campaign = self.campaign(wanted.path)
+            differs = [] if isinstance(spec, str) else wanted.differences(campaign.spec())
+            if differs and not exist_ok:
+                raise Conflict(f"{error}, with another {' and '.join(differs)}") from error
+            if differs:
+                campaign.change(wanted)
+        else:
+            campaign = Campaign(self.database, campaign_id, wanted.path)
+        self.begun.add(wanted.path)
+        return campaign
 
     def map(
         self,
@@ -199,8 +216,8 @@ class Client:
         """
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 
-        return runs.start(
-            self.queries,
+        run = runs.start(
+            self.database,
             function,
             arguments,
             name=name,
@@ -211,6 +228,8 @@ class Client:
             settings=settings,
             agents=self.local_agents,
         )
+        self.begun.add(run.path)
+        return run
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Call a function once, on an agent; return a future, with the `key` of its task.
@@ -222,8 +241,10 @@ class Client:
         from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
 
         if self._calls is None:
-            self._calls = Calls(self.queries, self.local_agents)
-        return self._calls.submit(function, args, kwargs)
+            self._calls = Calls(self.database, self.local_agents)
+        future = self._calls.submit(function, args, kwargs)
+        self.begun.add(future.campaign.path)
+        return future
 
     def agents(self, path: str = "/", *, limit: int = 1_000) -> list[AgentView]:
         """Return the agents that serve a campaign, above or below it, longest silent first.
@@ -264,16 +285,45 @@ class Client:
         site: str | Sequence[str] | None = None,
         name: str | Sequence[str] | None = None,
         host: str | Sequence[str] | None = None,
+        dry_run: bool = False,
     ) -> int:
         """Drain agents; return how many were not draining before.
 
         Applies to agents that serve the campaign or one below it; site, name, host: only agents
         with this value, or one of several; None: any. They get the order with the answer to their
-        next heartbeat, claim no more, finish the tasks they hold, and leave. Raise
-        `UnknownCampaign` if there is no such campaign.
+        next heartbeat, claim no more, finish the tasks they hold, and leave. dry_run: change
+        nothing. Raise `UnknownCampaign` if there is no such campaign.
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
-        return int(self.queries.value("drain_sessions", path=self._known(path), **named))
+        return int(
+            self.database.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
+        )
+
+    def best(
+        self,
+        path: str,
+        *,
+        by: str,
+        n: int | None = None,
+        percent: float | None = None,
+        lowest: bool = True,
+        group: str | None = None,
+        below: bool = True,
+        so_far: bool = False,
+    ) -> Selection:
+        """Choose the best results of a campaign and all below it; iterate over them, best first.
+
+        by: a dotted name of a number, as `result.score`. n, percent: so many, or so many percent of
+        those that have it, rounded up. group: a dotted name, as `payload.smiles`: of results with
+        the same value only the best counts, and percent is of the groups. Equal ones are in the
+        order of campaigns and of seeding, so that the same are chosen each time. A million results
+        at most; of any number, in bounded memory.
+
+        so_far: of what is done now. Otherwise raise `Conflict` if tasks are unfinished, since the
+        best are not known yet. Raise `UsageError` if no result has the value.
+        """
+        wanted = Best(by, n, percent, lowest, group)
+        return select(self.database, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""

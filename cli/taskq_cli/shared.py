@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Final
 
 import click
@@ -24,6 +25,8 @@ from taskq.embedded import Server, ServerInfo
 from taskq.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
 from taskq.spec.model import check_path
 from taskq.views import Status
+from taskq.words import duration
+from taskq_agent.arguments import time_s
 from taskq_cli.decorators import together
 from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
@@ -124,10 +127,10 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
-#: Adds these; the command gets the `Invocation` as its first argument.
-shared_options: Final = together(
-    _OUTPUT, _DSN, _URL, click.make_pass_decorator(Invocation, ensure=True)
-)
+#: Adds `--output` and `--dsn`; the command gets the `Invocation` as its first argument.
+shared_options: Final = together(_OUTPUT, _DSN, click.make_pass_decorator(Invocation, ensure=True))
+#: Adds `--dsn` alone, for commands that write no records.
+dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 blobs_option: Final = click.option(
     "--blobs",
@@ -135,6 +138,22 @@ blobs_option: Final = click.option(
     metavar="URL",
     help="Store of inputs and large results, the same for all users of the queue: a folder, or a "
     "URL that fsspec supports, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",
+)
+below_option: Final = click.option(
+    "--below/--no-below",
+    default=True,
+    show_default=True,
+    help="Whether it is about all campaigns below as well.",
+)
+campaign_file_option: Final = click.option(
+    "--campaign-file",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Take it from a campaign file; PATH and other options take precedence.",
+)
+dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Say what would be done, and change nothing."
 )
 limit_option: Final = click.option(
     "--limit",
@@ -144,17 +163,22 @@ limit_option: Final = click.option(
 )
 
 
-def seconds(least: float, most: float = math.inf) -> Callable[[str | float], float]:
-    """Return an option type: a number of seconds within a range."""
+def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
+    """Return an option type: a time within a range of seconds, as 90s, 30m, 2h or 7d."""
 
     def convert(value: str | float) -> float:
         try:
-            number = float(value)
+            number = time_s(f"{value}")
         except ValueError:
             number = math.nan
         if not least <= number <= most or math.isinf(number):
-            limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"{least:g} or more"
-            raise click.BadParameter(f"{value!r} must be a number of seconds, {limits}.")
+            least_text = duration(least) if least else "0"
+            limits = f", from {least_text} to {duration(most)}"
+            limits = limits if math.isfinite(most) else f" of {least_text} or more"
+            raise click.BadParameter(
+                f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
+                "seconds."
+            )
         return number
 
     return convert
@@ -215,17 +239,18 @@ def stopped_by_signals() -> threading.Event:
 
 
 def campaigns_with(
-    client: Client, path: str, wanted: Callable[[Status], object]
+    client: Client, path: str, wanted: Callable[[Status], object], *, below: bool = True
 ) -> Iterator[Campaign]:
-    """Yield the campaigns at and below a path whose status satisfies `wanted`, ordered by path."""
-    for node in client.campaign(path).tree():
+    """Yield the campaigns at and below a path whose own status satisfies this, by path."""
+    campaign = client.campaign(path)
+    for node in campaign.tree() if below else [campaign.status(below=False)]:
         if wanted(node):
             yield Campaign(client.queries, node.campaign_id, node.path)
 
 
-def campaign_column(client: Client, path: str) -> list[Column]:
+def campaign_column(client: Client, path: str, *, below: bool = True) -> list[Column]:
     """Return the column with the campaign's path, if there are campaigns below the path."""
-    return [Column("campaign")] if client.campaign(path).status().children else []
+    return [Column("campaign")] if below and client.campaign(path).status().children else []
 
 
 def confirm(question: str, *, yes: bool) -> None:

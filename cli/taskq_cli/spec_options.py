@@ -13,7 +13,9 @@ from taskq import CampaignSpec, Handler
 from taskq.errors import UsageError
 from taskq.ingest.sources.values import number_or_text
 from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
+from taskq_agent.arguments import time_s
 from taskq_cli.decorators import together
+from taskq_cli.shared import seconds
 
 _RETRY: Final = (
     *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),
@@ -23,7 +25,7 @@ _AS_GIVEN: Final = (
     *("description", "weight", "on_disconnect", "late_results", "front", "checkpoint_every_s"),
 )
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
-    "time_limit_s": ("--time-limit", float, "a number of seconds"),
+    "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
     "max_running": ("--max-running", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
     "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
@@ -139,16 +141,16 @@ _OPTIONS: Final = (
     click.option(
         "--backoff",
         "backoff_s",
-        type=float,
-        metavar="SECONDS",
-        help="Delay after a task's first failure; it doubles each time. [default: 10]",
+        type=seconds(),
+        metavar="TIME",
+        help="Delay after a task's first failure; it doubles each time. [default: 10s]",
     ),
     click.option(
         "--backoff-max",
         "backoff_max_s",
-        type=float,
-        metavar="SECONDS",
-        help="Longest delay. [default: 3600]",
+        type=seconds(),
+        metavar="TIME",
+        help="Longest delay. [default: 1h]",
     ),
     click.option(
         "--never-retry",
@@ -174,7 +176,7 @@ _OPTIONS: Final = (
     click.option(
         "--time-limit",
         "time_limit_s",
-        metavar="SECONDS|none",
+        metavar="TIME|none",
         help="Limit of an attempt. [default: none]",
     ),
     click.option(

@@ -81,6 +81,16 @@ class OutcomeReader:
             return dict(payload)
         return args[0] if len(args) == 1 else tuple(args)
 
+    def plain_argument(self, payload: Mapping[str, Any]) -> Any:
+        """Return the argument of a call of one; raise `UsageError` for pickles, and for several."""
+        try:
+            args, kwargs = typed.decode_call(payload)
+        except (ValueError, ModuleNotFoundError) as error:
+            raise UsageError(f"an argument cannot be read back: {error}") from error
+        if len(args) != 1 or kwargs:
+            raise UsageError("calls of several arguments cannot be mapped again")
+        return args[0]
+
     def error(self, task: int, key: str) -> BaseException:
         """Return the exception of a failed task, of its last attempt that has ended."""
         rows = self._database.rows("attempts", campaign=self._campaign, task=task)

@@ -116,7 +116,7 @@ class Calls:
             self._campaigns[path] = campaign, Arguments(_seal(campaign))
         campaign, make = self._campaigns[path]
         payload, key = make.call(args, kwargs)
-        if not campaign.submit(payload, key, on_conflict="skip"):
+        if not campaign.add(Seed(payload, key), on_conflict="skip"):
             campaign.retry(status="cancelled", keys=[key])  # as `map` does
         number = campaign.campaign_id
         (row,) = self._database.rows("task_ids", campaign=number, keys=[key])

@@ -42,7 +42,7 @@ class Management:
 
         def looked() -> list[dict[str, Any]]:
             found = self._client.campaign(path)
-            return [asdict(one) for one in (found.status(), *found.children())]
+            return [asdict(one) for one in (found.status(), *found.child_statuses())]
 
         return await asyncio.to_thread(looked)
 

@@ -248,6 +248,11 @@ class CampaignSpec:
             "params": dict(self.params),
         }
 
+    def differences(self, other: CampaignSpec) -> list[str]:
+        """Return the names of the fields in which another spec differs."""
+        names = [one.name for one in fields(self)]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
+
     @classmethod
     def from_json(cls, value: object) -> CampaignSpec:
         """Return the campaign of a JSON object; raise `InvalidCampaign` naming what is wrong."""

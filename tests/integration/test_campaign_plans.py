@@ -152,9 +152,19 @@ class Scene:
         }
         token = {"kind": "site", "token_name": "t", "hash": b"t", "lifetime_s": None}
         cancelled = (("set_status", {"path": "/new", "status": "cancelled"}),)
+        keeping = (("change_campaign", {**it, "spec": '{"checkpoint_bytes": 20000}'}),)
+        held = {"session": agent, **one, "task": failed, "lease": lease}
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
         report = {"outcome": "done", "task": failed, "lease": lease}
+        retried = [
+            Case(
+                PAGE,
+                {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                several=True,
+            )
+            for name, tasks in ((None, None), ("exit-1", None), (None, some))
+        ]
         return {
             "add_input": [Case(0, blob)],
             "agent_slots": [Case(SESSIONS + 1, {**it, "offers": []})],
@@ -163,6 +173,23 @@ class Scene:
             "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
             "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],
             "beat": [Case(4, {"beats": json.dumps([beat | {"drawn": None}])})],
+            "best_of_groups": [
+                Case(
+                    PAGE,
+                    {
+                        **one,
+                        "after": failed - 1,
+                        "scan": PAGE - 1,
+                        "part": part,
+                        "field": "score",
+                        "ascending": True,
+                        "group_part": group_part,
+                        "group_field": "n",
+                        "inline": True,
+                    },
+                )
+                for part, group_part in (("result", "payload"), ("payload", "result"))
+            ],
             "best_results": [
                 Case(
                     PAGE,
@@ -203,8 +230,12 @@ class Scene:
                 Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
             ],
             "drain_sessions": [
-                Case(2, {**it, "sites": ["here"], "agents": None, "hosts": None}),
+                Case(
+                    2, {**it, "sites": ["here"], "agents": None, "hosts": None, "dry_run": dry_run}
+                )
+                for dry_run in (False, True)
             ],
+            "end_checkpoints": [Case(4, {**one, "task": 0, "most": PAGE})],
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}, several=True),
@@ -225,6 +256,7 @@ class Scene:
             "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
             "failure_classes": [Case(NEW // 4, one)],
             "failures": [Case(PAGE, page)],
+            "find_checkpoint": [Case(4, held)],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
@@ -254,15 +286,10 @@ class Scene:
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
-            "retry": [
-                Case(
-                    PAGE,
-                    {**page, "status": "failed", "error_class": name, "tasks": tasks},
-                    several=True,
-                )
-                for name, tasks in ((None, None), ("exit-1", None), (None, some))
-            ],
+            "retry": retried,
+            "retriable": retried,
             "return_ahead": [Case(4, named)],
+            "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(0, one)],
             "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],

@@ -65,10 +65,10 @@ def test_a_file_describes_a_campaign_and_the_command_line_wins_over_it(
         'path = "/real"\n[handler]\nkind = "command"\nargv = ["true"]\n'
         '[retry]\nmax_attempts = 7\n[seed]\nsweep = ["n=1:3"]\n'
     )
-    said = taskq.out("campaign", "create", "--file", file)
+    said = taskq.out("campaign", "create", "--campaign-file", file)
     assert f"taskq seed --campaign-file {file}" in said
     assert queue.campaign("/real").spec().retry.max_attempts == 7
-    taskq.out("campaign", "create", "/trial", "--file", file, "--max-attempts", 1)
+    taskq.out("campaign", "create", "/trial", "--campaign-file", file, "--max-attempts", 1)
     assert queue.campaign("/trial").spec().retry.max_attempts == 1
 
 
@@ -282,7 +282,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["token", "create", "t", "--site", "--campaign", "/nope"], 66, "/nope; `taskq tree`"),
     (["campaign", "create"], 2, "name the PATH"),
     (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "time_limit_s is zero"),
-    (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "not nan"),
+    (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "or none"),
     (["campaign", "create", "/x", "--time-limit", "soon", "--", "a"], 2, "or none"),
     (["campaign", "create", "/x", "--max-running", "few", "--", "a"], 2, "whole number, or none"),
     (["campaign", "create", "/x", "--max-running", "0", "--", "a"], 2, "max_running"),
@@ -296,19 +296,19 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["campaign", "create", "/x", "--prepare", "a:b"], 2, "--python"),
     (["campaign", "create", "/x", "--process"], 2, "after --"),
     (["campaign", "create", "/x", "--param", "y"], 2, "NAME=VALUE"),
-    (["campaign", "create", "--file", "/no/such.toml"], 66, "/no/such.toml"),
+    (["campaign", "create", "--campaign-file", "/no/such.toml"], 66, "/no/such.toml"),
     (["campaign", "change", "/c"], 2, "nothing to change"),
     (["campaign", "change", "/c", "--max-attempts", "0"], 2, "max_attempts"),
     (["campaign", "cancel", "/nope", "--yes"], 66, "no campaign /nope"),
     (["cancel", "/c", "--key", "nope"], 66, "no task with the key 'nope'"),
     (["status", "--output", "xml"], 2, "'xml'"),
     (["status", "--colour"], 2, "--colour"),
-    (["watch", "/c", "--interval", "0"], 2, "0.1 to 3600"),
+    (["watch", "/c", "--interval", "0"], 2, "from 0.1 s to 1 h"),
     (["watch", "/c", "--output", "json"], 2, "jsonl"),
     (["agent", "run", "--campaign", "/c", "--slots", "0"], 2, "at least 1"),
     (["agent", "run", "--campaign", "/c", "--offer", "mem>=64"], 2, "'mem>=64' must read"),
-    (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "number of seconds"),
-    (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "1 to 86400"),
+    (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "must be a time"),
+    (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "from 1.0 s to 1 d"),
     (["agent", "run", "--campaign", "/c", "--path", "/no/such"], 2, "/no/such"),
 ]
 

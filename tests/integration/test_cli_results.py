@@ -205,7 +205,11 @@ def test_failed_tasks_are_tried_again_by_class_or_key(
     taskq: CommandLine, finished: Campaign
 ) -> None:
     """A retry takes what was asked for, and says how many."""
-    assert taskq.json("retry", "/c", "--error-class", "odd") == {"path": "/c", "tasks": 2}
+    assert taskq.json("retry", "/c", "--error-class", "odd") == {
+        "path": "/c",
+        "tasks": 2,
+        "dry_run": False,
+    }
     (left,) = taskq.json("tasks", "/c", "--status", "failed")
     assert taskq.json("retry", "/c", "--key", left["key"])["tasks"] == 1
     assert taskq.out("retry", "/c") == "0 tasks of /c will be tried again.\n"
@@ -221,7 +225,7 @@ def test_retrying_leaves_cancelled_campaigns_below_alone(
         agent = hire(path)
         agent.fail(agent.claim()[0], retry=False)
     queue.campaign("/w/b").cancel()
-    assert taskq.json("retry", "/w") == {"path": "/w", "tasks": 2}
+    assert taskq.json("retry", "/w", "--yes")["tasks"] == 2
     code, error = taskq.refused("retry", "/w/b")
     assert (code, "resume it" in error) == (3, True)
 

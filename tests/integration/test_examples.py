@@ -53,7 +53,7 @@ def test_ising_sweep_agrees_with_onsager(
     command: CommandLine, tmp_path: Path, seeds: str, temperatures: str
 ) -> None:
     """The energies of all temperatures are those of the exact solution."""
-    command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
+    command.out("campaign", "create", "--campaign-file", EXAMPLES / "ising/campaign.toml")
     sweep = ["--sweep", f"seed={seeds}", "--sweep", f"temperature={temperatures}"]
     command.out("seed", "/demo/ising", *sweep)
     work(command, "ising", "/demo/ising")
@@ -175,7 +175,7 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
     few = [task for task in tasks if task["target"] == "PDE5A"][:ligands]
     seeds.write_text("".join(json.dumps(task) + "\n" for task in few))
 
-    command.out("campaign", "create", "--file", EXAMPLES / "docking/campaign.toml")
+    command.out("campaign", "create", "--campaign-file", EXAMPLES / "docking/campaign.toml")
     command.out("seed", "/demo/docking", seeds, "--key", "name")
     work(command, "docking", "/demo/docking")
     results = tmp_path / "results.jsonl"
@@ -192,7 +192,9 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
 @pytest.mark.parametrize("campaign_file", ["docking/campaign.toml", "docking/library.toml"])
 def test_campaign_files_are_well_formed(command: CommandLine, campaign_file: str) -> None:
     """Each can be created as it stands."""
-    assert "is there" in command.out("campaign", "create", "--file", EXAMPLES / campaign_file)
+    assert "is there" in command.out(
+        "campaign", "create", "--campaign-file", EXAMPLES / campaign_file
+    )
 
 
 def test_agent_in_shell_speaks_the_verbs(dsn: str, queue: Client) -> None:

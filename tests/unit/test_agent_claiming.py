@@ -154,5 +154,5 @@ def test_task_with_a_checkpoint_need_not_end_in_time() -> None:
     assert claiming.fits(terms, 140.0)
     assert not claiming.fits(terms, 141.0)
     assert claiming.fits(often, 195.0)
-    assert claiming.without(HeldTasks(1), 100.0) == ()
-    assert claiming.without(HeldTasks(1), 141.0) == ((1, 1),)
+    assert claiming.without(HeldTasks(1, ()), 100.0) == ()
+    assert claiming.without(HeldTasks(1, ()), 141.0) == ((1, 1),)

@@ -14,14 +14,14 @@ from taskq.notify.sender import sending
 from taskq_cli.channel_options import channel_options, channels
 from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.shared import Invocation, shared_options, stopped_by_signals
+from taskq_cli.shared import Invocation, dsn_option, stopped_by_signals
 
 
 @click.command()
 @front_option
 @channel_options
 @verbosity_options
-@shared_options
+@dsn_option
 def keeper(
     invocation: Invocation,
     *,

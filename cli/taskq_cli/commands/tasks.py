@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -16,9 +17,10 @@ from taskq_cli.error_classes import explain_no_such_class
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
+    below_option,
     campaign_column,
-    campaigns_with,
     confirm,
+    dry_run_option,
     limit_option,
     path_argument,
     shared_options,
@@ -26,7 +28,11 @@ from taskq_cli.shared import (
 )
 
 _key_option: Final = click.option(
-    "--key", "keys", multiple=True, metavar="KEY", help="Only this task. May be repeated."
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Only this task of CAMPAIGN itself. May be repeated.",
 )
 
 
@@ -34,6 +40,7 @@ _key_option: Final = click.option(
 @path_argument(metavar="CAMPAIGN")
 @click.option("--status", type=click.Choice(STATUSES), help="Only tasks in this status.")
 @_key_option
+@below_option
 @limit_option
 @shared_options
 def tasks(
@@ -42,19 +49,19 @@ def tasks(
     path: str,
     status: str | None,
     keys: tuple[str, ...],
+    below: bool,
     limit: int | None,
 ) -> None:
-    """List tasks, in the order of seeding.
-
-    Lists the tasks of CAMPAIGN and all below it.
+    """List the tasks of CAMPAIGN and all below it, in the order of seeding.
 
     Example:
       taskq tasks /demo --status failed --limit 20
     """
     with invocation.client() as client:
-        records = _with_keys(client, path, keys, status) if keys else _all(client, path, status)
+        found = client.campaign(path).tasks(status, below=below)
+        records = _with_keys(client, path, keys, status) if keys else map(as_record, found)
         columns = [
-            *campaign_column(client, path),
+            *campaign_column(client, path, below=below),
             Column("key"),
             Column("status"),
             Column("attempt"),
@@ -85,6 +92,9 @@ def tasks(
     "time-limit, agent-lost, exit-3, the name of an exception.",
 )
 @_key_option
+@below_option
+@dry_run_option
+@yes_option
 @shared_options
 def retry(
     invocation: Invocation,
@@ -93,23 +103,34 @@ def retry(
     status: str,
     error_class: str | None,
     keys: tuple[str, ...],
+    below: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
-    """Retry failed or cancelled tasks.
+    """Retry failed or cancelled tasks of CAMPAIGN and all below it.
 
-    Retries tasks of CAMPAIGN and all below it. Their failures count from zero again.
+    Their failures count from zero again. Campaigns below that are cancelled are left out. If
+    neither --key nor --error-class says which tasks, it asks first.
 
     Example:
       taskq retry /demo --error-class time-limit
+      taskq retry /demo --dry-run
     """
     with invocation.client() as client:
         campaign = client.campaign(path)
+        again = partial(
+            campaign.retry, status=status, error_class=error_class, keys=keys or None, below=below
+        )
+        if not (dry_run or yes or keys or error_class) and (found := again(dry_run=True)):
+            what = counted(found, f"{status} task")
+            confirm(f"Retry {what} of {_extent(path, below=below)}?", yes=yes)
         with resumable():
-            moved = campaign.retry(status=status, error_class=error_class, keys=keys or None)
+            moved = again(dry_run=dry_run)
         why = (
             explain_no_such_class(client, path, error_class) if error_class and not moved else None
         )
-    text = f"{counted(moved, 'task')} of {path} will be tried again."
-    write_record(invocation.output, {"path": path, "tasks": moved}, text)
+    text = f"{counted(moved, 'task')} of {path} {'would' if dry_run else 'will'} be tried again."
+    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": dry_run}, text)
     if why is not None:
         click.echo(why, err=True)
 
@@ -117,14 +138,17 @@ def retry(
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @_key_option
+@below_option
 @yes_option
 @shared_options
-def cancel(invocation: Invocation, *, path: str, keys: tuple[str, ...], yes: bool) -> None:
-    """Cancel tasks that are not final.
+def cancel(
+    invocation: Invocation, *, path: str, keys: tuple[str, ...], below: bool, yes: bool
+) -> None:
+    """Cancel tasks of CAMPAIGN and all below it that are not final.
 
-    Cancels all tasks of CAMPAIGN and below it, or with --key some of CAMPAIGN itself. Agents stop
-    those that they run. A campaign that was cancelled as a whole accepts no tasks until
-    `taskq campaign resume`; `taskq retry --status cancelled` restores cancelled tasks.
+    Agents stop those that they run. Campaigns that were cancelled as a whole, without --key and
+    --no-below, accept no tasks until `taskq campaign resume`; `taskq retry --status cancelled`
+    restores cancelled tasks.
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8
@@ -133,21 +157,16 @@ def cancel(invocation: Invocation, *, path: str, keys: tuple[str, ...], yes: boo
     with invocation.client() as client:
         campaign = client.campaign(path)
         if not keys:
-            unfinished = counted(campaign.status().unfinished, "unfinished task")
-            confirm(f"Cancel {path} and all below it, with {unfinished}?", yes=yes)
+            unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
+            confirm(f"Cancel {_extent(path, below=below)}, with {unfinished}?", yes=yes)
         with resumable():
-            moved = campaign.cancel(keys or None)
+            moved = campaign.cancel(keys or None, below=below)
     text = f"{counted(moved, 'task')} of {path} cancelled."
     write_record(invocation.output, {"path": path, "tasks": moved}, text)
 
 
-def _all(client: Client, path: str, status: str | None) -> Iterator[dict[str, Any]]:
-    def wanted(node: Any) -> int:
-        return int(node.total if status is None else getattr(node, status))
-
-    for campaign in campaigns_with(client, path, wanted):
-        for task in campaign.tasks(status):
-            yield as_record(task, campaign=campaign.path)
+def _extent(path: str, *, below: bool) -> str:
+    return f"{path} and all below it" if below else f"{path} itself"
 
 
 def _with_keys(
@@ -156,4 +175,4 @@ def _with_keys(
     campaign = client.campaign(path)
     for task in [campaign.task(key) for key in keys]:
         if status is None or task.status == status:
-            yield as_record(task, campaign=path)
+            yield as_record(task)
