@@ -34,6 +34,7 @@ from taskq.errors import (
     KeyConflict,
     LoginRefused,
     NotFound,
+    NotOverGateway,
     OutputFailed,
     ResultLost,
     ResultNotTrusted,

@@ -89,7 +89,7 @@ def connect(
     except BaseException:
         database.close()
         raise
-    return Client(database, embedded=not address)
+    return Client(database, embedded=found is None)
 
 
 def _gateway(url: str, token_file: str | Path | None, ca: str | Path | None) -> GatewayQueries:
@@ -114,14 +114,14 @@ class Client:
     through this client.
     """
 
-    def __init__(self, database: Database, *, embedded: bool = False) -> None:
-        self.database = database
+    def __init__(self, queries: Database | GatewayQueries, *, embedded: bool = False) -> None:
+        self.queries = queries
         self.embedded = embedded
         self.begun: set[str] = set()
-        self.tokens = Tokens(database)
-        self.fleet = Fleet(database)
-        self.pilots = Pilots(database)
-        self.notifications = Notifications(database)
+        self.tokens = Tokens(queries)
+        self.fleet = Fleet(queries)
+        self.pilots = Pilots(queries)
+        self.notifications = Notifications(queries)
         self.local_agents: list[LocalAgents] = []
         self._calls: Calls | None = None
 
@@ -165,7 +165,7 @@ class Client:
         wanted = CampaignSpec(spec) if isinstance(spec, str) else spec
         body = spec_body(wanted)
         try:
-            campaign_id = self.database.value("create_campaign", path=wanted.path, spec=body)
+            campaign_id = self.queries.value("create_campaign", path=wanted.path, spec=body)
         except Conflict as error:
             if exist_ok is False:
                 raise
@@ -176,7 +176,7 @@ class Client:
             if differs:
                 campaign.change(wanted)
         else:
-            campaign = Campaign(self.database, campaign_id, wanted.path)
+            campaign = Campaign(self.queries, campaign_id, wanted.path)
         self.begun.add(wanted.path)
         return campaign
 
@@ -217,7 +217,7 @@ class Client:
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 
         run = runs.start(
-            self.database,
+            self.queries,
             function,
             arguments,
             name=name,
@@ -241,7 +241,7 @@ class Client:
         from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
 
         if self._calls is None:
-            self._calls = Calls(self.database, self.local_agents)
+            self._calls = Calls(self.queries, self.local_agents)
         future = self._calls.submit(function, args, kwargs)
         self.begun.add(future.campaign.path)
         return future
@@ -296,7 +296,7 @@ class Client:
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
         return int(
-            self.database.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
+            self.queries.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
         )
 
     def best(
@@ -323,7 +323,7 @@ class Client:
         best are not known yet. Raise `UsageError` if no result has the value.
         """
         wanted = Best(by, n, percent, lowest, group)
-        return select(self.database, self.campaign(path), wanted, below=below, so_far=so_far)
+        return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""

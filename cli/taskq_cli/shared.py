@@ -127,8 +127,10 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
-#: Adds `--output` and `--dsn`; the command gets the `Invocation` as its first argument.
-shared_options: Final = together(_OUTPUT, _DSN, click.make_pass_decorator(Invocation, ensure=True))
+#: Adds `--output`, `--dsn` and `--url`; the command gets the `Invocation` as its first argument.
+shared_options: Final = together(
+    _OUTPUT, _DSN, _URL, click.make_pass_decorator(Invocation, ensure=True)
+)
 #: Adds `--dsn` alone, for commands that write no records.
 dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")

@@ -135,7 +135,7 @@ def _default_path(queue: Client) -> str:
     """Return the campaign to serve if none is named: nobody else's; raise `UsageError`."""
     if queue.embedded:
         return "/"
-    paths = [path for path in sorted(queue.begun) if queue.database.row("campaign", path=path)]
+    paths = [path for path in sorted(queue.begun) if queue.queries.row("campaign", path=path)]
     tops = [path for path in paths if not any(path.startswith(f"{one}/") for one in paths)]
     if len(tops) == 1:
         return tops[0]

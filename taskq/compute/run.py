@@ -257,7 +257,7 @@ def _within(part: str, name: str) -> str:
     return name if name.startswith(("result.", "payload.")) else f"{part}.{name}"
 
 
-def move(database: Database, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
+def move(database: Queries, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
     """Cancel or retry tasks, as the statement `how` does; return how many."""
     moved = 0
     for start in range(0, len(tasks), MOVE_CHUNK):

@@ -141,7 +141,7 @@ class Ranking:
 
 
 def fetched(
-    database: Database,
+    database: Queries,
     fetching: Fetching,
     campaigns: Sequence[Campaign],
     tasks: Iterable[tuple[int, int]],

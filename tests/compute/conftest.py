@@ -49,7 +49,7 @@ def served_queue(
     """Give a queue that agents of this machine serve, with a cache of inputs of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with taskq.local_agents(shared_queue, 2, "/"):
+        with taskq.local_agents(near_queue, 2, "/"):
             yield shared_queue
 
 

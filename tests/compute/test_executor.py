@@ -44,7 +44,7 @@ def executed(
     """Give a queue with agents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with taskq.local_agents(shared_queue, 4, "/"):
+        with taskq.local_agents(near_queue, 4, "/"):
             yield shared_queue
 
 
