@@ -116,7 +116,7 @@ def test_errors_come_back_as_themselves(realm: Realm, submitter: Client) -> None
     """With their fields, as those of PostgreSQL would."""
     campaign = submitter.create_campaign(f"{realm.path}/e")
     with pytest.raises(Conflict, match="exists already"):
-        submitter.create_campaign(f"{realm.path}/e")
+        submitter.create_campaign(f"{realm.path}/e", exist_ok=False)
     with pytest.raises(NotFound, match="no campaign"):
         submitter.campaign(f"{realm.path}/none")
     campaign.seed([Seed({"n": 1}, "a")])
