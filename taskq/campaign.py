@@ -21,7 +21,8 @@ from typing import Any, Final
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import (
     Clash,
     Conflict,
@@ -58,7 +59,7 @@ class Campaign:
     the campaign itself.
     """
 
-    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+    def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
         self._database = database
         self.campaign_id: Final = campaign_id
         self.path: Final = path

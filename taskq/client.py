@@ -15,12 +15,14 @@ from taskq.campaign import Campaign
 from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
-from taskq.errors import Conflict, UnknownCampaign
+from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
 from taskq.funnel.best import Best
 from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
 from taskq.pilots.store import Pilots
+from taskq.remote.credentials import manager_token
+from taskq.remote.queries import GatewayQueries
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
 from taskq.stored_spec import spec_body
@@ -36,34 +38,74 @@ if TYPE_CHECKING:  # what computes is imported when it is used
     from taskq.compute.unpickling import Trust
 
 
-def connect(dsn: str | None = None) -> Client:
+def queue_address(given: str | None = None) -> str | None:
+    """Return the address of the queue: the one given, else that of the environment, if any.
+
+    Raise `UsageError` if the environment has two.
+    """
+    dsn, url = os.environ.get("TASKQ_DSN"), os.environ.get("TASKQ_URL")
+    if not given and dsn and url:
+        raise UsageError("both TASKQ_DSN and TASKQ_URL are set: unset one, or give the address")
+    return given or dsn or url or None
+
+
+def is_gateway(address: str | None) -> bool:
+    """Tell whether an address is that of a gateway."""
+    return address is not None and address.startswith(("http://", "https://"))
+
+
+def connect(
+    address: str | None = None,
+    *,
+    token_file: str | Path | None = None,
+    ca: str | Path | None = None,
+) -> Client:
     """Connect to a queue.
 
-    dsn: a PostgreSQL address; without one, that in `TASKQ_DSN`; without that, the embedded
-    server of this user, which is started if it does not run and set up if it is new.
+    address: of PostgreSQL, or `https://...` of a gateway; without one, that in `TASKQ_DSN` or
+    `TASKQ_URL`; without these, the embedded server of this user, which is started if it does not
+    run and set up if it is new.
+    token_file: has the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names it, or
+    `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the system's; by
+    default what `TASKQ_CA` says.
 
     Raise `Unavailable` if the server does not answer, `LoginRefused` if it refuses the login,
-    `SchemaError` if its schema is not this release's (run `taskq db migrate`).
+    `SchemaError` if its schema is not this release's (run `taskq db migrate`), `Unauthorized` if a
+    gateway does not know the token.
     """
-    address = dsn or os.environ.get("TASKQ_DSN")
-    if address:
-        database = Database(address).open()
+    found = queue_address(address)
+    if found is not None and is_gateway(found):
+        return Client(_gateway(found, token_file, ca or os.environ.get("TASKQ_CA")))
+    if found is not None:
+        database = Database(found).open()
     else:
         info = embedded.Server().up()
         database = Database(info.dsn, server="the embedded PostgreSQL").open()
     try:
-        if address:
+        if found is not None:
             migrations.require(database)
         else:
             migrations.migrate(database)
     except BaseException:
         database.close()
         raise
-    return Client(database, embedded=not address)
+    return Client(database, embedded=found is None)
+
+
+def _gateway(url: str, token_file: str | Path | None, ca: str | Path | None) -> GatewayQueries:
+    gateway = GatewayQueries(url, manager_token(token_file), ca=None if ca is None else Path(ca))
+    try:
+        gateway.open()
+    except BaseException:
+        gateway.close()
+        raise
+    return gateway
 
 
 class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
+
+    Over a gateway, what needs PostgreSQL itself raises `NotOverGateway`.
 
     tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
     what starts agents on batch systems. notifications: rules of what is told, and to whom.
@@ -72,14 +114,14 @@ class Client:
     through this client.
     """
 
-    def __init__(self, database: Database, *, embedded: bool = False) -> None:
-        self.database = database
+    def __init__(self, queries: Database | GatewayQueries, *, embedded: bool = False) -> None:
+        self.queries = queries
         self.embedded = embedded
         self.begun: set[str] = set()
-        self.tokens = Tokens(database)
-        self.fleet = Fleet(database)
-        self.pilots = Pilots(database)
-        self.notifications = Notifications(database)
+        self.tokens = Tokens(queries)
+        self.fleet = Fleet(queries)
+        self.pilots = Pilots(queries)
+        self.notifications = Notifications(queries)
         self.local_agents: list[LocalAgents] = []
         self._calls: Calls | None = None
 
@@ -91,14 +133,24 @@ class Client:
 
     def close(self) -> None:
         """Close all connections."""
-        self.database.close()
+        self.queries.close()
+
+    @property
+    def database(self) -> Database:
+        """The connections to PostgreSQL; raise `NotOverGateway` if there are none."""
+        return self._postgres("this")
+
+    def _postgres(self, call: str) -> Database:
+        if isinstance(self.queries, GatewayQueries):
+            raise NotOverGateway(call)
+        return self.queries
 
     def campaign(self, path: str) -> Campaign:
         """Return the campaign at a path; raise `UnknownCampaign` if there is none."""
-        row = self.database.row("campaign", path=check_path(path))
+        row = self.queries.row("campaign", path=check_path(path))
         if row is None:
             raise UnknownCampaign(path)
-        return Campaign(self.database, row["campaign_id"], path)
+        return Campaign(self.queries, row["campaign_id"], path)
 
     def create_campaign(
         self, spec: CampaignSpec | str, *, exist_ok: bool | None = None
@@ -113,7 +165,7 @@ class Client:
         wanted = CampaignSpec(spec) if isinstance(spec, str) else spec
         body = spec_body(wanted)
         try:
-            campaign_id = self.database.value("create_campaign", path=wanted.path, spec=body)
+            campaign_id = self.queries.value("create_campaign", path=wanted.path, spec=body)
         except Conflict as error:
             if exist_ok is False:
                 raise
@@ -124,7 +176,7 @@ class Client:
             if differs:
                 campaign.change(wanted)
         else:
-            campaign = Campaign(self.database, campaign_id, wanted.path)
+            campaign = Campaign(self.queries, campaign_id, wanted.path)
         self.begun.add(wanted.path)
         return campaign
 
@@ -165,7 +217,7 @@ class Client:
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 
         run = runs.start(
-            self.database,
+            self.queries,
             function,
             arguments,
             name=name,
@@ -189,7 +241,7 @@ class Client:
         from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
 
         if self._calls is None:
-            self._calls = Calls(self.database, self.local_agents)
+            self._calls = Calls(self.queries, self.local_agents)
         future = self._calls.submit(function, args, kwargs)
         self.begun.add(future.campaign.path)
         return future
@@ -199,7 +251,7 @@ class Client:
 
         Raise `UnknownCampaign` if there is none.
         """
-        rows = self.database.rows("agents", path=self._known(path), limit=limit)
+        rows = self.queries.rows("agents", path=self._known(path), limit=limit)
         return [AgentView(**row) for row in rows]
 
     def left_agents(self, path: str = "/", *, limit: int = 1_000) -> list[LeftAgent]:
@@ -208,7 +260,7 @@ class Client:
         Only those that served the campaign or one above or below it. Raise `UnknownCampaign` if
         there is none.
         """
-        rows = self.database.rows("left_agents", path=self._known(path), limit=limit)
+        rows = self.queries.rows("left_agents", path=self._known(path), limit=limit)
         return [LeftAgent(**row) for row in rows]
 
     def refusals(self, path: str = "/") -> list[Refusals]:
@@ -216,14 +268,14 @@ class Client:
 
         Raise `UnknownCampaign` if there is no such campaign.
         """
-        return [Refusals(**row) for row in self.database.rows("refusals", path=self._known(path))]
+        return [Refusals(**row) for row in self.queries.rows("refusals", path=self._known(path))]
 
     def left_over(self, path: str = "/") -> LeftOver:
         """Return how many tasks are unfinished, and how many of them no agent can claim.
 
         Raise `UnknownCampaign` if there is no such campaign.
         """
-        (row,) = self.database.rows("left_over", path=check_path(path), offers=None)
+        (row,) = self.queries.rows("left_over", path=check_path(path), offers=None)
         return LeftOver(**row)
 
     def drain_agents(
@@ -244,7 +296,7 @@ class Client:
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
         return int(
-            self.database.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
+            self.queries.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
         )
 
     def best(
@@ -271,11 +323,11 @@ class Client:
         best are not known yet. Raise `UsageError` if no result has the value.
         """
         wanted = Best(by, n, percent, lowest, group)
-        return select(self.database, self.campaign(path), wanted, below=below, so_far=so_far)
+        return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""
-        row = self.database.row("brake")
+        row = self.queries.row("brake")
         return None if row is None else Brake(**row)
 
     def audit(
@@ -290,7 +342,7 @@ class Client:
         look: called repeatedly with the path of the campaign being checked, and how many of its
         tasks were checked since the last call. Raise `NotFound` if there is no such campaign.
         """
-        return audit(self.database, check_path(path), look)
+        return audit(self._postgres("audit"), check_path(path), look)
 
     def recover(
         self,
@@ -310,7 +362,7 @@ class Client:
         Idempotent. Raise `UnknownCampaign` if there is no such campaign.
         """
         within = isinstance(lost_since, timedelta)
-        (row,) = self.database.rows(
+        (row,) = self.queries.rows(
             "recover",
             path=self._known(path),
             site=site,

@@ -58,7 +58,7 @@ class BestOptions:
         if self.path == target:
             raise UsageError(f"{target} cannot be seeded from itself")
         selection = select(
-            client.database,
+            client.queries,
             client.campaign(self.path),
             self._wanted,
             below=self._below,

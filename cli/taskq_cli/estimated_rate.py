@@ -56,7 +56,7 @@ class EstimatedRate:
         busy = sorted((node for node in nodes if node.working), key=lambda node: -node.working)
         working, per_s = 0, 0.0
         for node in busy[:CAMPAIGNS]:
-            usual_s = Campaign(self._client.database, node.campaign_id, node.path).usual_run_s()
+            usual_s = Campaign(self._client.queries, node.campaign_id, node.path).usual_run_s()
             if usual_s:
                 working += node.working
                 per_s += node.working / usual_s

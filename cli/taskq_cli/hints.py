@@ -16,8 +16,10 @@ _ELSEWHERE: Final = {
     "--file": "a campaign file is named by --campaign-file",
     "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
     "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
-    "--gateway": "agents that are to use a gateway are run by `taskq-agent run`",
-    "--token-file": "agents that show a token are run by `taskq-agent run`",
+    "--gateway": "commands take a gateway by `--url`; agents that are to use one are run by "
+    "`taskq-agent run`",
+    "--token-file": "for commands TASKQ_TOKEN_FILE names it; agents that show a token are run by "
+    "`taskq-agent run`",
 }
 _FORMATS: Final = {"csv", "parquet"}
 

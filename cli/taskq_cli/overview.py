@@ -146,7 +146,7 @@ def read_overview(client: Client, path: str, *, below: bool = True) -> Overview:
     groupable = status.failures + status.losses <= MAX_GROUPED
     for node in nodes if groupable else ():
         if node.failures or node.losses:
-            one = Campaign(client.database, node.campaign_id, node.path)
+            one = Campaign(client.queries, node.campaign_id, node.path)
             classes.update(one.failure_classes(below=False))
     return Overview(
         status=status,

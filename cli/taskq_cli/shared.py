@@ -1,10 +1,9 @@
-"""Shared parts of commands: options `--dsn` and `--output`, campaign paths, the connection."""
+"""Shared parts of commands: options as `--dsn` and `--url`, campaign paths, the connection."""
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 import signal
 import sys
 import threading
@@ -20,9 +19,10 @@ from click.shell_completion import CompletionItem
 
 import taskq
 from taskq import Campaign, Client
+from taskq.client import is_gateway, queue_address
 from taskq.db.connections import Database
 from taskq.embedded import Server, ServerInfo
-from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
+from taskq.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
 from taskq.spec.model import check_path
 from taskq.views import Status
 from taskq.words import duration
@@ -38,23 +38,31 @@ class Invocation:
     """Values of the shared options, given before or after the name of the sub-command."""
 
     dsn: str | None = None
+    url: str | None = None
     output: str = "table"
 
     def address(self) -> str | None:
-        """Return the DSN in use; None for the embedded server."""
-        return self.dsn or os.environ.get("TASKQ_DSN") or None
+        """Return the DSN or the gateway in use; None for the embedded server."""
+        if self.dsn and self.url:
+            raise UsageError("--dsn and --url are two addresses; give one")
+        return queue_address(self.dsn or self.url)
 
     @contextmanager
     def client(self) -> Iterator[Client]:
         """Connect to the queue; start the embedded server if it is the one in use and down.
 
-        An `UnknownCampaign` raised in the block proposes a campaign with a similar path.
+        An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
+        `NotOverGateway` names the command.
         """
-        if self.address() is None:
+        address = self.address()
+        if address is None:
             start_server()
-        with taskq.connect(self.dsn) as client:
+        with taskq.connect(address) as client:
             try:
                 yield client
+            except NotOverGateway:
+                command = click.get_current_context().command_path
+                raise NotOverGateway(f"`{command}`") from None
             except UnknownCampaign as error:
                 similar = _similar(client, error.path)
                 if similar is None:
@@ -65,6 +73,8 @@ class Invocation:
     def database(self) -> Iterator[Database]:
         """Connect to the server without checking its schema."""
         address = self.address()
+        if is_gateway(address):
+            raise NotOverGateway(f"`{click.get_current_context().command_path}`")
         if address is None:
             database = Database(start_server().dsn, server="the embedded PostgreSQL").open()
         else:
@@ -101,6 +111,14 @@ _DSN: Final = click.option(
     "else the embedded server. All users of a machine can read its command lines: leave a password "
     "to TASKQ_DSN or ~/.pgpass.",
 )
+_URL: Final = click.option(
+    "--url",
+    expose_value=False,
+    callback=_keep,
+    metavar="URL",
+    help="Gateway of the queue instead, as https://gw.example.org, with a manager's token. "
+    "Default: TASKQ_URL; TASKQ_TOKEN_FILE names the token's file.",
+)
 _OUTPUT: Final = click.option(
     "--output",
     "-o",
@@ -109,8 +127,10 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
-#: Adds `--output` and `--dsn`; the command gets the `Invocation` as its first argument.
-shared_options: Final = together(_OUTPUT, _DSN, click.make_pass_decorator(Invocation, ensure=True))
+#: Adds `--output`, `--dsn` and `--url`; the command gets the `Invocation` as its first argument.
+shared_options: Final = together(
+    _OUTPUT, _DSN, _URL, click.make_pass_decorator(Invocation, ensure=True)
+)
 #: Adds `--dsn` alone, for commands that write no records.
 dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
@@ -193,7 +213,7 @@ def complete_path(
     try:
         if invocation.address() is None and Server().status() is None:
             return []
-        with taskq.connect(invocation.dsn) as client:
+        with taskq.connect(invocation.address()) as client:
             children = client.campaign(incomplete.rpartition("/")[0] or "/").children()
     except TaskqError:
         return []
@@ -227,7 +247,7 @@ def campaigns_with(
     campaign = client.campaign(path)
     for node in campaign.tree() if below else [campaign.status(below=False)]:
         if wanted(node):
-            yield Campaign(client.database, node.campaign_id, node.path)
+            yield Campaign(client.queries, node.campaign_id, node.path)
 
 
 def campaign_column(client: Client, path: str, *, below: bool = True) -> list[Column]:

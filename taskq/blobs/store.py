@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from abc import ABC, abstractmethod
@@ -58,6 +59,20 @@ class BlobStore(ABC):
         if hashlib.sha256(data).hexdigest() != digest:
             raise UsageError(f"the data do not have the digest {digest}")
         self._put(digest, len(data), [data])
+
+    def put_file(self, path: Path, digest: str) -> None:
+        """Store a file of at most 1 GiB that must have this digest; raise `UsageError` if not."""
+        with _reading(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_INPUT_BYTES:
+                raise UsageError(f"more than {MAX_INPUT_BYTES} bytes, the most allowed")
+            hashed = hashlib.sha256()
+            for chunk in _chunks(file):
+                hashed.update(chunk)
+            if hashed.hexdigest() != check_digest(digest):
+                raise UsageError(f"the data do not have the digest {digest}")
+            file.seek(0)
+            self._put(digest, size, _verified(_chunks(file), digest))
 
     @abstractmethod
     def size(self, digest: str) -> int:

@@ -54,7 +54,7 @@ class Executor(concurrent.futures.Executor):
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
-        self._database = queue.database
+        self._database = queue.queries
         self._settings = settings
         self._read = ResultReader(trust)
         self._campaign, seal = self._created(path or f"/executor/{secrets.token_hex(8)}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import Self
 
 from taskq.compute import agent_process
-from taskq.errors import AgentsDied, UsageError
+from taskq.errors import AgentsDied, NotOverGateway, UsageError
 
 if TYPE_CHECKING:
     from taskq.client import Client
@@ -66,6 +66,10 @@ class LocalAgents:
             "python_path": _import_folders(),
             "grace_s": self._grace_s,
         }
+        try:
+            dsn = self._queue.database.dsn
+        except NotOverGateway:
+            raise NotOverGateway("local_agents") from None
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
         self._process = subprocess.Popen(
@@ -75,7 +79,7 @@ class LocalAgents:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
-            env=os.environ | {agent_process.DSN: self._queue.database.dsn, **_own_path()},
+            env=os.environ | {agent_process.DSN: dsn, **_own_path()},
         )
         self._queue.local_agents.append(self)
 
@@ -131,7 +135,7 @@ def _default_path(queue: Client) -> str:
     """Return the campaign to serve if none is named: nobody else's; raise `UsageError`."""
     if queue.embedded:
         return "/"
-    paths = [path for path in sorted(queue.begun) if queue.database.row("campaign", path=path)]
+    paths = [path for path in sorted(queue.begun) if queue.queries.row("campaign", path=path)]
     tops = [path for path in paths if not any(path.startswith(f"{one}/") for one in paths)]
     if len(tops) == 1:
         return tops[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 from taskq.compute.fingerprint import named_object
 from taskq.compute.unpickling import ResultReader
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import ResultNotTrusted, TaskFailed, TaskqError, UsageError
 from taskq_agent import typed
 
@@ -59,7 +59,7 @@ class RemoteTraceback(Exception):
 class OutcomeReader:
     """Makes values and exceptions of what the database holds about the tasks of a campaign."""
 
-    def __init__(self, database: Database, campaign: int, read: ResultReader) -> None:
+    def __init__(self, database: Queries, campaign: int, read: ResultReader) -> None:
         self._database = database
         self._campaign = campaign
         self._read = read

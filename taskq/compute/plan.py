@@ -17,7 +17,8 @@ from taskq.blobs.catalogue import open_blobs
 from taskq.campaign import Campaign
 from taskq.compute.functions import Function, python_version
 from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
@@ -37,7 +38,7 @@ class FunctionPlan:
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         path: str,
         function: Function,
         *,

@@ -16,7 +16,7 @@ from taskq.compute import frames, progress, waiting
 from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
 from taskq.funnel.best import Best
 from taskq.funnel.selection import select
@@ -39,7 +39,7 @@ class Run:
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         campaign: Campaign,
         name: str,
         tasks: array[int],
@@ -257,7 +257,7 @@ def _within(part: str, name: str) -> str:
     return name if name.startswith(("result.", "payload.")) else f"{part}.{name}"
 
 
-def move(database: Database, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
+def move(database: Queries, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
     """Cancel or retry tasks, as the statement `how` does; return how many."""
     moved = 0
     for start in range(0, len(tasks), MOVE_CHUNK):

@@ -18,7 +18,8 @@ from typing import Any, Final, TypeAlias
 
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import Campaign
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import UsageError
 from taskq.views import Result
 
@@ -40,7 +41,7 @@ class Ranking:
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         fetching: Fetching,
         top: int,
         field: str,
@@ -140,7 +141,7 @@ class Ranking:
 
 
 def fetched(
-    database: Database,
+    database: Queries,
     fetching: Fetching,
     campaigns: Sequence[Campaign],
     tasks: Iterable[tuple[int, int]],

@@ -13,7 +13,8 @@ from typing_extensions import Self
 
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import Campaign
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.connections import Row
 from taskq.export.ranking import PAGE, SCAN, dotted, field_words, rank_of
 from taskq.funnel.best import Best
 from taskq.funnel.sorting import LineSorter, sort_key
@@ -30,7 +31,7 @@ class GroupRanking:
     left_out: number of results without such a value or group.
     """
 
-    def __init__(self, database: Database, fetching: Fetching, wanted: Best) -> None:
+    def __init__(self, database: Queries, fetching: Fetching, wanted: Best) -> None:
         self.left_out = 0
         self.groups = 0
         self._database = database

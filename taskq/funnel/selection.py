@@ -7,7 +7,7 @@ from itertools import islice
 
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import Campaign
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import Conflict, UsageError
 from taskq.export.ranking import Ranking, fetched
 from taskq.funnel.best import Best
@@ -24,7 +24,7 @@ class Selection:
     """
 
     def __init__(
-        self, database: Database, campaigns: Sequence[Campaign], done: int, wanted: Best
+        self, database: Queries, campaigns: Sequence[Campaign], done: int, wanted: Best
     ) -> None:
         self.ranked = 0
         self.left_out = 0
@@ -69,7 +69,7 @@ class Selection:
 
 
 def select(
-    database: Database,
+    database: Queries,
     campaign: Campaign,
     wanted: Best,
     *,

@@ -182,6 +182,10 @@ class NewTasks(Struct):
     on_conflict: OnConflict = "fail"
 
 
+#: A value of a parameter of a statement; see `taskq.gateway.offered`.
+Value = bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float | str | None
+Values = dict[str, Value | list[int | str]]
+
 Message = TypeVar("Message")
 
 
@@ -213,6 +217,8 @@ read_checkpoint: Final = Reader(CheckpointMessage).read
 read_farewell: Final = Reader(SessionEndMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
+# What PostgreSQL cannot store it refuses itself.
+read_values: Final = Reader(Values, flat=True).read
 
 encode: Final = msgspec.json.Encoder().encode
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import NotFound, UsageError
 from taskq.notify.targets import Target
 from taskq.spec.model import check_path
@@ -59,7 +59,7 @@ class NotifyEvent:
 class Notifications:
     """The notification rules of a queue."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Queries) -> None:
         self._database = database
 
     def add(

@@ -118,6 +118,10 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
         },
         "POST /v1/checkpoint": {"body": fence(task)},
         "GET /v1/campaigns": {"query": {"path": realm.path}},
+        "POST /v1/manage/{query}": {
+            "path_parameters": {"query": "counts"},
+            "body": {"path": realm.path, "depth": 0},
+        },
         "GET /metrics": {},
         "POST /v1/campaigns/state": {"body": {"path": realm.path, "state": "paused"}},
         "GET /healthz": {},

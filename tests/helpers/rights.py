@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskq.db.roles import ROLES
 
-FEEDING = "submitter pickler"
+FEEDING = "submitter pickler manager"
 READING = f"reader {FEEDING} operator pilots web"
 SUBMITTING_PILOTS = "operator pilots"
 SERVING = "agent gateway"
@@ -37,7 +37,8 @@ MAY = {
     "campaign": ALL,
     "campaign_by_id": ALL,
     "campaign_metrics": ALL,
-    "cancel": "gateway operator",
+    "campaign_unsealed": ALL,
+    "cancel": "gateway operator manager",
     "change_campaign": FEEDING,
     "claimable": "gateway",
     "closed_by": ALL,
@@ -92,21 +93,22 @@ MAY = {
     "places": READING,
     "pilot_demand": READING,
     "pilot_jobs": READING,
+    "permit": "manager",
     "pilots": READING,
     "put_blob_part": f"{SERVING} {FEEDING}",
     "recover": "operator",
     "refusals": READING,
-    "remove_campaign": "operator",
+    "remove_campaign": "operator manager",
     "remove_input": FEEDING,
     "remove_login_role": OWNER,
     "remove_notify_rule": "operator",
-    "remove_tasks": "operator",
+    "remove_tasks": "operator manager",
     "remove_unused_blobs": "operator",
     "result_sample": READING,
     "results": READING,
     "results_of": READING,
-    "retry": "operator",
-    "retriable": "operator",
+    "retry": "operator manager",
+    "retriable": "operator manager",
     "return_ahead": UPKEEP,
     "revoke_token": "operator",
     "save_checkpoint": SERVING,
@@ -121,7 +123,7 @@ MAY = {
     "server": ALL,
     "settle_many": SERVING,
     "set_pilot_status": "operator",
-    "set_status": "gateway operator",
+    "set_status": "gateway operator manager",
     "submit": f"{FEEDING} gateway",
     "take_messages": "operator",
     "task_ids": READING,

@@ -152,6 +152,13 @@ class Scene:
         }
         token = {"kind": "site", "token_name": "t", "hash": b"t", "lifetime_s": None}
         cancelled = (("set_status", {"path": "/new", "status": "cancelled"}),)
+        permitted = {
+            "hash": b"",
+            "kind": "manager",
+            "paths": ["/new"],
+            "campaigns": [self.campaign],
+        }
+        permitted |= {"quiet": False, "timeout_s": 60.0}
         keeping = (("change_campaign", {**it, "spec": '{"checkpoint_bytes": 20000}'}),)
         held = {"session": agent, **one, "task": failed, "lease": lease}
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
@@ -209,6 +216,7 @@ class Scene:
             ],
             "campaign": [Case(0, it)],
             "campaign_by_id": [Case(0, one)],
+            "campaign_unsealed": [Case(0, it)],
             "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "cancel": [
                 Case(4 * PAGE, {**page, "tasks": None}, several=True),
@@ -267,6 +275,7 @@ class Scene:
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
             "places": [Case(SESSIONS + 1, some_of_it)],
+            "permit": [Case(0, permitted)],
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
             "recover": [
                 Case(

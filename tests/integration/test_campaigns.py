@@ -20,6 +20,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, statuses
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.both_transports
+
 T = TypeVar("T")
 
 

@@ -15,6 +15,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 
+pytestmark = pytest.mark.both_transports
+
 STATUS_FIELDS = {field.name for field in fields(Status)}
 
 

@@ -34,7 +34,10 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
         (["results", "/c", "-o", "hits.json"], "a file is named by `> hits.json`"),
         (["status", "-o", "yaml"], "is not one of table, json, jsonl"),
         (["agent", "run", "--campaign", "/c", "--gateway", "https://g"], "taskq-agent run"),
-        (["--dsn", "https://gateway.example.org", "status"], "taskq-agent run --gateway"),
+        (
+            ["--dsn", "https://gateway.example.org", "status"],
+            "a gateway asks for a manager's token",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

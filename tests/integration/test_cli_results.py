@@ -14,11 +14,14 @@ import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.db.connections import Database
 from taskq.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
+
+pytestmark = pytest.mark.both_transports
 
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
 
@@ -294,7 +297,7 @@ SHOWING_TOO = (
 @pytest.mark.parametrize("commands", rest_thorough([[*SHOWING], [*SHOWING_TOO]]))
 def test_a_terminal_gets_nothing_that_it_could_obey(
     taskq: CommandLine,
-    queue: Client,
+    database: Database,
     campaign: Campaign,
     hire: Hire,
     postgres: Postgres,
@@ -313,7 +316,7 @@ def test_a_terminal_gets_nothing_that_it_could_obey(
     )
     named = dict.fromkeys(("agent", "host", "site", "release"), ESCAPES)
     session = {"lease_s": 60, "pid": 1, "slots": 1, "offers": [], "key": str(uuid.uuid4())}
-    hired = queue.database.value("open_session", path="/c", **session, **named)
+    hired = database.value("open_session", path="/c", **session, **named)
     campaign.submit({"n": 1})
     lease = str(uuid.uuid4())
     postgres.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])

@@ -17,6 +17,8 @@ from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, ON_CONFLICT
 from tests.fixtures.logins import Staff
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
+pytestmark = pytest.mark.both_transports
+
 CHUNK = 60
 APART = [0, CHUNK]
 """How many records lie between two: in one chunk, or in two."""

@@ -28,6 +28,8 @@ SEEDER = """
 import json, re, sys
 from pathlib import Path
 import taskq
+
+pytestmark = pytest.mark.both_transports
 dsn, count = sys.argv[1], int(sys.argv[2])
 with taskq.connect(dsn) as queue:
     done = queue.campaign("/c").seed(

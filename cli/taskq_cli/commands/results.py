@@ -162,14 +162,14 @@ class _Wanted:
 
 def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
     raw, top, by, below = wanted.raw, wanted.top, wanted.by, wanted.below
-    store = None if wanted.blobs is None else open_blobs(client.database, wanted.blobs)
+    store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
     on_lost = _Warning()
     if top is None or by is None:
         found = client.campaign(path).results(below=below, raw=raw, blobs=store, on_lost=on_lost)
         return map(as_record, found)
     campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
-    fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.database, fetching, top, by, ascending=wanted.ascending)
+    fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
+    ranking = Ranking(client.queries, fetching, top, by, ascending=wanted.ascending)
     for campaign in campaigns:
         ranking.look(campaign)
     best = ranking.best()
