@@ -114,7 +114,7 @@ class FrontAddress:
 
 
 def _split(text: str) -> SplitResult:
-    """Split a URL that may name several hosts; some releases of `urlsplit` take none in brackets."""
+    """Split a URL of one or several hosts; `urlsplit` may refuse several with one in brackets."""
     scheme, delimiter, rest = text.partition("://")
     if not delimiter:
         return urlsplit(text)
