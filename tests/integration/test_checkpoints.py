@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -226,16 +227,15 @@ def test_sweep_goes_round_in_steps(campaign: Campaign, queue: Client, postgres: 
 def test_unused_blobs_are_removed_but_no_checkpoints(
     campaign: Campaign, hire: Hire, queue: Client, save: Save, blobs: BlobStore
 ) -> None:
-    """What an attempt has uploaded too late is."""
-    if not isinstance(blobs, DatabaseBlobs):
-        pytest.skip("of a folder none are removed")
+    """What an attempt has uploaded too late is, from the database; of a folder nothing is."""
+    in_database = isinstance(blobs, DatabaseBlobs)
     task = claimed(hire())
     assert save(task, b"good")
     orphan = stored(blobs, task, b"orphan")
-    assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == 1
+    assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == in_database
     assert blobs.size(digest_of(task, b"good")) > 0
-    with pytest.raises(NotFound):
-        blobs.size(orphan.digest)
+    with pytest.raises(NotFound) if in_database else nullcontext():
+        assert blobs.size(orphan.digest) > 0
     assert campaign.status().working == 1
 
 
