@@ -12,7 +12,7 @@ from typing import Any, Final
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
-from taskq.db.connections import Database, Row
+from taskq.db.connections import Row
 from taskq.errors import (
     Clash,
     Conflict,
@@ -33,23 +33,19 @@ from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.steering import verbs
+from taskq.steering.campaign import MOVE_CHUNK, SteeredCampaign
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
 
 PAGE: Final = 1_000
-MOVE_CHUNK: Final = 5_000
 WAIT_S: Final = 0.5
 
 
-class Campaign:
+class Campaign(SteeredCampaign):
     """A campaign of a queue, returned by `Client`. Every call reads the database; no caching."""
-
-    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
-        self._database = database
-        self.campaign_id: Final = campaign_id
-        self.path: Final = path
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
@@ -102,10 +98,6 @@ class Campaign:
     def children(self) -> list[Status]:
         """Return the campaigns directly below, ordered by path; counts include those below."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
-
-    def tree(self) -> list[Status]:
-        """Return this and all campaigns below it, each with its own counts, ordered by path."""
-        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=None)]
 
     def seed(
         self,
@@ -165,52 +157,6 @@ class Campaign:
         except KeyConflict as error:
             raise submit_conflict(error) from error
 
-    def pause(self) -> bool:
-        """Hand out no more tasks of this campaign and those below; return whether it was open."""
-        return self._set_status("paused")
-
-    def resume(self) -> bool:
-        """Hand out tasks again, unless a campaign above is not open."""
-        return self._set_status("open")
-
-    def cancel(self, keys: Iterable[str] | None = None) -> int:
-        """Cancel tasks that are not final; return how many.
-
-        With keys, those tasks of this campaign. Without, the campaign and all below it, which
-        then accept no seeds until resumed. Agents stop running ones at their next heartbeat.
-        """
-        if keys is not None:
-            return self._cancel_tasks(self.campaign_id, self._task_ids(keys))
-        self._set_status("cancelled")
-        return sum(self._cancel_tasks(status.campaign_id, None) for status in self.tree())
-
-    def retry(
-        self,
-        *,
-        status: str = "failed",
-        error_class: str | None = None,
-        keys: Iterable[str] | None = None,
-    ) -> int:
-        """Retry failed or cancelled tasks; return how many.
-
-        error_class: only those whose last attempt ended with it. keys: only these tasks of this
-        campaign; without keys, also tasks of all campaigns below, except cancelled campaigns.
-        Raise `Conflict` if this campaign is cancelled.
-        """
-        if keys is not None:
-            campaigns, tasks = [self.campaign_id], self._task_ids(keys)
-        else:
-            nodes = [
-                one for one in self.tree() if one.state != "cancelled" or one.path == self.path
-            ]
-            campaigns, tasks = [node.campaign_id for node in nodes], None
-        return sum(
-            self._in_chunks(
-                "retry", campaign=campaign, status=status, error_class=error_class, tasks=tasks
-            )
-            for campaign in campaigns
-        )
-
     def remove(self) -> int:
         """Delete the campaign, all below it and all their results; return the number of tasks.
 
@@ -231,25 +177,37 @@ class Campaign:
     def results(
         self,
         *,
+        where: str | None = None,
         raw: bool = False,
         blobs: BlobStore | None = None,
         on_lost: Callable[[ResultLost], None] | None = None,
     ) -> Iterator[Result]:
         """Iterate over the accepted results of this campaign, ordered by task, page by page.
 
+        where: only of tasks that match this filter.
         Large results are fetched one at a time; raw: return their references instead. blobs: the
         store of large results; by default as `open_blobs` says. on_lost: called for each that
         is missing or damaged, which then stays a reference; without it, raise that `ResultLost`.
         """
         fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
-        return (Result(**fetching.of(row)) for row in self._pages("results"))
+        rows = (
+            self._pages("results")
+            if where is None
+            else verbs.results(self._database, self.campaign_id, where)
+        )
+        return (Result(**fetching.of(row)) for row in rows)
 
     def failures(self) -> Iterator[Failure]:
         """Iterate over the failed tasks of this campaign, ordered by task, page by page."""
         return (Failure(**row) for row in self._pages("failures"))
 
-    def tasks(self, status: str | None = None) -> Iterator[TaskView]:
-        """Iterate over the tasks of this campaign in one status, or all, ordered by task."""
+    def tasks(self, status: str | None = None, *, where: str | None = None) -> Iterator[TaskView]:
+        """Iterate over the tasks of this campaign in one status, or all, ordered by task.
+
+        where: only those that match this filter.
+        """
+        if where is not None:
+            return verbs.tasks(self._database, self.campaign_id, where, status)
         return (TaskView(**row) for row in self._pages("tasks", status=status))
 
     def failure_classes(self) -> dict[str, int]:
@@ -324,21 +282,6 @@ class Campaign:
             raise NotFound(f"no campaign {self.path}")
         return row
 
-    def _set_status(self, status: str) -> bool:
-        return bool(self._database.value("set_status", path=self.path, status=status))
-
-    def _cancel_tasks(self, campaign: int, tasks: list[int] | None) -> int:
-        return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
-
-    def _in_chunks(self, name: str, **values: object) -> int:
-        """Repeat a statement that moves a chunk of tasks, until none is left; return the sum."""
-        moved, after = 0, 0
-        while True:
-            (row,) = self._database.rows(name, after=after, limit=MOVE_CHUNK, **values)
-            if not row["moved"]:
-                return moved
-            moved, after = moved + row["moved"], row["last"]
-
     def _pages(self, name: str, **values: object) -> Iterator[Row]:
         after = 0
         while rows := self._database.rows(
@@ -346,15 +289,6 @@ class Campaign:
         ):
             yield from rows
             after = rows[-1]["task_id"]
-
-    def _task_ids(self, keys: Iterable[str]) -> list[int]:
-        wanted = list(keys)
-        rows = self._database.rows("task_ids", campaign=self.campaign_id, keys=wanted)
-        known = {row["key"]: row["task_id"] for row in rows}
-        for key in wanted:
-            if key not in known:
-                raise NotFound(f"campaign {self.path} has no task with the key {key!r}")
-        return [known[key] for key in wanted]
 
 
 def spec_body(spec: CampaignSpec) -> str:

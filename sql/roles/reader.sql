@@ -1,10 +1,10 @@
 -- reader: looks at everything but secrets: no hash of a token, no key of a session, no lease, no
 -- secret of the front. Writes nothing.
 grant usage on schema taskq to {login};
-grant execute on function taskq.counts, taskq.tasks, taskq.task_ids, taskq.attempts, taskq.results,
-    taskq.results_of, taskq.best_results, taskq.failures, taskq.failure_classes, taskq.failure_causes,
-    taskq.usual_run, taskq.left_over, taskq.in_hand, taskq.banned, taskq.latest_attempts,
-    taskq.failing_tasks, taskq.pilot_demand, taskq.timeline to {login};
+grant execute on function taskq.counts, taskq.tasks, taskq.find_tasks, taskq.task_ids, taskq.attempts,
+    taskq.results, taskq.results_of, taskq.best_results, taskq.failures, taskq.failure_classes,
+    taskq.failure_causes, taskq.usual_run, taskq.left_over, taskq.in_hand, taskq.banned,
+    taskq.latest_attempts, taskq.failing_tasks, taskq.pilot_demand, taskq.timeline to {login};
 grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, failed_at,
     trouble, retry_at, next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,

@@ -11,13 +11,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.blobs.large_results import Fetching
-from taskq.campaign import MOVE_CHUNK, Campaign
+from taskq.campaign import Campaign
 from taskq.compute import frames, progress, waiting
 from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.connections import Database
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.steering.campaign import MOVE_CHUNK
 from taskq.views import Failure, Status
 
 if TYPE_CHECKING:

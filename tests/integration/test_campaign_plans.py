@@ -220,6 +220,20 @@ class Scene:
             "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
             "failure_classes": [Case(NEW // 4, one)],
             "failures": [Case(PAGE, page)],
+            "find_tasks": [
+                Case(
+                    PAGE,
+                    {
+                        **page,
+                        "filter": 'exists($."class" ? (@ == $v[*]))',
+                        "values": '{"v": ["exit-1"]}',
+                        "states": states,
+                        "parts": ["attempt", "payload", "result"],
+                        "payloads": True,
+                    },
+                )
+                for states in (["failed"], ["done"], ["waiting", "working"], ["waiting", "done"])
+            ],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
@@ -231,6 +245,8 @@ class Scene:
             "open_session": [Case(1, opened)],
             "places": [Case(SESSIONS + 1, some_of_it)],
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
+            # A share of a row is rounded up.
+            "prioritise": [Case(5, {**one, "tasks": some, "priorities": [1] * len(some)})],
             "recover": [
                 Case(
                     NEW // 4,

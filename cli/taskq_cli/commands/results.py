@@ -20,6 +20,7 @@ from taskq.export.records import FORMATS, format_of, write
 from taskq.export.tabular import Table
 from taskq.words import counted, duration
 from taskq_cli.decorators import together
+from taskq_cli.filter_options import where_option
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
@@ -53,6 +54,7 @@ _large_options: Final = together(
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @_ranking_options
+@where_option
 @limit_option
 @_large_options
 @shared_options
@@ -61,8 +63,9 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
 
     Shows the results of CAMPAIGN and all below it, in the order of seeding or of a value.
 
-    Example:
+    Examples:
       taskq results /demo --top 10 --by result.score --ascending
+      taskq results /demo --where 'result.score < -9'
     """
     wanted = _Wanted(**options)
     with invocation.client() as client:
@@ -94,6 +97,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     "taskq[parquet].",
 )
 @_ranking_options
+@where_option
 @_large_options
 @shared_options
 def export(invocation: Invocation, *, path: str, to: str, how: str | None, **options: Any) -> None:
@@ -126,6 +130,7 @@ class _Wanted:
     top: int | None
     by: str | None
     ascending: bool
+    where: str | None
     raw: bool
     blobs: str | None
 
@@ -134,10 +139,14 @@ class _Wanted:
             raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
         if self.ascending and self.by is None:
             raise UsageError("--ascending goes with --top N --by FIELD")
+        if self.top is not None and self.where is not None:
+            raise UsageError(
+                "--top ranks all results; --where FILTER lists those that match, unranked"
+            )
 
 
 def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
-    raw, top, by = wanted.raw, wanted.top, wanted.by
+    raw, top, by, where = wanted.raw, wanted.top, wanted.by, wanted.where
     store = None if wanted.blobs is None else open_blobs(client.database, wanted.blobs)
     on_lost = _Warning()
     campaigns = campaigns_with(client, path, lambda node: node.done)
@@ -145,7 +154,7 @@ def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
         return (
             as_record(result, campaign=campaign.path)
             for campaign in campaigns
-            for result in campaign.results(raw=raw, blobs=store, on_lost=on_lost)
+            for result in campaign.results(where=where, raw=raw, blobs=store, on_lost=on_lost)
         )
     fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
     ranking = Ranking(client.database, fetching, top, by, ascending=wanted.ascending)
