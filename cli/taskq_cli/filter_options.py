@@ -8,14 +8,22 @@ from typing import Any, Final
 import click
 
 from taskq.steering.bulk import BulkProgress
+from taskq.steering.compiler import compiled
 from taskq.words import counted
 from taskq_cli.output import as_record, write_record
 from taskq_cli.shared import Invocation
 from taskq_cli.text import one_line
 
+
+def _readable(_: click.Context, __: click.Parameter, where: str | None) -> str | None:
+    compiled(where)
+    return where
+
+
 where_option: Final = click.option(
     "--where",
     metavar="FILTER",
+    callback=_readable,
     help="Only tasks that match, as 'error ~ \"timeout\" and attempts < 3'; docs/manager.md has "
     "the fields.",
 )
