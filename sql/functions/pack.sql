@@ -1,8 +1,9 @@
--- pack(campaign, above, upto, apart, parts): makes specs that stand nowhere yet waiting tasks. A part of
+-- pack(campaign, above, upto, apart, parts, priorities): makes specs that stand nowhere yet waiting tasks. A part of
 -- seed_end() and unspan(); not for clients.
 --
 -- above, upto: all specs with ids above the one, and up to the other; null: to the last. apart: those of
 --     them that get a row each. parts: of neighbours, so many spans, unless these were larger than any may be.
+-- priorities: of those apart, which are then in ascending order; null: that of its spec.
 -- Result: how many tasks.
 --
 -- Neighbours of one priority become a span, see migrations/0012_packed.sql: of two tasks at least, and
@@ -12,7 +13,7 @@
 -- Locks: none. Index: spec_pkey.
 create or replace function taskq.pack(
     p_campaign bigint, p_above bigint, p_upto bigint default null, p_apart bigint[] default '{}',
-    p_parts integer default 32)
+    p_parts integer default 32, p_priorities smallint[] default null)
 returns integer
 language plpgsql
 as $$
@@ -53,7 +54,10 @@ begin
          order by 2
     ), rows as (
         insert into taskq.task (campaign_id, task_id, priority)
-        select p_campaign, p.task_id, p.priority
+        select p_campaign, p.task_id,
+               case when p.apart
+                    then coalesce(p_priorities[width_bucket(p.task_id, p_apart)], p.priority)
+                    else p.priority end
           from part p
          where not p.packed
          order by p.task_id

@@ -30,18 +30,18 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_leaving bigint[];
     v_tasks bigint[];
     v_priorities smallint[];
+    v_leave boolean[];
 begin
     if cardinality(p_tasks) > 1000 or cardinality(p_tasks) <> cardinality(p_priorities) then
         raise exception 'priorities are changed of at most 1,000 tasks at a time, one of each'
             using errcode = 'TQ400';
     end if;
-    select array_agg(w.task_id) filter (where w.priority <> n.priority),
-           array_agg(w.task_id) filter (where w.priority is distinct from n.priority),
-           array_agg(w.priority) filter (where w.priority is distinct from n.priority)
-      into v_leaving, v_tasks, v_priorities
+    -- All but those in a span that has the priority; and whether they are in another.
+    select array_agg(w.task_id order by w.task_id), array_agg(w.priority order by w.task_id),
+           array_agg(n.priority is not null order by w.task_id)
+      into v_tasks, v_priorities, v_leave
       from unnest(p_tasks, p_priorities) as w (task_id, priority)
       left join lateral (
            select n.next_id, n.last_id, n.priority
@@ -49,15 +49,22 @@ begin
             where n.campaign_id = p_campaign
               and n.first_id <= w.task_id
             order by n.campaign_id desc, n.first_id desc
-            limit 1) n on w.task_id between n.next_id and n.last_id;
-    if v_leaving is not null then
-        perform taskq.unspan(p_campaign, v_leaving);
+            limit 1) n on w.task_id between n.next_id and n.last_id
+     where w.priority is distinct from n.priority;
+    if true = any (v_leave) then
+        perform taskq.unspan(
+            p_campaign,
+            array(select w.task_id from unnest(v_tasks, v_leave) as w (task_id, leaves)
+                   where w.leaves),
+            p_priorities => array(
+                select w.priority from unnest(v_priorities, v_leave) as w (priority, leaves)
+                 where w.leaves));
     end if;
     with held as materialized (
-        select w.task_id, w.priority, t.priority as former
-          from (select w.task_id, w.priority
-                  from unnest(v_tasks, v_priorities) as w (task_id, priority)
-                 order by w.task_id
+        select w.task_id, w.priority, t.priority <> w.priority as other,
+               t.priority <> w.priority or w.leaves as changes
+          from (select w.task_id, w.priority, w.leaves
+                  from unnest(v_tasks, v_priorities, v_leave) as w (task_id, priority, leaves)
                 offset 0) w
          cross join lateral (
                select t.priority
@@ -71,13 +78,13 @@ begin
         insert into taskq.task as t (campaign_id, task_id, priority)
         select p_campaign, h.task_id, h.priority
           from held h
-         where h.priority <> h.former
+         where h.other
             on conflict (campaign_id, task_id) do update
            set priority = excluded.priority
     )
-    select count(*) filter (where h.priority <> h.former),
+    select count(*) filter (where h.changes),
            cardinality(p_tasks) - coalesce(cardinality(v_tasks), 0)
-               + count(*) filter (where h.priority = h.former)
+               + count(*) filter (where not h.changes)
       into changed, unchanged
       from held h;
     others := cardinality(p_tasks) - changed - unchanged;

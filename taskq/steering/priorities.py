@@ -7,6 +7,7 @@ of them for a moment, and claims pass over those.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -28,6 +29,10 @@ KEYS: Final = 10_000
 CHUNK: Final = 1_000
 #: A chunk's tasks lie within so many ids: it concerns that many tasks at most, and some 30 spans.
 RANGE: Final = 16_384
+#: How long to rest after a chunk, in times of what it took, and in seconds at most. While a chunk is
+#: written, claims beside it are up to three times as slow, since they wait for the same disk.
+REST: Final = 7
+MAX_REST_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -149,6 +154,7 @@ def _chunks(found: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, in
 def _send(
     database: Database, campaign: int, chunk: Sequence[tuple[int, int]], outcome: Prioritised
 ) -> None:
+    began = time.monotonic()
     (row,) = database.rows(
         "prioritise",
         campaign=campaign,
@@ -158,3 +164,4 @@ def _send(
     outcome.changed += row["changed"]
     outcome.unchanged += row["unchanged"]
     outcome.not_waiting += row["others"]
+    time.sleep(min(MAX_REST_S, REST * (time.monotonic() - began)))
