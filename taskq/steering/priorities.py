@@ -29,8 +29,8 @@ KEYS: Final = 10_000
 CHUNK: Final = 1_000
 #: A chunk's tasks lie within so many ids: it concerns that many tasks at most, and some 30 spans.
 RANGE: Final = 16_384
-#: How long to rest after a chunk, in times of what it took, and in seconds at most. While a chunk is
-#: written, claims beside it are up to three times as slow, since they wait for the same disk.
+#: How long to rest after a chunk: so many times what it took, so many seconds at most. While one is
+#: written, claims take up to three times as long, since they wait for the same disk.
 REST: Final = 7
 MAX_REST_S: Final = 1.0
 

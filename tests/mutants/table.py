@@ -10,6 +10,15 @@ from tests.mutants.library import LIBRARY
 from tests.mutants.mutant import Mutant
 from tests.mutants.pilots import PILOTS
 from tests.mutants.statements import STATEMENTS
+from tests.mutants.steering import STEERING
 from tests.mutants.upkeep import UPKEEP
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*AGENT, *LIBRARY, *FLEET, *PILOTS, *STATEMENTS, *UPKEEP)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *AGENT,
+    *LIBRARY,
+    *FLEET,
+    *PILOTS,
+    *STATEMENTS,
+    *STEERING,
+    *UPKEEP,
+)
