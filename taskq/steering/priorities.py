@@ -29,8 +29,8 @@ KEYS: Final = 10_000
 CHUNK: Final = 1_000
 #: A chunk's tasks lie within so many ids: it concerns that many tasks at most, and some 30 spans.
 RANGE: Final = 16_384
-#: How long to rest after a chunk: so many times what it took, so many seconds at most. While one is
-#: written, claims take up to three times as long, since they wait for the same disk.
+#: How long to rest after a statement: so many times what it took, so many seconds at most. While
+#: one is under way, claims may take three times as long.
 REST: Final = 7
 MAX_REST_S: Final = 1.0
 
@@ -111,6 +111,7 @@ def prioritise(
     found: list[tuple[int, int]] = []
     keys = iter(wanted)
     while some := [*islice(keys, KEYS)]:
+        began = time.monotonic()
         known = {
             row["key"]: row["task_id"]
             for row in database.rows("task_ids", campaign=campaign, keys=some)
@@ -119,6 +120,7 @@ def prioritise(
         unknown = [key for key in some if key not in known] if len(known) < len(some) else []
         outcome.unknown += len(unknown)
         outcome.some_unknown += unknown[: NAMED - len(outcome.some_unknown)]
+        _rest(began)
     found.sort()
     for chunk in _chunks(found):
         _send(database, campaign, chunk, outcome)
@@ -164,4 +166,8 @@ def _send(
     outcome.changed += row["changed"]
     outcome.unchanged += row["unchanged"]
     outcome.not_waiting += row["others"]
+    _rest(began)
+
+
+def _rest(began: float) -> None:
     time.sleep(min(MAX_REST_S, REST * (time.monotonic() - began)))

@@ -40,7 +40,7 @@ STEERING: Final = (
     Mutant(
         "priority-of-a-task-that-runs",
         "sql/functions/prioritise.sql",
-        "                   and t.status::text in ('waiting', 'delayed')\n",
+        "                  and t.status::text in ('waiting', 'delayed')\n",
         "",
         "Tasks that run or are final are changed, and not counted.",
         _PRIORITIES,

@@ -165,7 +165,7 @@ def cancel(
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8
-      taskq cancel /demo --where 'payload.mass > 600' --dry-run
+      taskq cancel /demo --where 'payload.charge != 0' --dry-run
       taskq campaign cancel /demo --yes
     """
     last = LastProgress()
