@@ -27,6 +27,7 @@ from taskq.errors import (
     CampaignPaused,
     Conflict,
     FunctionChanged,
+    InvalidFilter,
     InvalidTask,
     NotFound,
     ResultNotTrusted,
@@ -38,6 +39,7 @@ from taskq.errors import (
 from taskq.ingest.sources import Source, open_source
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.steering.priorities import Prioritised
 from taskq.version import VERSION
 from taskq.views import Failure, Result, Status
 from taskq_agent import FailForGood, NodeBroken, Retry, input_path
@@ -62,10 +64,12 @@ __all__ = [
     "Failure",
     "FunctionChanged",
     "Handler",
+    "InvalidFilter",
     "InvalidTask",
     "NodeBroken",
     "NotFound",
     "Outcome",
+    "Prioritised",
     "Result",
     "ResultNotTrusted",
     "Retry",
