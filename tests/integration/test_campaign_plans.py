@@ -245,7 +245,7 @@ class Scene:
             "open_session": [Case(1, opened)],
             "places": [Case(SESSIONS + 1, some_of_it)],
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
-            # A share of a row is rounded up.
+            # As of cancel.
             "prioritise": [Case(5, {**one, "tasks": some, "priorities": [1] * len(some)})],
             "recover": [
                 Case(
