@@ -26,22 +26,33 @@ from taskq.errors import (
     AgentsDied,
     CampaignPaused,
     Conflict,
+    Forbidden,
     FunctionChanged,
+    InvalidCampaign,
     InvalidFilter,
+    InvalidPath,
     InvalidTask,
+    KeyConflict,
+    LoginRefused,
     NotFound,
+    NotOverGateway,
+    OutputFailed,
+    ResultLost,
     ResultNotTrusted,
+    SchemaError,
     TaskFailed,
     TaskqError,
     Unavailable,
+    UnknownCampaign,
     UsageError,
 )
+from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import Source, open_source
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.steering.priorities import Prioritised
 from taskq.version import VERSION
-from taskq.views import Failure, Result, Status
+from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent import FailForGood, NodeBroken, Retry, input_path
 
 if TYPE_CHECKING:  # few programs compute: `__getattr__` imports these when they are used
@@ -54,6 +65,7 @@ __version__ = VERSION
 
 __all__ = [
     "AgentsDied",
+    "Attempt",
     "Campaign",
     "CampaignPaused",
     "CampaignSpec",
@@ -62,24 +74,37 @@ __all__ = [
     "Executor",
     "FailForGood",
     "Failure",
+    "FailureCause",
+    "Forbidden",
     "FunctionChanged",
     "Handler",
+    "InvalidCampaign",
     "InvalidFilter",
+    "InvalidPath",
     "InvalidTask",
+    "KeyConflict",
+    "LoginRefused",
     "NodeBroken",
     "NotFound",
+    "NotOverGateway",
     "Outcome",
+    "OutputFailed",
     "Prioritised",
     "Result",
+    "ResultLost",
     "ResultNotTrusted",
     "Retry",
     "RetryPolicy",
     "Run",
+    "SchemaError",
     "Seed",
+    "SeedCount",
     "Status",
     "TaskFailed",
+    "TaskView",
     "TaskqError",
     "Unavailable",
+    "UnknownCampaign",
     "UsageError",
     "connect",
     "input_path",
@@ -98,12 +123,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'taskq' has no attribute {name!r}")
 
 
-def local_agents(queue: Client, slots: int | None = None, path: str = "/") -> LocalAgents:
+def local_agents(queue: Client, slots: int | None = None, path: str | None = None) -> LocalAgents:
     """Return agents of this machine as a context manager: they work while its block runs.
 
     slots: tasks at a time; by default the number of processors. path: the campaign they serve, with
-    all below it; on a queue that others use too, name yours: these agents refuse what lacks its
-    modules here, and a campaign that all refuse pauses itself.
+    all below it. By default all of the embedded server, which is yours alone; on any other server
+    the campaign that `queue` has created or given calls before, with those below it, so that they
+    run nobody else's code and refuse nobody's tasks; raise `UsageError` if there is none, or
+    several.
 
     Their Python is this one, and finds what this program imports. Tasks that run at the end of the
     block get 5 s to end, then go back to the queue. They leave when this program ends, however that

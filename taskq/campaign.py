@@ -1,22 +1,29 @@
-"""Campaign handle of the submitters' API: seed, change, pause, cancel, retry, wait, read."""
+"""Campaign handle of the submitters' API: seed, change, pause, cancel, retry, wait, read.
+
+One rule for all that is read or done: a campaign stands for itself and all campaigns below it,
+unless `below=False`; a key names a task of the campaign itself.
+"""
 
 from __future__ import annotations
 
+import heapq
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
-from taskq.db.connections import Row
+from taskq.db.address import Row
 from taskq.errors import (
     Clash,
     Conflict,
-    InvalidCampaign,
     KeyConflict,
     NotFound,
     ResultLost,
@@ -31,21 +38,25 @@ from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
+from taskq.paging import MOVE_CHUNK, pages
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.steering import verbs
-from taskq.steering.campaign import MOVE_CHUNK, SteeredCampaign
+from taskq.steering.campaign import SteeredCampaign
+from taskq.stored_spec import spec_body
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
-from taskq_agent.handlers.checks import check_handler
 from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
 
-PAGE: Final = 1_000
 WAIT_S: Final = 0.5
 
 
 class Campaign(SteeredCampaign):
-    """A campaign of a queue, returned by `Client`. Every call reads the database; no caching."""
+    """A campaign of a queue, returned by `Client`. Every call reads the database; no caching.
+
+    It stands for itself and all campaigns below it, unless `below=False`; a key names a task of
+    the campaign itself.
+    """
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
@@ -87,16 +98,23 @@ class Campaign(SteeredCampaign):
         """Remove an input; working tasks keep it. Raise `NotFound` if there is none."""
         self._database.value("remove_input", path=self.path, input=name)
 
-    def status(self) -> Status:
+    def status(self, *, below: bool = True) -> Status:
         """Return the exact counts of the campaign and all below it, read from counters."""
-        return Status(**self._database.rows("counts", path=self.path, depth=0)[0])
+        status = Status(**self._database.rows("counts", path=self.path, depth=0)[0])
+        return status if below or not status.children else self.tree()[0]
 
     def closed_by(self) -> list[str]:
         """Return the paths of this campaign and those above it that are not open, from the top."""
         return [row["path"] for row in self._database.rows("closed_by", path=self.path)]
 
-    def children(self) -> list[Status]:
-        """Return the campaigns directly below, ordered by path; counts include those below."""
+    def children(self) -> list[Campaign]:
+        """Return the campaigns directly below, ordered by path."""
+        return [
+            Campaign(self._database, one.campaign_id, one.path) for one in self.child_statuses()
+        ]
+
+    def child_statuses(self) -> list[Status]:
+        """Return the counts of each campaign directly below with all below that, by path."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
 
     def seed(
@@ -142,15 +160,27 @@ class Campaign(SteeredCampaign):
         priority: int = 0,
         *,
         on_conflict: OnConflict = "fail",
-    ) -> bool:
-        """Add one task in one round trip; return whether it was added. For many, `seed`.
+    ) -> str:
+        """Add one task, unless it is there; return its key. For many, `seed`.
 
-        Durable when it returns. Raise `InvalidTask` if the task is not valid, `Conflict` if the
-        campaign is cancelled. on_conflict: what to do if its key is stored with another payload,
-        as in `seed`; by default raise `KeyConflict`.
+        key: by default one of the payload, so that the same payload is the same task. Durable when
+        it returns. Raise `InvalidTask` if the task is not valid, `Conflict` if the campaign is
+        cancelled. on_conflict: what to do if its key is stored with another payload, as in `seed`;
+        by default raise `KeyConflict`.
         """
+        seed = Seed(payload, key, priority)
+        self.add(seed, on_conflict=on_conflict)
+        stored, text, _ = seed.encoded()
+        if on_conflict != "keep-both":
+            return stored
+        wanted = json.loads(text)  # stored under the first key that has no other payload
+        names = (stored if number == 1 else f"{stored}#{number}" for number in count(1))
+        return next(name for name in names if self.task(name).payload == wanted)
+
+    def add(self, seed: Seed, *, on_conflict: OnConflict = "fail") -> bool:
+        """Add one task in one round trip; return whether it was added; see `submit`."""
         check_choice(on_conflict)
-        task = seeding.task_json(Seed(payload, key, priority).encoded())
+        task = seeding.task_json(seed.encoded())
         words = {"path": self.path, "tasks": f"[{task}]", "on_conflict": on_conflict}
         try:
             return bool(self._database.value("submit", **words))
@@ -178,11 +208,12 @@ class Campaign(SteeredCampaign):
         self,
         *,
         where: str | None = None,
+        below: bool = True,
         raw: bool = False,
         blobs: BlobStore | None = None,
         on_lost: Callable[[ResultLost], None] | None = None,
     ) -> Iterator[Result]:
-        """Iterate over the accepted results of this campaign, ordered by task, page by page.
+        """Iterate over accepted results, campaign by campaign and ordered by task, page by page.
 
         where: only of tasks that match this filter.
         Large results are fetched one at a time; raw: return their references instead. blobs: the
@@ -191,40 +222,53 @@ class Campaign(SteeredCampaign):
         """
         fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
         rows = (
-            self._pages("results")
+            self._pages("results", below=below)
             if where is None
-            else verbs.results(self._database, self.campaign_id, where)
+            else verbs.results(self._database, self._nodes(below=below), where)
         )
         return (Result(**fetching.of(row)) for row in rows)
 
-    def failures(self) -> Iterator[Failure]:
-        """Iterate over the failed tasks of this campaign, ordered by task, page by page."""
-        return (Failure(**row) for row in self._pages("failures"))
+    def failures(self, *, below: bool = True) -> Iterator[Failure]:
+        """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
+        return (Failure(**row) for row in self._pages("failures", below=below))
 
-    def tasks(self, status: str | None = None, *, where: str | None = None) -> Iterator[TaskView]:
-        """Iterate over the tasks of this campaign in one status, or all, ordered by task.
+    def tasks(
+        self, status: str | None = None, *, where: str | None = None, below: bool = True
+    ) -> Iterator[TaskView]:
+        """Iterate over tasks in one status, or all, campaign by campaign and ordered by task.
 
         where: only those that match this filter.
         """
         if where is not None:
-            return verbs.tasks(self._database, self.campaign_id, where, status)
-        return (TaskView(**row) for row in self._pages("tasks", status=status))
+            return verbs.tasks(self._database, self._nodes(below=below), where, status)
+        rows = self._pages("tasks", below=below, status=status)
+        return (TaskView(**row) for row in rows)
 
-    def failure_classes(self) -> dict[str, int]:
+    def failure_classes(self, *, below: bool = True) -> dict[str, int]:
         """Return the number of failed and lost attempts by error class, most frequent first."""
-        rows = self._database.rows("failure_classes", campaign=self.campaign_id)
-        return {row["error_class"]: row["attempts"] for row in rows}
+        found: Counter[str] = Counter()
+        for campaign, _ in self._nodes(below=below):
+            for row in self._database.rows("failure_classes", campaign=campaign):
+                found[row["error_class"]] += row["attempts"]
+        return dict(found.most_common())
 
-    def failure_causes(self, limit: int = 20) -> list[FailureCause]:
-        """Return groups of failed, lost and refused attempts by cause, most frequent first."""
-        rows = self._database.rows("failure_causes", campaign=self.campaign_id, limit=limit)
-        return [FailureCause(**row) for row in rows]
+    def failure_causes(self, limit: int = 20, *, below: bool = True) -> list[FailureCause]:
+        """Return groups of failed, lost and refused attempts by cause, most frequent first.
+
+        limit: most groups. Attempts of different campaigns are not put together.
+        """
+        causes = (
+            FailureCause(campaign=path, **row)
+            for campaign, path in self._nodes(below=below)
+            for row in self._database.rows("failure_causes", campaign=campaign, limit=limit)
+        )
+        return heapq.nlargest(limit, causes, key=attrgetter("attempts"))
 
     def usual_run_s(self) -> float | None:
         """Return the mean seconds from claim to report of recent attempts; None: none has ended.
 
-        Takes 1,000 attempts, those of the tasks seeded last among tasks with an attempt, and of
-        these the ones that were done or failed.
+        Of this campaign alone, since others may take longer: of 1,000 attempts of the tasks seeded
+        last among tasks with an attempt, those that were done or failed.
         """
         (row,) = self._database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]
@@ -236,7 +280,7 @@ class Campaign(SteeredCampaign):
         rows = self._database.rows(
             "tasks", campaign=self.campaign_id, status=None, after=task - 1, limit=1
         )
-        return TaskView(**rows[0])
+        return TaskView(campaign=self.path, **rows[0])
 
     def attempts(self, key: str) -> list[Attempt]:
         """Return the attempts of a task that have ended, in order; raise `NotFound`."""
@@ -257,17 +301,17 @@ class Campaign(SteeredCampaign):
         facts = read_facts(self._database, self.path)
         if key is None:
             return explain_campaign(facts)
-        max_attempts = self.spec().retry.max_attempts
-        return explain_task(self.task(key), self.attempts(key), max_attempts, facts)
+        retries = self.spec().retry
+        return explain_task(self.task(key), self.attempts(key), retries, facts)
 
-    def wait(self, timeout_s: float | None = None) -> Status:
-        """Wait until no task of this campaign or those below is unfinished; return the status.
+    def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:
+        """Wait until no task is unfinished; return the status.
 
         After `timeout_s` seconds raise `TimeoutError`. A task that waits for an agent is
         unfinished, so somebody must run agents.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while (status := self.status()).unfinished:
+        while (status := self.status(below=below)).unfinished:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(
                     f"{self.path} still has {status.unfinished} unfinished tasks after "
@@ -282,26 +326,8 @@ class Campaign(SteeredCampaign):
             raise NotFound(f"no campaign {self.path}")
         return row
 
-    def _pages(self, name: str, **values: object) -> Iterator[Row]:
-        after = 0
-        while rows := self._database.rows(
-            name, campaign=self.campaign_id, after=after, limit=PAGE, **values
-        ):
-            yield from rows
-            after = rows[-1]["task_id"]
-
-
-def spec_body(spec: CampaignSpec) -> str:
-    """Return a spec as the JSON text that the server-side functions take.
-
-    Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
-    """
-    if spec.handler is not None:
-        try:
-            check_handler(spec.handler.to_json(), spec.params)
-        except ValueError as error:
-            raise InvalidCampaign(str(error)) from None
-    body = spec.to_json()
-    del body["path"]
-    flat = body.pop("retry") | body.pop("limits")
-    return json.dumps(body | flat)
+    def _pages(self, name: str, *, below: bool, **values: object) -> Iterator[Row]:
+        """Yield all rows of a statement, with the path of their campaign."""
+        for campaign, path in self._nodes(below=below):
+            for row in pages(self._database, name, campaign=campaign, **values):
+                yield {"campaign": path, **row}

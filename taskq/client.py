@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from taskq import embedded
-from taskq.campaign import Campaign, spec_body
+from taskq.campaign import Campaign
 from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
-from taskq.errors import Conflict, UnknownCampaign
+from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
+from taskq.funnel.best import Best
+from taskq.funnel.selection import Selection, select
+from taskq.notify.store import Notifications
 from taskq.pilots.store import Pilots
+from taskq.remote.credentials import manager_token
+from taskq.remote.queries import GatewayQueries
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
+from taskq.stored_spec import spec_body
 from taskq.tokens import Tokens
 from taskq.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 
@@ -32,45 +38,90 @@ if TYPE_CHECKING:  # what computes is imported when it is used
     from taskq.compute.unpickling import Trust
 
 
-def connect(dsn: str | None = None) -> Client:
+def queue_address(given: str | None = None) -> str | None:
+    """Return the address of the queue: the one given, else that of the environment, if any.
+
+    Raise `UsageError` if the environment has two.
+    """
+    dsn, url = os.environ.get("TASKQ_DSN"), os.environ.get("TASKQ_URL")
+    if not given and dsn and url:
+        raise UsageError("both TASKQ_DSN and TASKQ_URL are set: unset one, or give the address")
+    return given or dsn or url or None
+
+
+def is_gateway(address: str | None) -> bool:
+    """Tell whether an address is that of a gateway."""
+    return address is not None and address.startswith(("http://", "https://"))
+
+
+def connect(
+    address: str | None = None,
+    *,
+    token_file: str | Path | None = None,
+    ca: str | Path | None = None,
+) -> Client:
     """Connect to a queue.
 
-    dsn: a PostgreSQL address; without one, that in `TASKQ_DSN`; without that, the embedded
-    server of this user, which is started if it does not run and set up if it is new.
+    address: of PostgreSQL, or `https://...` of a gateway; without one, that in `TASKQ_DSN` or
+    `TASKQ_URL`; without these, the embedded server of this user, which is started if it does not
+    run and set up if it is new.
+    token_file: has the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names it, or
+    `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the system's; by
+    default what `TASKQ_CA` says.
 
     Raise `Unavailable` if the server does not answer, `LoginRefused` if it refuses the login,
-    `SchemaError` if its schema is not this release's (run `taskq db migrate`).
+    `SchemaError` if its schema is not this release's (run `taskq db migrate`), `Unauthorized` if a
+    gateway does not know the token.
     """
-    address = dsn or os.environ.get("TASKQ_DSN")
-    if address:
-        database = Database(address).open()
+    found = queue_address(address)
+    if found is not None and is_gateway(found):
+        return Client(_gateway(found, token_file, ca or os.environ.get("TASKQ_CA")))
+    if found is not None:
+        database = Database(found).open()
     else:
         info = embedded.Server().up()
         database = Database(info.dsn, server="the embedded PostgreSQL").open()
     try:
-        if address:
+        if found is not None:
             migrations.require(database)
         else:
             migrations.migrate(database)
     except BaseException:
         database.close()
         raise
-    return Client(database)
+    return Client(database, embedded=found is None)
+
+
+def _gateway(url: str, token_file: str | Path | None, ca: str | Path | None) -> GatewayQueries:
+    gateway = GatewayQueries(url, manager_token(token_file), ca=None if ca is None else Path(ca))
+    try:
+        gateway.open()
+    except BaseException:
+        gateway.close()
+        raise
+    return gateway
 
 
 class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
+    Over a gateway, what needs PostgreSQL itself raises `NotOverGateway`.
+
     tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
-    what starts agents on batch systems. local_agents: those that this program runs now, by
-    `taskq.local_agents`.
+    what starts agents on batch systems. notifications: rules of what is told, and to whom.
+    local_agents: those that this program runs now, by `taskq.local_agents`. embedded: whether the
+    server is this user's own. begun: paths of the campaigns that were created, or given calls,
+    through this client.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.tokens = Tokens(database)
-        self.fleet = Fleet(database)
-        self.pilots = Pilots(database)
+    def __init__(self, queries: Database | GatewayQueries, *, embedded: bool = False) -> None:
+        self.queries = queries
+        self.embedded = embedded
+        self.begun: set[str] = set()
+        self.tokens = Tokens(queries)
+        self.fleet = Fleet(queries)
+        self.pilots = Pilots(queries)
+        self.notifications = Notifications(queries)
         self.local_agents: list[LocalAgents] = []
         self._calls: Calls | None = None
 
@@ -82,32 +133,52 @@ class Client:
 
     def close(self) -> None:
         """Close all connections."""
-        self.database.close()
+        self.queries.close()
+
+    @property
+    def database(self) -> Database:
+        """The connections to PostgreSQL; raise `NotOverGateway` if there are none."""
+        return self._postgres("this")
+
+    def _postgres(self, call: str) -> Database:
+        if isinstance(self.queries, GatewayQueries):
+            raise NotOverGateway(call)
+        return self.queries
 
     def campaign(self, path: str) -> Campaign:
         """Return the campaign at a path; raise `UnknownCampaign` if there is none."""
-        row = self.database.row("campaign", path=check_path(path))
+        row = self.queries.row("campaign", path=check_path(path))
         if row is None:
             raise UnknownCampaign(path)
-        return Campaign(self.database, row["campaign_id"], path)
+        return Campaign(self.queries, row["campaign_id"], path)
 
-    def create_campaign(self, spec: CampaignSpec | str, *, exist_ok: bool = False) -> Campaign:
-        """Create a campaign from a spec, or an empty one from a path.
+    def create_campaign(
+        self, spec: CampaignSpec | str, *, exist_ok: bool | None = None
+    ) -> Campaign:
+        """Create a campaign from a spec, or an empty one from a path; return it.
 
-        Those above it that are missing are created too. With `exist_ok`, one that exists is
-        changed to the spec instead; without, raise `Conflict`.
+        Those above it that are missing are created too. Repeating it is harmless: one that has
+        these settings already, or is named by its path alone, is returned as it is; for one that
+        has others raise `Conflict`. exist_ok: True: change it to the spec instead; False: raise
+        `Conflict` for any that is there, so that of several callers one creates it.
         """
-        spec = CampaignSpec(spec) if isinstance(spec, str) else spec
-        body = spec_body(spec)
+        wanted = CampaignSpec(spec) if isinstance(spec, str) else spec
+        body = spec_body(wanted)
         try:
-            campaign_id = self.database.value("create_campaign", path=spec.path, spec=body)
-        except Conflict:
-            if not exist_ok:
+            campaign_id = self.queries.value("create_campaign", path=wanted.path, spec=body)
+        except Conflict as error:
+            if exist_ok is False:
                 raise
-            campaign = self.campaign(spec.path)
-            campaign.change(spec)
-            return campaign
-        return Campaign(self.database, campaign_id, spec.path)
+            campaign = self.campaign(wanted.path)
+            differs = [] if isinstance(spec, str) else wanted.differences(campaign.spec())
+            if differs and not exist_ok:
+                raise Conflict(f"{error}, with another {' and '.join(differs)}") from error
+            if differs:
+                campaign.change(wanted)
+        else:
+            campaign = Campaign(self.queries, campaign_id, wanted.path)
+        self.begun.add(wanted.path)
+        return campaign
 
     def map(
         self,
@@ -145,8 +216,8 @@ class Client:
         """
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 
-        return runs.start(
-            self.database,
+        run = runs.start(
+            self.queries,
             function,
             arguments,
             name=name,
@@ -157,6 +228,8 @@ class Client:
             settings=settings,
             agents=self.local_agents,
         )
+        self.begun.add(run.path)
+        return run
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Call a function once, on an agent; return a future, with the `key` of its task.
@@ -168,15 +241,17 @@ class Client:
         from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
 
         if self._calls is None:
-            self._calls = Calls(self.database, self.local_agents)
-        return self._calls.submit(function, args, kwargs)
+            self._calls = Calls(self.queries, self.local_agents)
+        future = self._calls.submit(function, args, kwargs)
+        self.begun.add(future.campaign.path)
+        return future
 
     def agents(self, path: str = "/", *, limit: int = 1_000) -> list[AgentView]:
         """Return the agents that serve a campaign, above or below it, longest silent first.
 
         Raise `UnknownCampaign` if there is none.
         """
-        rows = self.database.rows("agents", path=self._known(path), limit=limit)
+        rows = self.queries.rows("agents", path=self._known(path), limit=limit)
         return [AgentView(**row) for row in rows]
 
     def left_agents(self, path: str = "/", *, limit: int = 1_000) -> list[LeftAgent]:
@@ -185,7 +260,7 @@ class Client:
         Only those that served the campaign or one above or below it. Raise `UnknownCampaign` if
         there is none.
         """
-        rows = self.database.rows("left_agents", path=self._known(path), limit=limit)
+        rows = self.queries.rows("left_agents", path=self._known(path), limit=limit)
         return [LeftAgent(**row) for row in rows]
 
     def refusals(self, path: str = "/") -> list[Refusals]:
@@ -193,14 +268,14 @@ class Client:
 
         Raise `UnknownCampaign` if there is no such campaign.
         """
-        return [Refusals(**row) for row in self.database.rows("refusals", path=self._known(path))]
+        return [Refusals(**row) for row in self.queries.rows("refusals", path=self._known(path))]
 
     def left_over(self, path: str = "/") -> LeftOver:
         """Return how many tasks are unfinished, and how many of them no agent can claim.
 
         Raise `UnknownCampaign` if there is no such campaign.
         """
-        (row,) = self.database.rows("left_over", path=check_path(path), offers=None)
+        (row,) = self.queries.rows("left_over", path=check_path(path), offers=None)
         return LeftOver(**row)
 
     def drain_agents(
@@ -210,20 +285,49 @@ class Client:
         site: str | Sequence[str] | None = None,
         name: str | Sequence[str] | None = None,
         host: str | Sequence[str] | None = None,
+        dry_run: bool = False,
     ) -> int:
         """Drain agents; return how many were not draining before.
 
         Applies to agents that serve the campaign or one below it; site, name, host: only agents
         with this value, or one of several; None: any. They get the order with the answer to their
-        next heartbeat, claim no more, finish the tasks they hold, and leave. Raise
-        `UnknownCampaign` if there is no such campaign.
+        next heartbeat, claim no more, finish the tasks they hold, and leave. dry_run: change
+        nothing. Raise `UnknownCampaign` if there is no such campaign.
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
-        return int(self.database.value("drain_sessions", path=self._known(path), **named))
+        return int(
+            self.queries.value("drain_sessions", path=self._known(path), dry_run=dry_run, **named)
+        )
+
+    def best(
+        self,
+        path: str,
+        *,
+        by: str,
+        n: int | None = None,
+        percent: float | None = None,
+        lowest: bool = True,
+        group: str | None = None,
+        below: bool = True,
+        so_far: bool = False,
+    ) -> Selection:
+        """Choose the best results of a campaign and all below it; iterate over them, best first.
+
+        by: a dotted name of a number, as `result.score`. n, percent: so many, or so many percent of
+        those that have it, rounded up. group: a dotted name, as `payload.smiles`: of results with
+        the same value only the best counts, and percent is of the groups. Equal ones are in the
+        order of campaigns and of seeding, so that the same are chosen each time. A million results
+        at most; of any number, in bounded memory.
+
+        so_far: of what is done now. Otherwise raise `Conflict` if tasks are unfinished, since the
+        best are not known yet. Raise `UsageError` if no result has the value.
+        """
+        wanted = Best(by, n, percent, lowest, group)
+        return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""
-        row = self.database.row("brake")
+        row = self.queries.row("brake")
         return None if row is None else Brake(**row)
 
     def audit(
@@ -238,7 +342,7 @@ class Client:
         look: called repeatedly with the path of the campaign being checked, and how many of its
         tasks were checked since the last call. Raise `NotFound` if there is no such campaign.
         """
-        return audit(self.database, check_path(path), look)
+        return audit(self._postgres("audit"), check_path(path), look)
 
     def recover(
         self,
@@ -258,7 +362,7 @@ class Client:
         Idempotent. Raise `UnknownCampaign` if there is no such campaign.
         """
         within = isinstance(lost_since, timedelta)
-        (row,) = self.database.rows(
+        (row,) = self.queries.rows(
             "recover",
             path=self._known(path),
             site=site,

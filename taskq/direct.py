@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
+from taskq.checkpoints.store import Checkpoints
 from taskq.db.connections import Connection, Database, Statements
 from taskq.dispatch import heartbeats
 from taskq.dispatch.exchange import Exchanges, run
@@ -24,7 +25,16 @@ from taskq.dispatch.sessions import session_values
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.front.address import FrontAddress
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Request, Welcome
+from taskq_agent.protocol import (
+    Answer,
+    Heartbeat,
+    HeartbeatAnswer,
+    Held,
+    Hello,
+    Input,
+    Request,
+    Welcome,
+)
 from taskq_agent.text import clean
 
 if TYPE_CHECKING:
@@ -54,6 +64,7 @@ class DirectTransport:
         gateway; None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
+        self._checkpoints = Checkpoints(database, self._blobs)
         self._exchange_connection = database.dedicated_connection()
         self._heartbeat_connection = database.dedicated_connection()
         self._lease_s = lease_s
@@ -195,6 +206,16 @@ class DirectTransport:
         """Store a blob."""
         with as_transport_errors():
             self._blobs.put_verified(digest, data)
+
+    def find_checkpoint(self, held: Held) -> Input | None:
+        """Return the blob with the last checkpoint of a task."""
+        with as_transport_errors():
+            return self._checkpoints.find(None, held)
+
+    def save_checkpoint(self, held: Held, saved: Input) -> bool:
+        """Make a stored blob the checkpoint of a task."""
+        with as_transport_errors():
+            return self._checkpoints.save(None, held, saved)
 
 
 @contextmanager

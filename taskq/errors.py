@@ -7,7 +7,8 @@
     │   │   └── KeyConflict       ... or a key that is stored with another payload
     │   ├── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
     │   ├── InvalidFilter       a filter that is not well formed
-    │   └── ValueRefused        a value that the server cannot store; its message follows
+    │   ├── ValueRefused        a value that the server cannot store; its message follows
+    │   └── NotOverGateway      a call that needs PostgreSQL's address instead of a gateway's
     ├── NotFound              fix the name: no such campaign, task or file
     │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
@@ -135,6 +136,16 @@ def _pointed_at(text: str, column: int) -> str:
 
 class ValueRefused(UsageError):
     """The server cannot store a value of the call."""
+
+
+class NotOverGateway(UsageError):
+    """The call needs a connection to PostgreSQL, and this is one to a gateway. call: its name."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__(
+            f"{call} does not work over a gateway; it needs the address of PostgreSQL (TASKQ_DSN)"
+        )
+        self.call = call
 
 
 class NotFound(TaskqError):

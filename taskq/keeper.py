@@ -1,7 +1,7 @@
 """The keeper: the upkeep loop of a queue.
 
-It expires sessions, promotes delayed tasks, folds counters, and pauses campaigns in which nearly
-everything fails.
+It expires sessions, promotes delayed tasks, folds counters, pauses campaigns in which nearly
+everything fails, and removes checkpoints of tasks that are final.
 
 Any number of keepers may run. In each term one of them acts; when it ends, another takes over
 within a term. `taskq keeper` runs one by itself; each agent with a connection of its own to
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from taskq.checkpoints.store import Sweeper
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 
@@ -59,11 +60,14 @@ class Keeper:
     def __init__(self, database: Database) -> None:
         self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
+        self._sweeper = Sweeper(database)
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper is the one that acts or can become it."""
         with self._connection.connected() as statements:
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
+        if row["acting"]:
+            self._sweep()
         return Round(
             acting=row["acting"],
             lost=row["lost"] or 0,
@@ -73,6 +77,14 @@ class Keeper:
             paused=row["paused"] or [],
             suspects=row["suspects"] or [],
         )
+
+    def _sweep(self) -> None:
+        """Remove checkpoints; whatever prevents that keeps nobody's tasks from being handed out."""
+        try:
+            with self._connection.connected() as statements:
+                self._sweeper.sweep(statements)
+        except TaskqError as error:
+            log.warning("checkpoints of tasks that are final stay: %s", error)
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.

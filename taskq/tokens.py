@@ -17,16 +17,17 @@ from datetime import datetime
 from ipaddress import ip_network
 from typing import Final, Literal, TypeAlias
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import NotFound, UsageError
 from taskq.spec.model import check_path, check_text
 
-Kind: TypeAlias = Literal["site", "manager"]
+Kind: TypeAlias = Literal["site", "manager", "submitter", "pickler"]
 
 DAYS: Final = 30.0
 MAX_NAME_CHARS: Final = 100
 _BYTES: Final = 32
-_PREFIXES: Final[dict[Kind, str]] = {"site": "tqe_", "manager": "tqm_"}
+_SITE_PREFIX: Final = "tqe_"
+_MANAGER_PREFIX: Final = "tqm_"
 _SESSION_PREFIX: Final = "tqs_"
 _DAY_S: Final = 86_400
 
@@ -65,7 +66,7 @@ class Revoked:
 class Tokens:
     """The tokens of a queue."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Queries) -> None:
         self._database = database
 
     def create(
@@ -80,6 +81,8 @@ class Tokens:
     ) -> tuple[str, Token]:
         """Create a token; return its text, which is stored nowhere, and its record.
 
+        kind: "site" for agents, the others for people: a "manager" looks, steers and adds tasks, a
+        "submitter" also creates and changes campaigns, a "pickler" also sends functions by value.
         name: unique among the tokens that are not revoked. paths: campaigns that exist. days: until
         it expires, ten years at most. max_uses, networks: how many sessions a site's token can
         open, and from which networks or addresses, as `192.0.2.0/24`.
@@ -92,11 +95,12 @@ class Tokens:
         check_text("the name", name)
         if not paths:
             raise UsageError("a token is for at least one campaign; / stands for all")
-        if kind == "manager" and (max_uses is not None or networks):
+        if kind != "site" and (max_uses is not None or networks):
             raise UsageError(
                 "a manager's token opens no sessions: it has neither uses nor networks"
             )
-        text = _PREFIXES[kind] + _encoded(secrets.token_bytes(_BYTES))
+        prefix = _SITE_PREFIX if kind == "site" else _MANAGER_PREFIX
+        text = prefix + _encoded(secrets.token_bytes(_BYTES))
         token_id = self._database.value(
             "create_token",
             kind=kind,

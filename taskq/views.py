@@ -48,9 +48,11 @@ class Status:
 class TaskView:
     """State of a task. claimed_at, host: of the agent that works on it; None without one.
 
-    failures, losses: since it was last retried; of a task that is done, of all its attempts.
+    campaign: its path. failures, losses: since it was last retried; of a task that is done, of all
+    its attempts.
     """
 
+    campaign: str
     task_id: int
     key: str
     status: str
@@ -66,8 +68,9 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An accepted result and its attempt. phases: seconds by phase."""
+    """An accepted result and its attempt. campaign: its path. phases: seconds by phase."""
 
+    campaign: str
     task_id: int
     key: str
     attempt: int
@@ -83,8 +86,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed task with its last attempt, if recorded."""
+    """A failed task with its last attempt, if recorded. campaign: its path."""
 
+    campaign: str
     task_id: int
     key: str
     attempt: int | None
@@ -105,12 +109,13 @@ class Failure:
 class FailureCause:
     """A group of failed, lost or refused attempts with one cause; the latest is the example.
 
-    cause: their common message, with numbers replaced by `#`; if it only says how the program
-    ended, with the last line of its output. causes: number of such groups in the campaign. hosts:
+    campaign: its path. cause: their common message, with numbers replaced by `#`; if it only says
+    how the program ended, with the last line of its output. causes: number of such groups. hosts:
     number of hosts; some_hosts: attempts by host, of the five hosts with most attempts.
     example_line: the last line of output.
     """
 
+    campaign: str
     error_class: str
     cause: str
     attempts: int

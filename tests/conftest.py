@@ -21,6 +21,7 @@ from tests.fixtures.servers import make_home, remove_home
 pytest_plugins = [
     "tests.fixtures.databases",
     "tests.fixtures.logins",
+    "tests.fixtures.transports",
     "tests.fixtures.queues",
     "tests.fixtures.histories",
     "tests.fixtures.redis_servers",

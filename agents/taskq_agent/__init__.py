@@ -1,11 +1,20 @@
 """Agent on a worker node: standard library only, Python 3.9 and later.
 
-Payload code imports from here: three exceptions that say how an attempt ended, and `input_path`.
+Payload code imports from here: four exceptions that say how an attempt ended, `input_path` and
+`checkpoint_path`.
 """
 
 from __future__ import annotations
 
-from taskq_agent.errors import FailForGood, HandlerError, NodeBroken, Retry
-from taskq_agent.payload import input_path
+from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken, Retry
+from taskq_agent.payload import checkpoint_path, input_path
 
-__all__ = ["FailForGood", "HandlerError", "NodeBroken", "Retry", "input_path"]
+__all__ = [
+    "Continue",
+    "FailForGood",
+    "HandlerError",
+    "NodeBroken",
+    "Retry",
+    "checkpoint_path",
+    "input_path",
+]

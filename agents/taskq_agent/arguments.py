@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any, Callable, Dict, List, Tuple
 from taskq_agent.http.gateways import parsed
 from taskq_agent.text import is_unicode
 
-_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+_TIME = re.compile(r"([0-9.eE+-]+) ?(s|m|min|h|d|)")
 
 
 def text(word: str) -> str:
@@ -71,25 +73,37 @@ def named_file(word: str) -> Tuple[str, Path]:
     return text(name if equals else file.name), file
 
 
+def time_s(word: str) -> float:
+    """Return the seconds of a time: a number of them, or with a unit, as 90s, 30m, 2h or 7d.
+
+    ValueError: it is none.
+    """
+    found = _TIME.fullmatch(word.strip())
+    if found is None:
+        raise ValueError(f"{word!r} is no time, as 90s, 30m, 2h or 7d")
+    return float(found.group(1)) * _UNITS_S[found.group(2)]
+
+
 def seconds(word: str) -> float:
     """Return a time of at least 0."""
-    return _number(word, "of seconds, 0 or more", lambda value: value >= 0)
+    return _time(word, "of 0 or more", lambda value: value >= 0)
 
 
 def seconds_above_0(word: str) -> float:
     """Return a time above 0."""
-    return _number(word, "of seconds, above 0", lambda value: value > 0)
+    return _time(word, "above 0", lambda value: value > 0)
 
 
-def duration(word: str) -> float:
-    """Return a time above 0: seconds, or with a unit, as 120s, 30m, 12h or 2d."""
-    unit_s = _UNITS_S.get(word[-1:])
+def _time(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:
     try:
-        return seconds_above_0(word if unit_s is None else word[:-1]) * (unit_s or 1.0)
-    except argparse.ArgumentTypeError:
+        value = time_s(word)
+    except ValueError:
+        value = math.nan
+    if not is_allowed(value) or value == math.inf:
         raise argparse.ArgumentTypeError(
-            f"{word!r} must be a time above 0, as 120s, 30m, 12h or 2d"
-        ) from None
+            f"{word!r} must be a time {which}, as 90s, 30m, 2h or 7d; a number alone is seconds"
+        )
+    return value
 
 
 def amount(word: str) -> float:

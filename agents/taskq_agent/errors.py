@@ -3,6 +3,7 @@
 HandlerError          raised by payload code to say how an attempt ended
 ├── Retry               failed for now: try the task again later
 ├── FailForGood         failed finally: no further attempt can help
+├── Continue            not done yet: another attempt goes on from the checkpoint
 └── NodeBroken          not on this node: hand the task back, leave the campaign to other nodes
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
@@ -25,6 +26,10 @@ class Retry(HandlerError):
 
 class FailForGood(HandlerError):
     """The task can never succeed; it fails without a further attempt."""
+
+
+class Continue(HandlerError):
+    """The checkpoint has progress; the task goes back and another attempt goes on from there."""
 
 
 class NodeBroken(HandlerError):

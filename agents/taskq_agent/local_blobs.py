@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Dict, Iterator, Mapping
+from typing import Dict, Iterator, Mapping, Optional, Tuple
 
 from taskq_agent.errors import Refused
-from taskq_agent.protocol import Input
+from taskq_agent.protocol import Held, Input
 
 _CHUNK = 1 << 20
 
@@ -18,6 +18,7 @@ class LocalBlobs:
     def __init__(self) -> None:
         self.written: Dict[str, bytes] = {}
         self._files: Dict[str, Path] = {}
+        self._checkpoints: Dict[Tuple[int, int], Input] = {}
 
     def inputs(self, files: Mapping[str, Path]) -> Dict[str, Input]:
         """Add files by the names that tasks use for them; OSError if one cannot be read."""
@@ -34,6 +35,9 @@ class LocalBlobs:
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a file from an offset to its end."""
+        if digest in self.written:
+            yield self.written[digest][offset:]
+            return
         if digest not in self._files:
             raise Refused(f"no input has the digest {digest}")
         with self._files[digest].open("rb") as stream:
@@ -44,3 +48,12 @@ class LocalBlobs:
     def write_blob(self, digest: str, data: bytes) -> None:
         """Keep a large result."""
         self.written[digest] = data
+
+    def find_checkpoint(self, held: Held) -> Optional[Input]:
+        """Return the checkpoint that was saved of a task."""
+        return self._checkpoints.get((held.campaign, held.task))
+
+    def save_checkpoint(self, held: Held, saved: Input) -> bool:
+        """Keep a checkpoint."""
+        self._checkpoints[held.campaign, held.task] = saved
+        return True

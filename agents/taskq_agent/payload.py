@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Optional
 
 
 def input_path(name: str) -> Path:
@@ -16,3 +17,12 @@ def input_path(name: str) -> Path:
     if name not in paths:
         raise FileNotFoundError(f"the campaign has no input {name!r}; it has {sorted(paths)}")
     return Path(paths[name])
+
+
+def checkpoint_path() -> Optional[Path]:
+    """Return the folder that is kept for the next attempt, with what the last one has left there.
+
+    None: the campaign keeps no checkpoints.
+    """
+    folder = os.environ.get("TASKQ_CHECKPOINT")
+    return None if folder is None else Path(folder)

@@ -24,6 +24,13 @@ FAILED = "failed"
 RELEASED = "released"
 OUTCOMES = (DONE, FAILED, RELEASED)
 
+#: Class of a release because the agent had no time left: the queue counts these.
+OUT_OF_TIME = "out-of-time"
+#: Class of a release because the handler has said that another attempt goes on: counted likewise.
+CONTINUED = "continued"
+#: Class of the failure that the queue makes of one when they are too many.
+TOO_LONG = "too-long"
+
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"
 SUPERSEDED = "superseded"
@@ -85,7 +92,8 @@ class CampaignTerms:
     """Properties that the tasks of one campaign share. A change raises `revision`.
 
     inputs: shared files by name. on_disconnect: what an agent does with running tasks once its
-    session must have expired unheard: `continue` (the fence decides) or `stop`.
+    session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
+    largest checkpoint of a task, None: none are kept; checkpoint_every_s: seconds between uploads.
     """
 
     campaign: int
@@ -96,6 +104,8 @@ class CampaignTerms:
     time_limit_s: Optional[float]
     inputs: Mapping[str, Input] = field(default_factory=dict)
     on_disconnect: str = CONTINUE
+    checkpoint_bytes: Optional[int] = None
+    checkpoint_every_s: float = 600.0
 
 
 @dataclass
@@ -302,6 +312,32 @@ class HeartbeatAnswer:
     orders: Orders = NO_ORDERS
     timeline: int = field(default=0, compare=False)
     suspect: str = ""
+
+
+@dataclass(frozen=True)
+class CheckpointRequest:
+    """Asks for the checkpoint of a task that the session works on, or saves one.
+
+    digest, size: of the blob that is to be the checkpoint; empty and 0 to ask.
+    """
+
+    campaign: int
+    task: int
+    lease: str
+    digest: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class CheckpointAnswer:
+    """The checkpoint of a task; empty and 0: there is none.
+
+    held: whether the lease is the task's; if not, nothing was saved.
+    """
+
+    held: bool
+    digest: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True)

@@ -59,11 +59,10 @@ _METAVARS = {
     int: "N",
     arguments.amount: "N",
     arguments.command: "COMMAND",
-    arguments.duration: "TIME",
     arguments.existing_folder: "FOLDER",
     arguments.folder: "FOLDER",
-    arguments.seconds: "SECONDS",
-    arguments.seconds_above_0: "SECONDS",
+    arguments.seconds: "TIME",
+    arguments.seconds_above_0: "TIME",
     arguments.text: "TEXT",
 }
 
@@ -104,7 +103,7 @@ OPTIONS = (
     _work("--max-tasks", int, "leave after so many attempts"),
     _work(
         "--idle-timeout",
-        arguments.duration,
+        arguments.seconds_above_0,
         "leave after so long without a task, as 120s or 5m",
         dest="idle_timeout_s",
     ),
@@ -218,7 +217,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="spread_s",
         type=arguments.seconds,
         default=0.0,
-        metavar="SECONDS",
+        metavar="TIME",
         help="begin at random within this time, so that many do not begin at once; default: 0",
     )
     for option in OPTIONS:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Protocol
+from typing import Iterator, Optional, Protocol
 
-from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Request, Welcome
+from taskq_agent.protocol import (
+    Answer,
+    Heartbeat,
+    HeartbeatAnswer,
+    Held,
+    Hello,
+    Input,
+    Request,
+    Welcome,
+)
 
 MAX_BLOB_BYTES = 67_108_864
 
@@ -29,7 +38,19 @@ class Blobs(Protocol):
         ...
 
 
-class Transport(Blobs, Protocol):
+class CheckpointBlobs(Blobs, Protocol):
+    """Blobs that may be the checkpoints of tasks. Errors are as for `Blobs`."""
+
+    def find_checkpoint(self, held: Held) -> Optional[Input]:
+        """Return the blob with the last checkpoint of a task that this agent holds, if any."""
+        ...
+
+    def save_checkpoint(self, held: Held, saved: Input) -> bool:
+        """Make a stored blob the checkpoint of a task; False if the lease is no longer valid."""
+        ...
+
+
+class Transport(CheckpointBlobs, Protocol):
     """Calls the queue. Each call may be repeated with the same argument.
 
     All four raise `TransportFailed` when no answer came (repeat it) and `Refused` when repeating

@@ -64,13 +64,13 @@ def add_to(actions: Any) -> None:
         help="search Python callables here first; may be repeated",
     )
     attempt.add_argument(
-        "--time-limit", type=arguments.seconds_above_0, metavar="SECONDS", help="default: none"
+        "--time-limit", type=arguments.seconds_above_0, metavar="TIME", help="default: none"
     )
     attempt.add_argument(
         "--grace",
         type=arguments.seconds_above_0,
         default=5.0,
-        metavar="SECONDS",
+        metavar="TIME",
         help="between SIGTERM and SIGKILL at the time limit; default: 5",
     )
     attempt.add_argument("--scratch", type=Path, metavar="FOLDER", help="make scratch folders here")

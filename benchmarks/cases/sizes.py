@@ -55,7 +55,9 @@ def campaigns(bench: Bench) -> Iterator[Finding]:
     paths = [f"{CAMPAIGN}/c{number:04}" for number in range(count)]
 
     def spread(stage: Stage, need: int) -> None:
-        known = {child.path: child.waiting for child in stage.client.campaign(CAMPAIGN).children()}
+        known = {
+            child.path: child.waiting for child in stage.client.campaign(CAMPAIGN).child_statuses()
+        }
         # A client stays with a campaign for a second, and some meet in one: each campaign holds
         # what two of them take in that time, so that claims are measured, not empty campaigns.
         a_second = need / (SPARE * bench.scale.seconds)

@@ -79,6 +79,6 @@ _LEASE: Final = click.option(
     type=seconds(1, 86_400),
     default=LEASE_S,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="Time without a heartbeat after which its tasks are handed to other agents.",
 )

@@ -26,6 +26,18 @@ class Violated(TaskqError):
     exit_code = 1
 
 
+class TasksFailed(TaskqError):
+    """What was watched is through, and tasks of it have failed."""
+
+    exit_code = 1
+
+
+class TimedOut(TaskqError):
+    """The time that the user gave is over; the code is that of timeout(1)."""
+
+    exit_code = 124
+
+
 @contextmanager
 def resumable() -> Iterator[None]:
     """Turn Ctrl-C in the block into `Interrupted`: the work commits in steps, which stay."""

@@ -24,7 +24,7 @@ def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
         return f"{none}; `taskq failures {path}` lists the classes."
     there: Counter[str] = Counter()
     for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
-        there.update(campaign.failure_classes())
+        there.update(campaign.failure_classes(below=False))
     if not there:
         return f"{none}; no attempt there has failed or was lost."
     return f"{none}; attempts there have: {most_common(there, SHOWN)}."

@@ -21,8 +21,9 @@ class EstimatedRate:
     by key, at most once in `FRESH_S` seconds.
     """
 
-    def __init__(self, client: Client, path: str) -> None:
+    def __init__(self, client: Client, path: str, *, below: bool = True) -> None:
         self._client = client
+        self._below = below
         self._path = path
         self._mean_s: float | None = None
         self._stale_at = 0.0
@@ -43,11 +44,11 @@ class EstimatedRate:
     def _read_mean_s(self, status: Status) -> float | None:
         """Return the mean run time of an attempt, weighted by the campaigns' working tasks."""
         campaign = self._client.campaign(self._path)
-        nodes = campaign.tree() if status.children else [status]
+        nodes = campaign.tree() if status.children and self._below else [status]
         busy = sorted((node for node in nodes if node.working), key=lambda node: -node.working)
         working, per_s = 0, 0.0
         for node in busy[:CAMPAIGNS]:
-            usual_s = Campaign(self._client.database, node.campaign_id, node.path).usual_run_s()
+            usual_s = Campaign(self._client.queries, node.campaign_id, node.path).usual_run_s()
             if usual_s:
                 working += node.working
                 per_s += node.working / usual_s

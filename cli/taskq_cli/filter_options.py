@@ -9,6 +9,7 @@ import click
 
 from taskq.steering.bulk import BulkProgress
 from taskq.steering.compiler import compiled
+from taskq.views import TaskView
 from taskq.words import counted
 from taskq_cli.output import as_record, write_record
 from taskq_cli.shared import Invocation
@@ -27,16 +28,13 @@ where_option: Final = click.option(
     help="Only tasks that match, as 'error ~ \"timeout\" and attempts < 3'; docs/manager.md has "
     "the fields.",
 )
-dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Change nothing; say how many tasks it would be, and name some."
-)
 
 
 class LastProgress:
     """The latest progress of a bulk action, for what is said at its end."""
 
     def __init__(self) -> None:
-        self.examples: tuple[tuple[str, Any], ...] = ()
+        self.examples: tuple[TaskView, ...] = ()
 
     def note(self, progress: BulkProgress) -> None:
         """Keep what a dry run will show."""
@@ -52,9 +50,14 @@ def write_dry_run(
     would: str,
     where: str | None,
 ) -> None:
-    """Write what a dry run has found. would: what would happen to the tasks."""
-    examples = [as_record(task, campaign=campaign) for campaign, task in last.examples]
-    record = {"path": path, "tasks": matched, "dry_run": True, "examples": examples}
+    """Write what a dry run has found, with a filter also examples.
+
+    would: what would happen to the tasks.
+    """
+    examples = [as_record(task) for task in last.examples]
+    record: dict[str, Any] = {"path": path, "tasks": matched, "dry_run": True}
+    if where is not None:
+        record["examples"] = examples
     lines = [f"{counted(matched, 'task')} of {path} {would}; nothing was changed."]
     lines += [
         one_line(f"  {one['campaign']}  {one['key']}  {one['status']}, attempt {one['attempt']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -12,10 +13,13 @@ _ELSEWHERE: Final = {
     "--json": "JSON is written with `-o json`",
     "--jsonl": "JSON Lines are written with `-o jsonl`",
     "--table": "a table is what is written without `-o`",
+    "--file": "a campaign file is named by --campaign-file",
     "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
     "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
-    "--gateway": "agents that are to use a gateway are run by `taskq-agent run`",
-    "--token-file": "agents that show a token are run by `taskq-agent run`",
+    "--gateway": "commands take a gateway by `--url`; agents that are to use one are run by "
+    "`taskq-agent run`",
+    "--token-file": "for commands TASKQ_TOKEN_FILE names it; agents that show a token are run by "
+    "`taskq-agent run`",
 }
 _FORMATS: Final = {"csv", "parquet"}
 
@@ -29,20 +33,21 @@ def unknown_option(error: click.NoSuchOption) -> str | None:
 class OutputType(click.Choice[str]):
     """Type of `--output`. A file name or a file format in its place gets a hint to the option."""
 
-    def __init__(self) -> None:
-        super().__init__(OUTPUTS)
+    def __init__(self, formats: Sequence[str] = OUTPUTS) -> None:
+        super().__init__(formats)
+        self._formats = formats
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
         """Return the value, or fail with a hint."""
         text = str(value)
-        if text in OUTPUTS:
+        if text in self._formats:
             return text
         options = {} if ctx is None else {it.name: it for it in ctx.command.params}
-        known = f"is not one of {', '.join(OUTPUTS)}"
+        known = f"is not one of {', '.join(self._formats)}"
         if text in _FORMATS:
-            known += f"; `taskq export --format {text}` writes that"
+            known += f"; `taskq export -o {text}` writes that"
         elif "." in text or "/" in text:
             known += f"; a file is named by `{'--to' if 'to' in options else '>'} {text}`"
         return self.fail(f"{text!r} {known}.", param, ctx)

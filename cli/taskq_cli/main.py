@@ -20,6 +20,7 @@ SECTIONS: Final[Sections] = {
         "status": "status:status",
         "watch": "watch:watch",
         "explain": "explain:explain",
+        "notify": "notify:notify",
     },
     "Tasks and results": {
         "tasks": "tasks:tasks",
@@ -66,8 +67,8 @@ SECTIONS: Final[Sections] = {
 def main(_: object) -> None:
     """Hand out the tasks of large campaigns to agents that pull.
 
-    Without --dsn and TASKQ_DSN, commands use an embedded PostgreSQL server of this user, and start
-    it when needed.
+    Without --dsn, --url, TASKQ_DSN and TASKQ_URL, commands use an embedded PostgreSQL server of
+    this user, and start it when needed.
 
     Example:
       taskq campaign create /demo -- sleep '{seconds}'

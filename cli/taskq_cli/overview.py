@@ -25,13 +25,14 @@ MAX_AGENTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """State of a campaign with all campaigns below it.
+    """State of a campaign, with all campaigns below it or without.
 
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
     None if there are more than `MAX_GROUPED` attempts. paused_below: the campaigns below it that
     paused themselves. closed_by: of the campaign and those above it, the ones that are not open.
     left_agents: agents that left within the last hour. refusals: campaigns that agents cannot run.
-    left_over: unfinished tasks, and those among them that no agent can claim.
+    left_over: unfinished tasks, and those among them that no agent can claim; None: not known
+    without those below.
     """
 
     status: Status
@@ -41,7 +42,7 @@ class Overview:
     closed_by: list[str]
     left_agents: list[LeftAgent]
     refusals: list[Refusals]
-    left_over: LeftOver
+    left_over: LeftOver | None
 
     def record(self) -> dict[str, Any]:
         """Return the overview as a record for JSON."""
@@ -51,8 +52,8 @@ class Overview:
         return as_record(self.status) | {
             "agents": len(self.agents),
             "agents_left": len(self.left_agents),
-            "unservable": self.left_over.unservable,
-            "unservable_why": self.left_over.reasons,
+            "unservable": self.left_over and self.left_over.unservable,
+            "unservable_why": self.left_over and self.left_over.reasons,
             "refusals": [as_record(one) for one in self.refusals],
             "failure_classes": classes,
             "paused_below": [one.path for one in self.paused_below],
@@ -96,12 +97,14 @@ class Overview:
     def _unclaimable_reasons(self) -> list[str]:
         """Return why no agent can claim waiting tasks; without pauses, which have own lines."""
         paused = tuple(f"{one.path} has paused" for one in [self.status, *self.paused_below])
-        return [reason for reason in self.left_over.reasons if not reason.startswith(paused)]
+        reasons = self.left_over.reasons if self.left_over is not None else ()
+        return [reason for reason in reasons if not reason.startswith(paused)]
 
     def _about_agents(self) -> str:
         if not self.agents:
             hint = f"; {summarize_left_agents(self.left_agents)}" if self.left_agents else ""
-            if self.status.unfinished > self.left_over.unservable:
+            unservable = self.left_over.unservable if self.left_over is not None else 0
+            if self.status.unfinished > unservable:
                 hint += f"; `taskq agent run --campaign {self.status.path}` starts one"
             return f"agents     none{hint}"
         more = "over " if len(self.agents) == MAX_AGENTS else ""
@@ -125,21 +128,26 @@ def resume_commands(paths: list[str]) -> str:
     return " and ".join(f"`taskq campaign resume {path}`" for path in paths)
 
 
-def read_overview(client: Client, path: str) -> Overview:
+def read_overview(client: Client, path: str, *, below: bool = True) -> Overview:
     """Read the overview of a campaign; raise `NotFound`."""
     campaign = client.campaign(path)
-    status = campaign.status()
+    status = campaign.status(below=below)
     # Without failures, refusals and leftovers no campaign has paused itself: skip the tree.
-    refusals = client.refusals(path)
-    left_over = client.left_over(path)
-    troubled = status.failures or status.losses or refusals or left_over.unservable
-    nodes = campaign.tree() if troubled else []
+    refusals = [one for one in client.refusals(path) if below or one.path == path]
+    left_over = client.left_over(path) if below or not status.children else None
+    troubled = (
+        status.failures
+        or status.losses
+        or refusals
+        or (left_over is not None and left_over.unservable)
+    )
+    nodes = (campaign.tree() if below else [status]) if troubled else []
     classes: Counter[str] = Counter()
     groupable = status.failures + status.losses <= MAX_GROUPED
     for node in nodes if groupable else ():
         if node.failures or node.losses:
-            one = Campaign(client.database, node.campaign_id, node.path)
-            classes.update(one.failure_classes())
+            one = Campaign(client.queries, node.campaign_id, node.path)
+            classes.update(one.failure_classes(below=False))
     return Overview(
         status=status,
         agents=client.agents(path, limit=MAX_AGENTS),

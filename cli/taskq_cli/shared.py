@@ -1,10 +1,9 @@
-"""Shared parts of commands: options `--dsn` and `--output`, campaign paths, the connection."""
+"""Shared parts of commands: options as `--dsn` and `--url`, campaign paths, the connection."""
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 import signal
 import sys
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Final
 
 import click
@@ -19,11 +19,14 @@ from click.shell_completion import CompletionItem
 
 import taskq
 from taskq import Campaign, Client
+from taskq.client import is_gateway, queue_address
 from taskq.db.connections import Database
 from taskq.embedded import Server, ServerInfo
-from taskq.errors import NotFound, TaskqError, UnknownCampaign, UsageError
+from taskq.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
 from taskq.spec.model import check_path
 from taskq.views import Status
+from taskq.words import duration
+from taskq_agent.arguments import time_s
 from taskq_cli.decorators import together
 from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
@@ -35,23 +38,31 @@ class Invocation:
     """Values of the shared options, given before or after the name of the sub-command."""
 
     dsn: str | None = None
+    url: str | None = None
     output: str = "table"
 
     def address(self) -> str | None:
-        """Return the DSN in use; None for the embedded server."""
-        return self.dsn or os.environ.get("TASKQ_DSN") or None
+        """Return the DSN or the gateway in use; None for the embedded server."""
+        if self.dsn and self.url:
+            raise UsageError("--dsn and --url are two addresses; give one")
+        return queue_address(self.dsn or self.url)
 
     @contextmanager
     def client(self) -> Iterator[Client]:
         """Connect to the queue; start the embedded server if it is the one in use and down.
 
-        An `UnknownCampaign` raised in the block proposes a campaign with a similar path.
+        An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
+        `NotOverGateway` names the command.
         """
-        if self.address() is None:
+        address = self.address()
+        if address is None:
             start_server()
-        with taskq.connect(self.dsn) as client:
+        with taskq.connect(address) as client:
             try:
                 yield client
+            except NotOverGateway:
+                command = click.get_current_context().command_path
+                raise NotOverGateway(f"`{command}`") from None
             except UnknownCampaign as error:
                 similar = _similar(client, error.path)
                 if similar is None:
@@ -62,6 +73,8 @@ class Invocation:
     def database(self) -> Iterator[Database]:
         """Connect to the server without checking its schema."""
         address = self.address()
+        if is_gateway(address):
+            raise NotOverGateway(f"`{click.get_current_context().command_path}`")
         if address is None:
             database = Database(start_server().dsn, server="the embedded PostgreSQL").open()
         else:
@@ -98,6 +111,14 @@ _DSN: Final = click.option(
     "else the embedded server. All users of a machine can read its command lines: leave a password "
     "to TASKQ_DSN or ~/.pgpass.",
 )
+_URL: Final = click.option(
+    "--url",
+    expose_value=False,
+    callback=_keep,
+    metavar="URL",
+    help="Gateway of the queue instead, as https://gw.example.org, with a manager's token. "
+    "Default: TASKQ_URL; TASKQ_TOKEN_FILE names the token's file.",
+)
 _OUTPUT: Final = click.option(
     "--output",
     "-o",
@@ -106,8 +127,12 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
-#: Adds `--output` and `--dsn`; the command gets the `Invocation` as its first argument.
-shared_options: Final = together(_OUTPUT, _DSN, click.make_pass_decorator(Invocation, ensure=True))
+#: Adds `--output`, `--dsn` and `--url`; the command gets the `Invocation` as its first argument.
+shared_options: Final = together(
+    _OUTPUT, _DSN, _URL, click.make_pass_decorator(Invocation, ensure=True)
+)
+#: Adds `--dsn` alone, for commands that write no records.
+dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 blobs_option: Final = click.option(
     "--blobs",
@@ -115,6 +140,22 @@ blobs_option: Final = click.option(
     metavar="URL",
     help="Store of inputs and large results, the same for all users of the queue: a folder, or a "
     "URL that fsspec supports, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",
+)
+below_option: Final = click.option(
+    "--below/--no-below",
+    default=True,
+    show_default=True,
+    help="Whether it is about all campaigns below as well.",
+)
+campaign_file_option: Final = click.option(
+    "--campaign-file",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Take it from a campaign file; PATH and other options take precedence.",
+)
+dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Say what would be done, and change nothing."
 )
 limit_option: Final = click.option(
     "--limit",
@@ -124,17 +165,22 @@ limit_option: Final = click.option(
 )
 
 
-def seconds(least: float, most: float = math.inf) -> Callable[[str | float], float]:
-    """Return an option type: a number of seconds within a range."""
+def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
+    """Return an option type: a time within a range of seconds, as 90s, 30m, 2h or 7d."""
 
     def convert(value: str | float) -> float:
         try:
-            number = float(value)
+            number = time_s(f"{value}")
         except ValueError:
             number = math.nan
         if not least <= number <= most or math.isinf(number):
-            limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"{least:g} or more"
-            raise click.BadParameter(f"{value!r} must be a number of seconds, {limits}.")
+            least_text = duration(least) if least else "0"
+            limits = f", from {least_text} to {duration(most)}"
+            limits = limits if math.isfinite(most) else f" of {least_text} or more"
+            raise click.BadParameter(
+                f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
+                "seconds."
+            )
         return number
 
     return convert
@@ -167,7 +213,7 @@ def complete_path(
     try:
         if invocation.address() is None and Server().status() is None:
             return []
-        with taskq.connect(invocation.dsn) as client:
+        with taskq.connect(invocation.address()) as client:
             children = client.campaign(incomplete.rpartition("/")[0] or "/").children()
     except TaskqError:
         return []
@@ -195,17 +241,18 @@ def stopped_by_signals() -> threading.Event:
 
 
 def campaigns_with(
-    client: Client, path: str, wanted: Callable[[Status], object]
+    client: Client, path: str, wanted: Callable[[Status], object], *, below: bool = True
 ) -> Iterator[Campaign]:
-    """Yield the campaigns at and below a path whose status satisfies `wanted`, ordered by path."""
-    for node in client.campaign(path).tree():
+    """Yield the campaigns at and below a path whose own status satisfies this, by path."""
+    campaign = client.campaign(path)
+    for node in campaign.tree() if below else [campaign.status(below=False)]:
         if wanted(node):
-            yield Campaign(client.database, node.campaign_id, node.path)
+            yield Campaign(client.queries, node.campaign_id, node.path)
 
 
-def campaign_column(client: Client, path: str) -> list[Column]:
+def campaign_column(client: Client, path: str, *, below: bool = True) -> list[Column]:
     """Return the column with the campaign's path, if there are campaigns below the path."""
-    return [Column("campaign")] if client.campaign(path).status().children else []
+    return [Column("campaign")] if below and client.campaign(path).status().children else []
 
 
 def confirm(question: str, *, yes: bool) -> None:

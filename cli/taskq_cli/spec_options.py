@@ -13,14 +13,22 @@ from taskq import CampaignSpec, Handler
 from taskq.errors import UsageError
 from taskq.ingest.sources.values import number_or_text
 from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
+from taskq_agent.arguments import time_s
 from taskq_cli.decorators import together
+from taskq_cli.shared import seconds
 
-_RETRY: Final = ("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes")
-_AS_GIVEN: Final = ("description", "weight", "on_disconnect", "late_results", "front")
+_RETRY: Final = (
+    *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),
+    "max_out_of_time",
+)
+_AS_GIVEN: Final = (
+    *("description", "weight", "on_disconnect", "late_results", "front", "checkpoint_every_s"),
+)
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
-    "time_limit_s": ("--time-limit", float, "a number of seconds"),
+    "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
     "max_running": ("--max-running", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
+    "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
 }
 
 
@@ -133,16 +141,16 @@ _OPTIONS: Final = (
     click.option(
         "--backoff",
         "backoff_s",
-        type=float,
-        metavar="SECONDS",
-        help="Delay after a task's first failure; it doubles each time. [default: 10]",
+        type=seconds(),
+        metavar="TIME",
+        help="Delay after a task's first failure; it doubles each time. [default: 10s]",
     ),
     click.option(
         "--backoff-max",
         "backoff_max_s",
-        type=float,
-        metavar="SECONDS",
-        help="Longest delay. [default: 3600]",
+        type=seconds(),
+        metavar="TIME",
+        help="Longest delay. [default: 1h]",
     ),
     click.option(
         "--never-retry",
@@ -159,9 +167,16 @@ _OPTIONS: Final = (
         "[default: 3]",
     ),
     click.option(
+        "--max-out-of-time",
+        type=int,
+        metavar="N",
+        help="Attempts that ran out of their agent's time, without progress, after which a task is "
+        "given up, as too-long. [default: 5]",
+    ),
+    click.option(
         "--time-limit",
         "time_limit_s",
-        metavar="SECONDS|none",
+        metavar="TIME|none",
         help="Limit of an attempt. [default: none]",
     ),
     click.option(
@@ -174,6 +189,19 @@ _OPTIONS: Final = (
         metavar="SHARE|none",
         help="Share of failures among recent attempts above which the campaign pauses itself. "
         "[default: 0.9]",
+    ),
+    click.option(
+        "--checkpoint-bytes",
+        metavar="N|none",
+        help="Keep the folder $TASKQ_CHECKPOINT of each task for its next attempt, if it is no "
+        "larger than this. [default: none]",
+    ),
+    click.option(
+        "--checkpoint-every",
+        "checkpoint_every_s",
+        type=float,
+        metavar="SECONDS",
+        help="How often checkpoints are uploaded while attempts run. [default: 600]",
     ),
     click.option(
         "--weight",
@@ -214,5 +242,5 @@ _OPTIONS: Final = (
 )
 _NAMES: Final = (
     *("program", "description", "python", "prepare", "process", *_RETRY, "never_retry", *_LIMITS),
-    *("weight", "require", "on_disconnect", "late_results", "front", "param"),
+    *("checkpoint_every_s", "weight", "require", "on_disconnect", "late_results", "front", "param"),
 )

@@ -8,8 +8,9 @@ from typing import Final
 
 import click
 
-_UNITS: Final = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?(s|min|h|d)")
+from taskq_agent.arguments import time_s
+
+_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,3})? ?(s|m|min|h|d)")
 
 
 def since(text: str) -> datetime | timedelta:
@@ -31,9 +32,9 @@ def until(text: str) -> datetime | timedelta:
 
 
 def _parsed(text: str, direction: int) -> datetime | timedelta:
-    if found := _DURATION.fullmatch(text.strip()):
+    if _DURATION.fullmatch(text.strip()):
         try:
-            long = timedelta(**{_UNITS[found[2]]: float(found[1])})
+            long = timedelta(seconds=time_s(text))
             datetime.now(timezone.utc) + direction * long
         except OverflowError:
             when = "ago there was" if direction < 0 else "from now on there is"
@@ -43,6 +44,13 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
         instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90min or 2h."
+            f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90m or 2h."
         ) from None
     return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+
+
+def lasting(text: str) -> timedelta:
+    """Parse a duration, as 90s, 5min or 2h."""
+    if not _DURATION.fullmatch(text.strip()):
+        raise click.BadParameter(f"{text!r} is not a duration, as 90s, 5min or 2h.")
+    return timedelta(seconds=time_s(text))

@@ -41,7 +41,7 @@ def demo(folder: Path) -> None:
     run("taskq", "up")
     if exists():
         run("taskq", "campaign", "rm", CAMPAIGN, "--yes")
-    run("taskq", "campaign", "create", "--file", str(HERE / "campaign.toml"))
+    run("taskq", "campaign", "create", "--campaign-file", str(HERE / "campaign.toml"))
 
     seeds = folder / "seeds.jsonl"
     with seeds.open("wb") as lines:

@@ -4,7 +4,7 @@
 --
 -- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, or a
 --     tag is not well formed. Error TQ403: its handler has agents unpickle something, which the login may
---     not order, see may_pickle().
+--     not order, see may_pickle(), or the token for which it is called, see permit().
 --
 -- Locks: the campaign's row.
 create or replace function taskq.change_campaign(p_path text, p_spec jsonb)
@@ -14,6 +14,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_token constant text := current_setting('taskq.token_kind', true);
     v_revision integer;
     v_id bigint;
 begin
@@ -22,11 +23,14 @@ begin
             using errcode = 'TQ400';
     end if;
     if p_spec -> 'handler' ? 'archive'
-       and not has_function_privilege(session_user, 'taskq.may_pickle()', 'execute')
+       and not (has_function_privilege(session_user, 'taskq.may_pickle()', 'execute')
+                and coalesce(v_token, '') in ('', 'pickler'))
        and not exists (  -- who changes something else sends the handler as it is
            select from taskq.campaign c where c.path = p_path and c.handler = p_spec -> 'handler')
     then
-        raise exception 'the login % may not have agents unpickle functions', session_user
+        raise exception 'the % may not have agents unpickle functions',
+            case when coalesce(v_token, '') in ('', 'pickler') then 'login ' || session_user
+                 else 'token of a ' || v_token end
             using errcode = 'TQ403';
     end if;
     update taskq.campaign c
@@ -57,6 +61,13 @@ begin
                               then array(select jsonb_array_elements_text(p_spec -> 'never_retry'))
                               else c.never_retry end,
            max_lost_nodes = coalesce((p_spec ->> 'max_lost_nodes')::integer, c.max_lost_nodes),
+           max_out_of_time =
+               coalesce((p_spec ->> 'max_out_of_time')::integer, c.max_out_of_time),
+           checkpoint_bytes = case when p_spec ? 'checkpoint_bytes'
+                                   then (p_spec ->> 'checkpoint_bytes')::integer
+                                   else c.checkpoint_bytes end,
+           checkpoint_every_s = coalesce(
+               (p_spec ->> 'checkpoint_every_s')::double precision, c.checkpoint_every_s),
            max_failure_share = case when p_spec ? 'max_failure_share'
                                     then (p_spec ->> 'max_failure_share')::double precision
                                     else c.max_failure_share end,

@@ -1,6 +1,6 @@
 -- create_token(kind, name, hash, paths, lifetime_s, networks, max_uses): registers a token.
 --
--- kind: `site` (opens sessions) or `manager`. hash: the SHA-256 of the token; the token itself
+-- kind: `site` (opens sessions), or a manager's: `manager`, `submitter`, `pickler`. hash: the SHA-256 of the token; the token itself
 --     is never sent. paths: the campaigns that it permits, each with all below it. networks,
 --     max_uses: for a site's token: networks from which sessions may be opened, and how many;
 --     empty or null: any network, any number.

@@ -1,8 +1,9 @@
--- drain_sessions(path, sites, agents, hosts): drains agents: they claim no more, and leave when the
+-- drain_sessions(path, sites, agents, hosts, dry_run): drains agents: they claim no more, and leave when the
 -- attempts that they hold have ended.
 --
 -- path: of agents that serve this campaign or one below it. sites, agents, hosts: only agents of one of
 --     these sites, of these names, on these hosts; null: of any.
+-- dry_run: change nothing.
 -- Result: how many were not draining before. Agents get the order with the answer to their next
 --     heartbeat.
 -- Error TQ404: no such campaign.
@@ -12,7 +13,8 @@ create or replace function taskq.drain_sessions(
     p_path text,
     p_sites text[] default null,
     p_agents text[] default null,
-    p_hosts text[] default null
+    p_hosts text[] default null,
+    p_dry_run boolean default false
 )
 returns integer
 language plpgsql
@@ -21,9 +23,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_told integer;
+    v_found bigint[];
 begin
     perform taskq.campaign_id(p_path);
-    with found as materialized (
+    v_found := array(
         select s.session_id
           from taskq.session s
           join taskq.campaign c on c.campaign_id = s.campaign_id
@@ -32,9 +35,18 @@ begin
            and (p_sites is null or s.site = any (p_sites))
            and (p_agents is null or s.agent = any (p_agents))
            and (p_hosts is null or s.host = any (p_hosts))
-           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/')));
+    if p_dry_run then
+        return cardinality(v_found);
+    end if;
+    with found as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.session_id = any (v_found)
+           and s.ended_at is null
+           and not s.drain
          order by s.session_id
-           for no key update of s
+           for no key update
     )
     update taskq.session s
        set drain = true

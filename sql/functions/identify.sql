@@ -4,7 +4,7 @@
 -- Result: a row for each that is known, in no order:
 --     of a session: session_id; token_id, that of the site; path and offers: its scope; ended:
 --         whether it has ended or its campaign is gone.
---     of a manager, if its token is neither expired nor revoked: token_id, and the paths that it
+--     of a manager, of any kind, if its token is neither expired nor revoked: token_id, and the paths that it
 --         permits.
 -- A caller may cache for ever which session a token names: every operation of a session checks that it
 -- has not ended. All else, and rights to operations without a session such as reading a blob, may be
@@ -43,7 +43,7 @@ begin
         select t.hash, t.token_id, null, null, null, null, t.paths
           from taskq.token t
          where t.hash = any (p_hashes)
-           and t.kind = 'manager'
+           and t.kind <> 'site'
            and t.revoked_at is null
            and t.expires_at > clock_timestamp();
 end

@@ -1,5 +1,5 @@
 -- is_input(path, digest): whether a campaign at or below a path has an input with this digest (SHA-256
--- in hexadecimal). Index: campaign_path_key.
+-- in hexadecimal), or a task of it has such a checkpoint. Index: campaign_path_key, checkpoint_digest.
 create or replace function taskq.is_input(p_path text, p_digest text)
 returns boolean
 language plpgsql stable
@@ -12,6 +12,13 @@ begin
           from taskq.subtree(p_path) c
          where jsonb_path_exists(
                    c.inputs, '$.*.digest ? (@ == $digest)',
-                   jsonb_build_object('digest', p_digest)));
+                   jsonb_build_object('digest', p_digest)))
+        or exists (
+            select
+              from taskq.checkpoint k
+              join taskq.campaign c
+                on c.campaign_id = k.campaign_id
+             where k.digest = p_digest
+               and (p_path = '/' or c.path = p_path or starts_with(c.path, p_path || '/')));
 end
 $$;

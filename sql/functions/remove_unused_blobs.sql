@@ -1,4 +1,4 @@
--- remove_unused_blobs(limit, age_s): removes blobs that neither an input nor a result refers to,
+-- remove_unused_blobs(limit, age_s): removes blobs that no input, result or checkpoint refers to,
 -- and what was begun and never ended; the oldest first, none that was put within the last `age_s`
 -- seconds, since its report may still be on the way.
 --
@@ -30,7 +30,9 @@ begin
           from taskq.blob b
          where b.put_at < clock_timestamp() - make_interval(secs => p_age_s)
            and (not b.complete
-                or (not exists (select from input i where i.digest = encode(b.digest, 'hex'))
+                or (not exists (
+                        select from taskq.checkpoint k where k.digest = encode(b.digest, 'hex'))
+                    and not exists (select from input i where i.digest = encode(b.digest, 'hex'))
                     and not exists (
                         select from reported r where r.digest = encode(b.digest, 'hex'))))
          order by b.put_at

@@ -83,6 +83,12 @@ begin
         return;
     end if;
 
+    if p_reports @> '[{"outcome": "released", "error_class": "out-of-time"}]'
+       or p_reports @> '[{"outcome": "released", "error_class": "continued"}]'
+    then
+        p_reports := taskq.too_long(p_campaign, p_reports);
+    end if;
+
     -- What is still in a bundle is of another session, or has not succeeded.
     select array_agg(r.task), array_agg(r.lease)
       into v_tasks, v_leases

@@ -1,1 +1,2 @@
-select taskq.drain_sessions(%(path)s, %(sites)s::text[], %(agents)s::text[], %(hosts)s::text[])
+select taskq.drain_sessions(
+           %(path)s, %(sites)s::text[], %(agents)s::text[], %(hosts)s::text[], %(dry_run)s)

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from taskq.blobs.folder import FolderBlobs
+from taskq.blobs.gateway import GatewayBlobs
 from taskq.blobs.remote import FsspecBlobs
 from taskq.blobs.store import CHUNK_BYTES, BlobStore, check_digest
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import NotFound, UsageError
+from taskq.remote.queries import GatewayQueries
 
 
 class DatabaseBlobs(BlobStore):
@@ -26,7 +28,7 @@ class DatabaseBlobs(BlobStore):
     visible with its last part.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Queries) -> None:
         self._database = database
 
     def size(self, digest: str) -> int:
@@ -49,22 +51,30 @@ class DatabaseBlobs(BlobStore):
             yield chunk
             offset += len(chunk)
 
+    def remove_checkpoint(self, digest: str) -> None:
+        """Remove a blob, unless it is something else or in use: the database looks itself."""
+        self._database.value("drop_checkpoint_blob", digest=check_digest(digest))
+
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         blob = self._database.value("begin_blob", digest=bytes.fromhex(digest), size=size)
         if blob is None:
             return
         for part, chunk in enumerate(_parts(chunks)):
-            self._database.execute("put_blob_part", blob=blob, part=part, data=chunk)
-        self._database.execute("end_blob", blob=blob)
+            self._database.rows("put_blob_part", blob=blob, part=part, data=chunk)
+        self._database.rows("end_blob", blob=blob)
 
 
-def open_blobs(database: Database, where: str | None = None) -> BlobStore:
+def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
     """Return the blobs of a queue.
 
-    where: a folder or a URL; None: what `TASKQ_BLOBS` says, else the database. Raise `UsageError`
+    where: a folder or a URL; None: over a gateway, where that keeps them, otherwise what
+    `TASKQ_BLOBS` says, else the database. Raise `UsageError`
     for a URL that fsspec cannot open, or if fsspec, the extra `taskq[storage]`, is missing.
     """
-    where = where or os.environ.get("TASKQ_BLOBS")
+    if not isinstance(database, GatewayQueries):
+        where = where or os.environ.get("TASKQ_BLOBS")
+    elif not where:
+        return GatewayBlobs(database)
     if not where:
         return DatabaseBlobs(database)
     if "://" in where:

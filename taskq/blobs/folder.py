@@ -34,6 +34,11 @@ class FolderBlobs(BlobStore):
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
 
+    def remove_checkpoint(self, digest: str) -> None:
+        """Remove a file; nothing if it is not here."""
+        with self._translated(digest):
+            self._path(digest).unlink(missing_ok=True)
+
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:  # noqa: ARG002  # the base's signature
         path = self._path(digest)
         unfinished = path.with_name(f".{digest}.{secrets.token_hex(6)}.part")

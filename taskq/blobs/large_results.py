@@ -9,7 +9,7 @@ from typing import Any
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore, check_digest
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import NotFound, ResultLost, UsageError
 from taskq.export.json_values import as_json
 from taskq_agent.protocol import RESULT_REFERENCE
@@ -28,7 +28,7 @@ class Fetching:
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         *,
         raw: bool = False,
         blobs: BlobStore | None = None,

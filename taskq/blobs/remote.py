@@ -47,6 +47,11 @@ class FsspecBlobs(BlobStore):
             yield bytes(chunk)
             offset += len(chunk)
 
+    def remove_checkpoint(self, digest: str) -> None:
+        """Remove a file; nothing if it is not here."""
+        with suppress(NotFound), self._translated(digest):
+            self._storage.rm_file(self._path(digest))
+
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         path = self._path(digest)
         with suppress(NotFound):

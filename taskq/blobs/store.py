@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from abc import ABC, abstractmethod
@@ -59,6 +60,20 @@ class BlobStore(ABC):
             raise UsageError(f"the data do not have the digest {digest}")
         self._put(digest, len(data), [data])
 
+    def put_file(self, path: Path, digest: str) -> None:
+        """Store a file of at most 1 GiB that must have this digest; raise `UsageError` if not."""
+        with _reading(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_INPUT_BYTES:
+                raise UsageError(f"more than {MAX_INPUT_BYTES} bytes, the most allowed")
+            hashed = hashlib.sha256()
+            for chunk in _chunks(file):
+                hashed.update(chunk)
+            if hashed.hexdigest() != check_digest(digest):
+                raise UsageError(f"the data do not have the digest {digest}")
+            file.seek(0)
+            self._put(digest, size, _verified(_chunks(file), digest))
+
     @abstractmethod
     def size(self, digest: str) -> int:
         """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
@@ -66,6 +81,10 @@ class BlobStore(ABC):
     @abstractmethod
     def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
         """Yield a blob from an offset to its end, in chunks of 1 MiB at most; see `size`."""
+
+    @abstractmethod
+    def remove_checkpoint(self, digest: str) -> None:
+        """Remove the blob of a checkpoint that is no task's any more; nothing if it is not here."""
 
     @abstractmethod
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:

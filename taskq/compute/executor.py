@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.blobs.catalogue import open_blobs
-from taskq.campaign import Campaign, spec_body
+from taskq.campaign import Campaign
 from taskq.compute.arguments import Arguments
 from taskq.compute.functions import python_version
 from taskq.compute.futures import TaskFuture, Watcher
@@ -21,6 +21,7 @@ from taskq.compute.unpickling import ResultReader, Trust
 from taskq.errors import TaskqError
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.stored_spec import spec_body
 from taskq_agent.handlers.function import ARCHIVE
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Executor(concurrent.futures.Executor):
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
-        self._database = queue.database
+        self._database = queue.queries
         self._settings = settings
         self._read = ResultReader(trust)
         self._campaign, seal = self._created(path or f"/executor/{secrets.token_hex(8)}")

@@ -14,7 +14,7 @@ from taskq.blobs.large_results import Fetching
 from taskq.compute.outcomes import OutcomeReader
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import AgentsDied, Unavailable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Watched:
 class Watcher:
     """Completes futures in a thread, which lives while there are any. Thread-safe."""
 
-    def __init__(self, database: Database, agents: list[LocalAgents]) -> None:
+    def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
         self._agents = agents
         self._fetching = Fetching(database)

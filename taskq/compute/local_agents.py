@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import Self
 
 from taskq.compute import agent_process
-from taskq.errors import AgentsDied, UsageError
+from taskq.errors import AgentsDied, NotOverGateway, UsageError
 
 if TYPE_CHECKING:
     from taskq.client import Client
@@ -31,12 +31,17 @@ class LocalAgents:
     """An agent process with a number of slots, as a context manager; see `taskq.local_agents`."""
 
     def __init__(
-        self, queue: Client, slots: int | None = None, path: str = "/", *, grace_s: float = GRACE_S
+        self,
+        queue: Client,
+        slots: int | None = None,
+        path: str | None = None,
+        *,
+        grace_s: float = GRACE_S,
     ) -> None:
         self.slots: Final = (os.cpu_count() or 1) if slots is None else slots
         if type(self.slots) is not int or self.slots < 1:
             raise UsageError(f"slots must be a whole number from 1, not {slots!r:.80}")
-        self.path: Final = queue.campaign(path).path
+        self.path: Final = queue.campaign(_default_path(queue) if path is None else path).path
         self._queue = queue
         self._grace_s = grace_s
         self._log: Any = None
@@ -61,6 +66,10 @@ class LocalAgents:
             "python_path": _import_folders(),
             "grace_s": self._grace_s,
         }
+        try:
+            dsn = self._queue.database.dsn
+        except NotOverGateway:
+            raise NotOverGateway("local_agents") from None
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
         self._process = subprocess.Popen(
@@ -70,7 +79,7 @@ class LocalAgents:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
-            env=os.environ | {agent_process.DSN: self._queue.database.dsn, **_own_path()},
+            env=os.environ | {agent_process.DSN: dsn, **_own_path()},
         )
         self._queue.local_agents.append(self)
 
@@ -120,6 +129,21 @@ class LocalAgents:
     def __repr__(self) -> str:
         state = "not started" if self._process is None else "ended" if self._ending else "at work"
         return f"<LocalAgents {self.path}: {self.slots} slots, {state}>"
+
+
+def _default_path(queue: Client) -> str:
+    """Return the campaign to serve if none is named: nobody else's; raise `UsageError`."""
+    if queue.embedded:
+        return "/"
+    paths = [path for path in sorted(queue.begun) if queue.queries.row("campaign", path=path)]
+    tops = [path for path in paths if not any(path.startswith(f"{one}/") for one in paths)]
+    if len(tops) == 1:
+        return tops[0]
+    begun = f"this program has begun {', '.join(tops)}" if tops else "this program has begun none"
+    raise UsageError(
+        "others may use this server too, and these agents would take their tasks: name the "
+        f"campaign that they serve, as taskq.local_agents(queue, slots, '/mine'); {begun}"
+    )
 
 
 _BOOT: Final = (

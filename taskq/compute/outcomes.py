@@ -9,7 +9,7 @@ from typing import Any
 
 from taskq.compute.fingerprint import named_object
 from taskq.compute.unpickling import ResultReader
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import ResultNotTrusted, TaskFailed, TaskqError, UsageError
 from taskq_agent import typed
 
@@ -59,7 +59,7 @@ class RemoteTraceback(Exception):
 class OutcomeReader:
     """Makes values and exceptions of what the database holds about the tasks of a campaign."""
 
-    def __init__(self, database: Database, campaign: int, read: ResultReader) -> None:
+    def __init__(self, database: Queries, campaign: int, read: ResultReader) -> None:
         self._database = database
         self._campaign = campaign
         self._read = read
@@ -80,6 +80,16 @@ class OutcomeReader:
         except (ValueError, ModuleNotFoundError):  # somebody else's, or of a library not here
             return dict(payload)
         return args[0] if len(args) == 1 else tuple(args)
+
+    def plain_argument(self, payload: Mapping[str, Any]) -> Any:
+        """Return the argument of a call of one; raise `UsageError` for pickles, and for several."""
+        try:
+            args, kwargs = typed.decode_call(payload)
+        except (ValueError, ModuleNotFoundError) as error:
+            raise UsageError(f"an argument cannot be read back: {error}") from error
+        if len(args) != 1 or kwargs:
+            raise UsageError("calls of several arguments cannot be mapped again")
+        return args[0]
 
     def error(self, task: int, key: str) -> BaseException:
         """Return the exception of a failed task, of its last attempt that has ended."""

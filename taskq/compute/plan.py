@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from taskq.blobs.catalogue import open_blobs
-from taskq.campaign import Campaign, spec_body
+from taskq.campaign import Campaign
 from taskq.compute.functions import Function, python_version
 from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.stored_spec import spec_body
 from taskq_agent import typed
 from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.protocol import Input
@@ -36,7 +38,7 @@ class FunctionPlan:
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         path: str,
         function: Function,
         *,
@@ -111,7 +113,7 @@ class FunctionPlan:
                 raise self._not_allowed(error) from error
             self._give_inputs(row["inputs"])
             if own.failed:
-                campaign.retry()
+                campaign.retry(below=False)
         elif (wanted := replace(campaign.spec(), **self._settings)) != campaign.spec():
             campaign.change(wanted)
         if row["paused_why"] is not None:

@@ -16,9 +16,12 @@ from taskq.compute import frames, progress, waiting
 from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
-from taskq.steering.campaign import MOVE_CHUNK
+from taskq.funnel.best import Best
+from taskq.funnel.selection import select
+from taskq.paging import MOVE_CHUNK
+from taskq.spec.model import Seed
 from taskq.views import Failure, Status
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class Run:
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         campaign: Campaign,
         name: str,
         tasks: array[int],
@@ -120,11 +123,11 @@ class Run:
 
     def status(self) -> Status:
         """Return the counts of the run's campaign, without those below it."""
-        return Tracker(self._database, self.campaign.campaign_id, self.path).own_status()
+        return self.campaign.status(below=False)
 
     def failures(self) -> Iterator[Failure]:
         """Iterate over the failed tasks of the campaign, ordered by task."""
-        return self.campaign.failures()
+        return self.campaign.failures(below=False)
 
     def retry(self) -> int:
         """Try the failed calls again; return how many."""
@@ -137,6 +140,30 @@ class Run:
         `Client.map` begins them again.
         """
         return move(self._database, "cancel", self.campaign.campaign_id, self._tasks)
+
+    def best(
+        self,
+        *,
+        by: str,
+        n: int | None = None,
+        percent: float | None = None,
+        lowest: bool = True,
+        group: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[Any]:
+        """Iterate over the arguments of the best calls, best first, for `map` of the next stage.
+
+        Waits until all calls have ended. by: a field of the value, as `score`, or `value` itself.
+        group: a field of the argument, as `smiles`. Both, and the rest, as in `Client.best`, of all
+        results of the run's campaign. Arguments that are mappings keep the keys of their tasks.
+        """
+        self.wait(timeout)
+        wanted = Best(
+            _within("result", by), n, percent, lowest, group and _within("payload", group)
+        )
+        for result in select(self._database, self.campaign, wanted, below=False):
+            argument = self._reader.plain_argument(result.payload)
+            yield Seed(argument, result.key) if isinstance(argument, dict) else argument
 
     def frame(self) -> Any:
         """Return what is done as a `pandas.DataFrame`; needs pandas.
@@ -157,7 +184,7 @@ class Run:
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         mine = self._of_run
-        for result in self.campaign.results():
+        for result in self.campaign.results(below=False):
             if mine(result.task_id):
                 argument = self._reader.argument(result.payload)
                 value = self._reader.value(result.result)
@@ -225,7 +252,12 @@ class Run:
         return place < len(self._tasks) and self._tasks[place] == task
 
 
-def move(database: Database, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
+def _within(part: str, name: str) -> str:
+    """Return the dotted name of a field, which may be named in full."""
+    return name if name.startswith(("result.", "payload.")) else f"{part}.{name}"
+
+
+def move(database: Queries, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
     """Cancel or retry tasks, as the statement `how` does; return how many."""
     moved = 0
     for start in range(0, len(tasks), MOVE_CHUNK):

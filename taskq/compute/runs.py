@@ -16,7 +16,7 @@ from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.plan import FunctionPlan, OnChange
 from taskq.compute.run import Run, move
 from taskq.compute.unpickling import ResultReader, Trust
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import Clash, InvalidTask, KeyConflict, NotFound
 from taskq.ingest.sources.records import BadLine, Source
 from taskq.spec.model import Seed
@@ -30,7 +30,7 @@ CHUNK: Final = 5_000
 
 
 def start(
-    database: Database,
+    database: Queries,
     function: Callable[..., Any],
     arguments: Iterable[Any],
     *,
@@ -62,7 +62,7 @@ def start(
     return Run(database, campaign, called.name, tasks, read=ResultReader(trust), agents=agents)
 
 
-def _seeded(database: Database, campaign: Campaign, arguments: Iterable[Any]) -> array[int]:
+def _seeded(database: Queries, campaign: Campaign, arguments: Iterable[Any]) -> array[int]:
     """Seed a call for each argument; return the ids of their tasks, in this order."""
     tasks = array("q")
     clashes: list[Clash] = []
@@ -80,7 +80,7 @@ def _seeded(database: Database, campaign: Campaign, arguments: Iterable[Any]) ->
 class Calls:
     """Single calls of functions, each function in a campaign of its own, with their futures."""
 
-    def __init__(self, database: Database, agents: list[LocalAgents]) -> None:
+    def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
         self._watcher = Watcher(database, agents)
         self._campaigns: dict[str, tuple[Campaign, Arguments]] = {}
@@ -116,7 +116,7 @@ class Calls:
             self._campaigns[path] = campaign, Arguments(_seal(campaign))
         campaign, make = self._campaigns[path]
         payload, key = make.call(args, kwargs)
-        if not campaign.submit(payload, key, on_conflict="skip"):
+        if not campaign.add(Seed(payload, key), on_conflict="skip"):
             campaign.retry(status="cancelled", keys=[key])  # as `map` does
         number = campaign.campaign_id
         (row,) = self._database.rows("task_ids", campaign=number, keys=[key])

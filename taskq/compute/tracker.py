@@ -15,7 +15,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from taskq.compute.pending import Pending
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import CampaignPaused
 from taskq.views import Status
 
@@ -44,7 +45,7 @@ class Tracker:
     campaign_id, path: the campaign, whose tasks below do not matter here.
     """
 
-    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+    def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
         self._database = database
         self.campaign_id = campaign_id
         self.path = path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskq.compute.progress import Show
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -36,7 +36,7 @@ class Deadline:
 
 
 def ended(
-    database: Database,
+    database: Queries,
     tracker: Tracker,
     deadline: Deadline,
     show: Show,
@@ -66,7 +66,7 @@ def ended(
 class _Complaints:
     """Warns, once each, of what keeps a campaign from being worked on."""
 
-    def __init__(self, database: Database, path: str) -> None:
+    def __init__(self, database: Queries, path: str) -> None:
         self.quiet_since = time.monotonic()
         self._database = database
         self._path = path

@@ -159,7 +159,7 @@ def display_name(dsn: str) -> str:
         raise UsageError("not a PostgreSQL address: it has bytes that are not UTF-8")
     if dsn.startswith(("http://", "https://")):
         raise UsageError(
-            "not a PostgreSQL address but a gateway's: those are for `taskq-agent run --gateway`"
+            "not a PostgreSQL address but a gateway's: this needs PostgreSQL's (TASKQ_DSN)"
         )
     try:
         parts = psycopg.conninfo.conninfo_to_dict(dsn)

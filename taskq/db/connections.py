@@ -14,6 +14,8 @@ from typing import Any, Final
 import psycopg
 import psycopg_pool
 from psycopg import sql
+from psycopg.adapt import Buffer, Loader
+from psycopg.rows import tuple_row
 from typing_extensions import Self
 
 from taskq.db.address import (
@@ -26,16 +28,28 @@ from taskq.db.address import (
 )
 from taskq.db.queries import statement
 
-__all__ = ["AsyncConnection", "Connection", "Database", "Row", "Statements"]
+__all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
 
 #: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
 TIMELINE_FRESH_S: Final = 10.0
+
+#: Rows that are in memory at a time where `Statements.table` goes through many.
+_AT_A_TIME: Final = 50
 
 #: Errors of a standby. The next connection looks for the server that accepts writes.
 _STANDBY: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.ObjectNotInPrerequisiteState,
 )
+
+
+class JsonText(bytes):
+    """A JSON value as the server wrote it."""
+
+
+class _JsonTextLoader(Loader):
+    def load(self, data: Buffer) -> JsonText:
+        return JsonText(data)
 
 
 class Statements:
@@ -45,6 +59,11 @@ class Statements:
         self._connection = connection
         # One cursor for all statements: creating one costs as much as using it.
         self._cursor = connection.cursor()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection was closed."""
+        return self._connection.closed
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement."""
@@ -62,6 +81,22 @@ class Statements:
     def execute(self, name: str, **values: object) -> None:
         """Run a statement that returns nothing."""
         self._connection.execute(statement(name), values)
+
+    @contextmanager
+    def table(
+        self, name: str, **values: object
+    ) -> Iterator[tuple[list[tuple[str, str]], Iterator[tuple[Any, ...]]]]:
+        """Yield the columns of a statement, with PostgreSQL's names of their types, and its rows.
+
+        Rows come a few at a time, so that any number can be gone through, and need not be taken;
+        `jsonb` is not decoded. Only in a transaction.
+        """
+        with psycopg.ServerCursor(self._connection, "table", row_factory=tuple_row) as cursor:
+            cursor.adapters.register_loader("jsonb", _JsonTextLoader)
+            cursor.itersize = _AT_A_TIME
+            cursor.execute(statement(name), values)
+            columns = [(one.name, one.type_display) for one in cursor.description or ()]
+            yield columns, iter(cursor)
 
     def define(self, name: str, **identifiers: str) -> None:
         """Run statements with quoted identifiers in place of the names in braces."""
@@ -197,12 +232,12 @@ class AsyncConnection:
 class Database:
     """A database, accessed through a pool of connections. Thread-safe."""
 
-    def __init__(self, dsn: str, *, server: str | None = None) -> None:
+    def __init__(self, dsn: str, *, server: str | None = None, most: int = 8) -> None:
         """Set the pool up; it opens no connection yet.
 
-        server: its name in messages, never the DSN, which may contain a password; by default
-        `address.display_name`. Statements are prepared unless a pooler is in between, or as
-        `TASKQ_PREPARE` says.
+        most: connections of the pool. server: its name in messages, never the DSN, which may
+        contain a password; by default `address.display_name`. Statements are prepared unless a
+        pooler is in between, or as `TASKQ_PREPARE` says.
         """
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else display_name(dsn)
@@ -212,7 +247,7 @@ class Database:
             connection_class=psycopg.Connection[Row],
             kwargs=self._address.options,
             min_size=0,
-            max_size=8,
+            max_size=most,
             timeout=POOL_TIMEOUT_S,
             reconnect_timeout=POOL_TIMEOUT_S,
             configure=_look,
@@ -239,9 +274,9 @@ class Database:
         """Whether it was closed, so that nothing can be asked any more."""
         return self._pool.closed
 
-    def anonymous(self) -> Database:
+    def anonymous(self, *, most: int = 8) -> Database:
         """Return the same database, opened, under a name that may be shown to anybody."""
-        return Database(self.dsn, server="the database").open()
+        return Database(self.dsn, server="the database", most=most).open()
 
     @contextmanager
     def _lent(self) -> Iterator[psycopg.Connection[Row]]:

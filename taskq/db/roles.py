@@ -18,6 +18,7 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
     "agent": ("serving", "upkeep", "agent"),
     "submitter": ("reader", "submitter"),
     "pickler": ("reader", "submitter", "pickler"),
+    "manager": ("reader", "submitter", "manager"),
     "reader": ("reader",),
     "operator": ("reader", "upkeep", "operator", "pilots"),
     "pilots": ("reader", "pilots"),

@@ -39,5 +39,7 @@ class CampaignCache:
             time_limit_s=row["time_limit_s"],
             inputs={name: Input(one["digest"], one["size"]) for name, one in row["inputs"].items()},
             on_disconnect=row["on_disconnect"],
+            checkpoint_bytes=row["checkpoint_bytes"],
+            checkpoint_every_s=row["checkpoint_every_s"],
         )
         return known

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from taskq.explain.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts, is_within
-from taskq.explain.reasons import Reason, brief, failure, some, verb, waits
+from taskq.explain.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.spec.tags import missing
 from taskq.words import command, counted, duration, instant
 
@@ -146,7 +146,8 @@ def _no_handler(
     it = "it has" if len(campaigns) == 1 else "they have"
     yield Reason(
         "no-handler",
-        f"{_about(facts, campaigns)}: {it} no handler, so nobody can run them.",
+        f"{_about(facts, campaigns)}: {it} no handler, so nobody can run "
+        f"{them(_tasks(campaigns))}.",
         tasks=_tasks(campaigns),
         commands=[f"{command('campaign', 'change', path)} -- PROGRAM ARGUMENT..."],
     )
@@ -170,8 +171,8 @@ def _no_agents(
     facts: Facts, _: tuple[str, ...], campaigns: Sequence[CampaignFacts]
 ) -> Iterator[Reason]:
     path = _common(facts, campaigns)
-    them = path if len(campaigns) == 1 else "them"
-    text = f"{_about(facts, campaigns)}: no agent serves {them}"
+    what = path if len(campaigns) == 1 else "them"
+    text = f"{_about(facts, campaigns)}: no agent serves {what}"
     elsewhere = facts.upkeep.agents
     if elsewhere:
         at_work = f"{counted(elsewhere, 'agent')} at work {verb(elsewhere, 'serves', 'serve')}"
@@ -237,7 +238,7 @@ def _silent(
     yield Reason(
         "silent",
         f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')} "
-        f"that could have them {verb(agents, 'is', 'are')} silent{then}.",
+        f"that could have {them(_tasks(campaigns))} {verb(agents, 'is', 'are')} silent{then}.",
         tasks=_tasks(campaigns),
         commands=[command("agents", "list", path), command("agent", "run", "--campaign", path)],
         figures={"agents": agents, "until": last},
@@ -309,7 +310,8 @@ def _refused(
     yield Reason(
         "refused",
         f"{_about(facts, campaigns)}: {verb(one.agents, 'the only agent', 'all agents')} that "
-        f"could have them {verb(one.agents, 'leaves', 'leave')} the campaign out for now, "
+        f"could have {them(_tasks(campaigns))} {verb(one.agents, 'leaves', 'leave')} the campaign "
+        "out for now, "
         f"since it cannot be run on {counted(one.hosts, 'host')} "
         f"({some(one.some_hosts, one.hosts)}): {failure(one.error_class, one.error)}. "
         f"The last tries again within {duration(left_s)}; to pause and "

@@ -1,10 +1,15 @@
-"""Reading of the facts about a campaign: in one snapshot, without a look at waiting tasks."""
+"""Reading of the facts about a campaign: in one snapshot, without a look at waiting tasks.
+
+Over a gateway each fact is as of its own moment.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from taskq.db.connections import Database, Row, Statements
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.db.connections import Database
 from taskq.explain.facts import (
     MAX_CAMPAIGNS,
     MAX_KINDS,
@@ -26,14 +31,16 @@ MAX_SCOPES: Final = 3
 MAX_LEFT: Final = 1_000
 
 
-def read_facts(database: Database, path: str) -> Facts:
+def read_facts(database: Queries, path: str) -> Facts:
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none."""
+    if not isinstance(database, Database):
+        return _read(database, path)
     with database.transaction() as snapshot:
         snapshot.execute("audit_snapshot")
         return _read(snapshot, path)
 
 
-def _read(snapshot: Statements, path: str) -> Facts:
+def _read(snapshot: Queries, path: str) -> Facts:
     def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
         return snapshot.rows(name, path=path, limit=limit)
 
@@ -57,7 +64,7 @@ def _read(snapshot: Statements, path: str) -> Facts:
     )
 
 
-def _others(snapshot: Statements, path: str, kinds: list[AgentKind]) -> list[OtherCampaign]:
+def _others(snapshot: Queries, path: str, kinds: list[AgentKind]) -> list[OtherCampaign]:
     """Return what runs on the agents that serve campaigns above the path as well."""
     slots: dict[str, int] = {}
     for kind in kinds:
@@ -75,6 +82,6 @@ def _others(snapshot: Statements, path: str, kinds: list[AgentKind]) -> list[Oth
     ]
 
 
-def _silent(snapshot: Statements, path: str) -> list[AgentView]:
+def _silent(snapshot: Queries, path: str) -> list[AgentView]:
     agents = [AgentView(**row) for row in snapshot.rows("agents", path=path, limit=MAX_NAMED)]
     return [one for one in agents if one.silent_s > one.lease_s / 2 and one.working]

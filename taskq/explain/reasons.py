@@ -58,6 +58,11 @@ def waits(number: int) -> str:
     return f"{counted(number, 'task')} {verb(number, 'waits', 'wait')}"
 
 
+def them(number: int) -> str:
+    """Return the pronoun for so many tasks."""
+    return verb(number, "it", "them")
+
+
 def some(names: Iterable[str], number: int | None = None) -> str:
     """Return the first names, and how many there are besides; number: of all of them."""
     known = list(names)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from taskq.explain.facts import AgentKind, CampaignFacts, Facts
 from taskq.explain.obstacles import suiting
-from taskq.explain.reasons import Reason, brief, failure, some, verb, waits
+from taskq.explain.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.spec.tags import missing
 from taskq.words import command, counted, duration
 
@@ -33,14 +33,15 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     elsewhere = sum(working for _, working, _ in scopes)
     figures = {"agents": agents, "slots": slots, "running": running, "elsewhere": elsewhere}
     more = command("agent", "run", "--campaign", path)
-    of_all = f"the {counted(slots, 'slot')} of {counted(agents, 'agent')} that can have them"
+    of_all = f"the {counted(slots, 'slot')} of {counted(agents, 'agent')} that can have "
+    of_all += them(waiting)
     if slots > running + elsewhere:
         return _free_slots(facts, served, waiting, figures)
     if not elsewhere:
         return Reason(
             "busy",
-            f"{waits(waiting)} for a slot: {of_all} are all busy, {running:,} with {path}. More "
-            "agents or slots make it faster.",
+            f"{waits(waiting)} for a slot: {of_all} {verb(slots, 'is', 'are all')} busy, "
+            f"{running:,} with {path}. More agents or slots make it faster.",
             tasks=waiting,
             blocks=False,
             commands=[more],

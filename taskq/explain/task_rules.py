@@ -8,22 +8,24 @@ from datetime import timedelta
 from typing import Final
 
 from taskq.explain.facts import Facts
-from taskq.explain.reasons import Explanation, Reason, failure, some
+from taskq.explain.reasons import Explanation, Reason, brief, failure, some
 from taskq.explain.rules import explain_campaign
+from taskq.spec.spec import RetryPolicy
 from taskq.views import Attempt, TaskView
 from taskq.words import command, counted, duration, instant
+from taskq_agent.protocol import OUT_OF_TIME, TOO_LONG
 
 ELSEWHERE_S: Final = 120
 """Seconds for which a task that has failed waits for another host; with its last attempt, a day."""
 
 
 def explain_task(
-    task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
+    task: TaskView, attempts: Sequence[Attempt], retries: RetryPolicy, facts: Facts
 ) -> Explanation:
     """Explain a task; the reasons of its campaign follow where they keep it from being claimed."""
     campaigns = [one for one in facts.campaigns if one.path == facts.status.path]
     about = explain_campaign(replace(facts, campaigns=campaigns))
-    own = list(_own(task, attempts, max_attempts, facts))
+    own = list(_own(task, attempts, retries, facts))
     shared = list(about.reasons) if task.status in {"waiting", "delayed"} else []
     if task.status == "waiting":
         shared = [one for one in shared if one.code != "delayed"]
@@ -48,9 +50,9 @@ def _headline(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> str:
 
 
 def _own(
-    task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
+    task: TaskView, attempts: Sequence[Attempt], retries: RetryPolicy, facts: Facts
 ) -> Iterator[Reason]:
-    path, key = facts.status.path, task.key
+    path, key, allowed = facts.status.path, task.key, retries.max_out_of_time
     logs, retry = command("logs", path, names=[key]), command("retry", path, f"--key={key}")
     last = attempts[-1] if attempts else None
     if task.status == "done":
@@ -58,6 +60,13 @@ def _own(
     elif task.status == "cancelled":
         text = "The task was cancelled: it runs only if it is restored."
         yield Reason("cancelled", text, 1, commands=[f"{retry} --status cancelled"])
+    elif task.status == "failed" and last is not None and last.error_class == TOO_LONG:
+        text = (
+            f"The task was given up as too long for its agents: {brief(last.error or '')}. Give "
+            "them more time, or let it keep a checkpoint; then retry it."
+        )
+        longer = command("campaign", "change", path, "--max-out-of-time", f"{2 * allowed}")
+        yield Reason("too-long", text, 1, commands=[logs, longer, retry])
     elif task.status == "failed" and last is not None:
         text = (
             f"The task was given up after {counted(task.failures, 'failure')} and "
@@ -78,7 +87,8 @@ def _own(
     elif task.status == "working":
         yield from _working(task, facts)
     elif task.status == "waiting":
-        yield from _elsewhere(task, attempts, max_attempts, facts)
+        yield from _elsewhere(task, attempts, retries.max_attempts, facts)
+        yield from _cut_short(task, attempts, retries.max_out_of_time, facts)
 
 
 def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
@@ -143,4 +153,25 @@ def _elsewhere(
             command("hosts", facts.status.path),
         ],
         figures={"hosts": hosts, "max_attempts": max_attempts},
+    )
+
+
+def _cut_short(
+    task: TaskView, attempts: Sequence[Attempt], allowed: int, facts: Facts
+) -> Iterator[Reason]:
+    """Say how often a task that waits was handed back since its agents had no time left."""
+    since = max((one.attempt for one in attempts if one.error_class == TOO_LONG), default=0)
+    cut = [one for one in attempts if one.error_class == OUT_OF_TIME and one.attempt > since]
+    if not cut:
+        return
+    longest_s = max((one.ended_at - one.claimed_at).total_seconds() for one in cut)
+    yield Reason(
+        "out-of-time",
+        f"It was handed back {counted(len(cut), 'time')} since its agents had no time left, the "
+        f"longest attempt after {duration(max(longest_s, 0.0))}; after {allowed:,} it fails as "
+        "too-long.",
+        1,
+        blocks=False,
+        commands=[command("logs", facts.status.path, names=[task.key])],
+        figures={"out_of_time": len(cut), "max_out_of_time": allowed, "longest_s": longest_s},
     )

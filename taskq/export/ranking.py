@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -18,7 +18,8 @@ from typing import Any, Final, TypeAlias
 
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import Campaign
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import UsageError
 from taskq.views import Result
 
@@ -35,12 +36,12 @@ class Ranking:
 
     field: a dotted name, as `result.score`. Values are numbers, which are compared exactly, or
     instants. Equal ones are ordered by the campaign that was scanned first, then by the task that
-    was seeded first. left_out: number of results without such a value.
+    was seeded first. ranked, left_out: number of results with such a value, and without.
     """
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         fetching: Fetching,
         top: int,
         field: str,
@@ -49,6 +50,7 @@ class Ranking:
         scan: int = SCAN,
     ) -> None:
         self.left_out = 0
+        self.ranked = 0
         self._database = database
         self._fetching = fetching
         self._top = top
@@ -62,10 +64,10 @@ class Ranking:
     def look(self, campaign: Campaign) -> None:
         """Scan the results of a campaign."""
         self._campaigns.append(campaign)
-        part, dot, name = self._field.partition(".")
+        part, name = field_words(self._field)
         values = {
             "campaign": campaign.campaign_id,
-            "part": part if bool(dot) != (part in _PLAIN) else None,  # only objects have parts
+            "part": part,
             "field": name,
             "ascending": self._ascending,
             "top": self._top,
@@ -78,6 +80,7 @@ class Ranking:
             for task, rank in zip(row["tasks"] or (), row["ranks"] or (), strict=True):
                 self._note(rank, task)
             ranked = row["ranked"] + self._look_at_large(campaign, row["large"] or [])
+            self.ranked += ranked
             self.left_out += row["seen"] - ranked
             if row["seen"] and self._first is None:
                 self._first = campaign, after
@@ -93,27 +96,16 @@ class Ranking:
                 f"none of {self.left_out:,} results has a number in {self._field!r}; "
                 f"of the first one, these have: {', '.join(self._known()) or 'none'}"
             )
-        return self._fetched(sorted(self._heap, reverse=True))
-
-    def _fetched(self, places: Sequence[_Place]) -> Iterator[tuple[Campaign, Result]]:
-        rest = iter(places)
-        while page := [(-number, -task) for _, number, task in islice(rest, PAGE)]:
-            found: dict[tuple[int, int], Row] = {}
-            for number in {number for number, _ in page}:
-                tasks = [task for which, task in page if which == number]
-                for row in self._rows(self._campaigns[number], tasks):
-                    found[number, row["task_id"]] = row
-            for number, task in page:
-                row = found.get((number, task), {})
-                if row:  # not removed meanwhile
-                    yield self._campaigns[number], Result(**self._fetching.of(row))
+        places = sorted(self._heap, reverse=True)
+        tasks = ((-number, -task) for _, number, task in places)
+        return fetched(self._database, self._fetching, self._campaigns, tasks)
 
     def _look_at_large(self, campaign: Campaign, tasks: list[int]) -> int:
         """Rank large results; return how many have the value."""
         ranked = 0
         for begin in range(0, len(tasks), PAGE):
             for row in self._rows(campaign, tasks[begin : begin + PAGE]):
-                rank = _order(dotted(self._fetching.of(row), self._field))
+                rank = rank_of(dotted(self._fetching.of(row), self._field))
                 if rank is not None:
                     self._note(rank, row["task_id"])
                     ranked += 1
@@ -148,6 +140,37 @@ class Ranking:
         return sorted(name for row in rows for name in _numbers("", self._fetching.of(row)))
 
 
+def fetched(
+    database: Queries,
+    fetching: Fetching,
+    campaigns: Sequence[Campaign],
+    tasks: Iterable[tuple[int, int]],
+) -> Iterator[tuple[Campaign, Result]]:
+    """Yield the results of tasks in this order, a page at a time, each with its campaign.
+
+    tasks: of each the place of its campaign in `campaigns`, and its id.
+    """
+    rest = iter(tasks)
+    while page := list(islice(rest, PAGE)):
+        found: dict[tuple[int, int], Row] = {}
+        for number in {number for number, _ in page}:
+            wanted = [task for which, task in page if which == number]
+            campaign_id = campaigns[number].campaign_id
+            for row in database.rows("results_of", campaign=campaign_id, tasks=wanted):
+                found[number, row["task_id"]] = row
+        for number, task in page:
+            row = found.get((number, task), {})
+            if row:  # not removed meanwhile
+                campaign = campaigns[number]
+                yield campaign, Result(campaign=campaign.path, **fetching.of(row))
+
+
+def field_words(field: str) -> tuple[str | None, str]:
+    """Return part and name of a dotted name; None: a result has no such part."""
+    part, dot, name = field.partition(".")
+    return part if bool(dot) != (part in _PLAIN) else None, name  # only objects have parts
+
+
 _PLAIN: Final = ("task_id", "attempt", "claimed_at", "ended_at")
 
 
@@ -161,7 +184,8 @@ def dotted(record: object, name: str) -> Any:
     return dotted(record.get(outer), rest) if dot else None
 
 
-def _order(value: object) -> Decimal | None:
+def rank_of(value: object) -> Decimal | None:
+    """Return what a value is ranked by, None if it is neither a number nor an instant."""
     if isinstance(value, datetime):
         return Decimal(repr(value.timestamp()))
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -174,5 +198,5 @@ def _numbers(prefix: str, record: Mapping[str, Any]) -> Iterator[str]:
     for name, value in record.items():
         if isinstance(value, Mapping):
             yield from _numbers(f"{prefix}{name}.", value)
-        elif _order(value) is not None:
+        elif rank_of(value) is not None:
             yield f"{prefix}{name}"

@@ -1,4 +1,4 @@
-"""Write result records to JSON Lines, CSV and Parquet files, in bounded memory."""
+"""Write result records to JSON, CSV and Parquet files, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(
     destination: str | Path | BinaryIO,
     format: str,  # noqa: A002  # the name that the command line uses
 ) -> int:
-    """Write records as `jsonl`, `csv` or `parquet`; return how many were written.
+    """Write records as `jsonl`, `json` (an array), `csv` or `parquet`; return how many.
 
     A path gets a complete file or none (see `taskq.export.destination`); a stream stays open, and
     when its reader goes away, writing ends without an error.
@@ -65,6 +65,14 @@ def _write_jsonl(records: Iterable[Record], stream: BinaryIO) -> None:
     stream.writelines(f"{as_json(record)}\n".encode() for record in records)
 
 
+def _write_json(records: Iterable[Record], stream: BinaryIO) -> None:
+    between = "[\n"
+    for record in records:
+        stream.write(f"{between}{as_json(record)}".encode())
+        between = ",\n"
+    stream.write(b"[]\n" if between == "[\n" else b"\n]\n")
+
+
 def _write_csv(records: Iterable[Record], stream: BinaryIO) -> None:
     table = Table(records)
     if not table.columns:
@@ -106,11 +114,18 @@ def _write_parquet(records: Iterable[Record], stream: BinaryIO) -> None:
 
 _WRITERS: Final[dict[str, Callable[[Iterable[Record], BinaryIO], None]]] = {
     "jsonl": _write_jsonl,
+    "json": _write_json,
     "csv": _write_csv,
     "parquet": _write_parquet,
 }
 FORMATS: Final = tuple(_WRITERS)
-_SUFFIXES: Final = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+_SUFFIXES: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
 
 
 def format_of(path: str | Path) -> str:
@@ -119,9 +134,14 @@ def format_of(path: str | Path) -> str:
     Raise `UsageError` for any other suffix: what is in the file would not be what it says.
     """
     suffix = Path(path).suffix.lower()
-    if suffix in _SUFFIXES or not suffix:
-        return _SUFFIXES.get(suffix, "jsonl")
+    if (known := suffix_format(path)) is not None or not suffix:
+        return known or "jsonl"
     raise UsageError(
         f"{str(path)!r}: no format has the suffix {suffix}; use one of {', '.join(_SUFFIXES)}, or "
         f"name the format: {', '.join(FORMATS)}"
     )
+
+
+def suffix_format(path: str | Path) -> str | None:
+    """Return the format that a file's suffix names, None if it names none."""
+    return _SUFFIXES.get(Path(path).suffix.lower())

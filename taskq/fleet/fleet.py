@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import UsageError
 from taskq.fleet.bans import Ban, PlaceKind
 from taskq.fleet.blame import FailureVerdict, TaskFates, blame
@@ -19,7 +19,7 @@ MAX_HOSTS: Final = 50_000
 class Fleet:
     """Hosts and sites with their agents. Every call reads the database; no caching."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Queries) -> None:
         self._database = database
 
     def ban(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.fleet.evidence import RunTimeSums
 
 #: Attempts that are read, however many there are.
@@ -44,6 +44,6 @@ class AttemptGroup:
         return RunTimeSums(self.attempts, self.logs, self.squares)
 
 
-def read_sample(database: Database, path: str) -> list[AttemptGroup]:
+def read_sample(database: Queries, path: str) -> list[AttemptGroup]:
     """Read the sample of a campaign and all below it; raise `NotFound` if there is none."""
     return [AttemptGroup(**row) for row in database.rows("latest_attempts", path=path, most=MOST)]

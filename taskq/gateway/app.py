@@ -19,11 +19,13 @@ from starlette.routing import Route
 
 from taskq import agent_file
 from taskq.blobs.store import check_digest
-from taskq.errors import Forbidden, Unauthorized
-from taskq.gateway import messages, metrics, openapi
+from taskq.errors import Forbidden, TaskqError, Unauthorized
+from taskq.gateway import manager_queries, messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
 from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge
 from taskq.gateway.management import Management
+from taskq.gateway.manager_queries import ManagerQueries
+from taskq.gateway.offered import WAKING
 from taskq.gateway.openapi import Endpoint
 from taskq.gateway.service import Service
 from taskq_agent import protocol
@@ -57,9 +59,10 @@ def _endpoint(method: str, path: str, **of_document: Any) -> Callable[[Handler],
 class App:
     """The endpoints; `asgi` is the application."""
 
-    def __init__(self, service: Service, management: Management) -> None:
+    def __init__(self, service: Service, management: Management, queries: ManagerQueries) -> None:
         self._service = service
         self._management = management
+        self._queries = queries
         routes = [
             Route(one.path, self._guarded(getattr(self, one.name)), methods=[one.method])
             for one in ENDPOINTS
@@ -154,9 +157,13 @@ class App:
         parameters=(openapi.DIGEST,),
     )
     async def write_blob(self, request: Request) -> Response:
-        """Store a large result."""
-        await self._identity(request, anew=True)
+        """Store a large result, or a submitter's input."""
+        identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
+        if isinstance(identity, Manager) and _length(request) > MAX_BLOB_BYTES:
+            blobs = self._management.blobs
+            await self._queries.store(_token(request), digest, blobs, request)
+            return Response(status_code=204)
         uploads = self._service.uploads
         if uploads.locked():
             raise Busy
@@ -164,6 +171,19 @@ class App:
             data = await _body(request, MAX_BLOB_BYTES)
             await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
         return Response(status_code=204)
+
+    @_endpoint(
+        "POST",
+        "/v1/checkpoint",
+        needs="session",
+        takes=messages.CheckpointMessage,
+        gives=protocol.CheckpointAnswer,
+    )
+    async def checkpoint(self, request: Request) -> Response:
+        """Find the checkpoint of a task that the session works on, or make a blob that."""
+        agent = await self._service.agent(_token(request))
+        message = await self._message(request, messages.read_checkpoint)
+        return _json(await self._management.checkpoint(agent.session, message))
 
     # Managers
 
@@ -205,11 +225,36 @@ class App:
         self._service.poll_soon()
         return _json({"added": count.added, "conflicts": count.conflicts})
 
+    @_endpoint(
+        "POST",
+        "/v1/manage/{query}",
+        needs="manager",
+        takes=openapi.VALUES,
+        gives=openapi.LINES,
+        parameters=(openapi.QUERY, openapi.REST),
+    )
+    async def manage(self, request: Request) -> Response:
+        """Run one of the statements that are offered, by its name."""
+        await self._manager(request)
+        token, name = _token(request), request.path_params["query"]
+        try:
+            with self._queries.admitted(token):
+                body = await _body(request, manager_queries.MAX_BYTES)
+                gzipped = request.headers.get("content-encoding") == "gzip"
+                rest = request.query_params.get("rest")
+                lines = await self._queries.answer(token, name, body, gzipped=gzipped, rest=rest)
+        except TaskqError as error:
+            return _failed(manager_queries.error_answer(self._service.failed(error), error))
+        if name in WAKING:
+            self._service.poll_soon()
+        return Response(lines, 200, {"content-encoding": "gzip"}, "application/jsonl")
+
     @_endpoint("GET", "/metrics", needs="manager", gives=openapi.TEXT)
     async def metrics(self, request: Request) -> Response:
         """Metrics for Prometheus."""
-        await self._manager(request)
-        return Response(await self._service.metrics_text(), media_type=metrics.CONTENT_TYPE)
+        manager = await self._manager(request)
+        text = await self._service.metrics_text(manager.paths)
+        return Response(text, media_type=metrics.CONTENT_TYPE)
 
     # Without a token
 
@@ -271,9 +316,7 @@ class App:
                 self._service.metrics.abandoned += 1
                 return Response(status_code=499)
             except Exception as error:  # noqa: BLE001  # each is answered, and defects are logged
-                known = self._service.failed(error)
-                headers = {"retry-after": str(known.after_s)} if known.retry else {}
-                return Response(known.body(), known.status, headers, media_type=JSON)
+                return _failed(self._service.failed(error))
 
         return guarded
 
@@ -326,7 +369,7 @@ def _address(request: Request) -> str:
 
 async def _body(request: Request, most: int) -> bytes:
     """Return the body; raise `TooLarge` before more than `most` bytes are kept."""
-    if int(request.headers.get("content-length", 0)) > most:
+    if _length(request) > most:
         raise TooLarge(f"a body of at most {most} bytes is allowed here")
     body = bytearray()
     async for chunk in request.stream():
@@ -334,6 +377,15 @@ async def _body(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise TooLarge(f"a body of at most {most} bytes is allowed here")
     return bytes(body)
+
+
+def _length(request: Request) -> int:
+    return int(request.headers.get("content-length", 0))
+
+
+def _failed(known: ErrorAnswer) -> Response:
+    headers = {"retry-after": str(known.after_s)} if known.retry else {}
+    return Response(known.body(), known.status, headers, media_type=JSON)
 
 
 def _json(answer: object) -> Response:

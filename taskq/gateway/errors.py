@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from taskq import errors
 from taskq.errors import SessionEnded
@@ -42,11 +43,16 @@ class TooSlow(Exception):
     """The request did not arrive in time."""
 
 
+class TooLong(Exception):
+    """What was asked for takes the database too long; ask for less, or ask PostgreSQL itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
     """An answer that is an error.
 
-    retry: whether the same request may succeed later. after_s: seconds until then, if known.
+    retry: whether the same request may succeed later. after_s: seconds until then, if known. kind,
+    details: the exception of `taskq.errors` that it is, and its fields, for taskq's own client.
     """
 
     status: int
@@ -54,10 +60,15 @@ class ErrorAnswer:
     message: str
     retry: bool = False
     after_s: float | None = None
+    kind: str = ""
+    details: Mapping[str, Any] | None = None
 
     def body(self) -> bytes:
         """Return the answer's body."""
-        return encode({"error": {"code": self.code, "message": self.message}})
+        known: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.kind:
+            known |= {"kind": self.kind, "details": self.details or {}}
+        return encode({"error": known})
 
 
 def failure(error: Exception) -> ErrorAnswer:
@@ -89,6 +100,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (errors.Unauthorized, 401, "unauthorized"),
     (errors.Forbidden, 403, "forbidden"),
     (errors.NotFound, 404, "not_found"),
+    (errors.NotOverGateway, 404, "not_offered"),
     (TooSlow, 408, "too_slow"),
     (errors.KeyConflict, 409, "key_conflict"),
     (errors.Conflict, 409, "conflict"),
@@ -98,6 +110,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (errors.ValueRefused, 422, "refused"),
     (errors.UsageError, 422, "refused"),
     (Refused, 422, "refused"),
+    (TooLong, 504, "too_long"),
     (Busy, 503, "busy"),
     (Draining, 503, "draining"),
     (TransportFailed, 503, "unavailable"),

@@ -1,4 +1,4 @@
-"""Verbs of campaign managers over HTTP: look, steer, add tasks. Each runs in a thread."""
+"""Verbs of campaign managers over HTTP, and checkpoints of agents. Each runs in a thread."""
 
 from __future__ import annotations
 
@@ -7,20 +7,34 @@ from dataclasses import asdict
 from typing import Any
 
 from taskq.blobs.store import BlobStore
+from taskq.checkpoints.store import Checkpoints
 from taskq.client import Client
 from taskq.errors import Forbidden
 from taskq.gateway.auth import Manager
-from taskq.gateway.messages import NewTasks
+from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount
 from taskq.spec.model import Seed, check_path
+from taskq_agent.protocol import CheckpointAnswer, Held, Input
 
 
 class Management:
-    """The verbs of managers, limited to the campaigns that their tokens are for."""
+    """The verbs of managers, limited to the campaigns of their tokens; and checkpoints."""
 
     def __init__(self, client: Client, blobs: BlobStore) -> None:
         self._client = client
         self.blobs = blobs
+        self._checkpoints = Checkpoints(client.database, blobs)
+
+    async def checkpoint(self, session: int, message: CheckpointMessage) -> CheckpointAnswer:
+        """Find or save the checkpoint of a task that a session works on."""
+        held = Held(message.campaign, message.task, message.lease)
+        if not message.digest:
+            found = await asyncio.to_thread(self._checkpoints.find, session, held)
+            return CheckpointAnswer(True, *(() if found is None else (found.digest, found.size)))
+        saved = Input(message.digest, message.size)
+        if await asyncio.to_thread(self._checkpoints.save, session, held, saved):
+            return CheckpointAnswer(True, saved.digest, saved.size)
+        return CheckpointAnswer(held=False)
 
     async def campaigns(self, manager: Manager, path: str) -> list[dict[str, Any]]:
         """Return the counts of a campaign, and of the campaigns directly below it."""
@@ -28,7 +42,7 @@ class Management:
 
         def looked() -> list[dict[str, Any]]:
             found = self._client.campaign(path)
-            return [asdict(one) for one in (found.status(), *found.children())]
+            return [asdict(one) for one in (found.status(), *found.child_statuses())]
 
         return await asyncio.to_thread(looked)
 

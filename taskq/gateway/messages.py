@@ -19,6 +19,7 @@ from taskq.ingest.key_conflicts import OnConflict
 from taskq.spec import model
 from taskq_agent import protocol
 from taskq_agent.text import clean
+from taskq_agent.transport import MAX_BLOB_BYTES
 
 MAX_DEPTH: Final = 100
 MAX_EXCHANGE_BYTES: Final = 8 << 20
@@ -141,6 +142,16 @@ class HeartbeatMessage(Struct):
     tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
 
 
+class CheckpointMessage(Struct):
+    """Asks for a task's checkpoint, or saves one; see `taskq_agent.protocol.CheckpointRequest`."""
+
+    campaign: Id
+    task: Id
+    lease: Lease
+    digest: Annotated[str, Meta(pattern="^$|^[0-9a-f]{64}$", max_length=64)] = ""
+    size: Annotated[int, Meta(ge=0, le=MAX_BLOB_BYTES)] = 0
+
+
 class SessionEndMessage(Struct):
     """An agent ends its session; see `taskq_agent.protocol.SessionEnd`."""
 
@@ -171,6 +182,10 @@ class NewTasks(Struct):
     on_conflict: OnConflict = "fail"
 
 
+#: A value of a parameter of a statement; see `taskq.gateway.offered`.
+Value = bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float | str | None
+Values = dict[str, Value | list[int | str]]
+
 Message = TypeVar("Message")
 
 
@@ -198,9 +213,12 @@ read_hello: Final = Reader(HelloMessage).read
 # flat: many reports, and all that a heartbeat names, have so many brackets.
 read_exchange: Final = Reader(Exchange, flat=True).read
 read_heartbeat: Final = Reader(HeartbeatMessage, flat=True).read
+read_checkpoint: Final = Reader(CheckpointMessage).read
 read_farewell: Final = Reader(SessionEndMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
+# What PostgreSQL cannot store it refuses itself.
+read_values: Final = Reader(Values, flat=True).read
 
 encode: Final = msgspec.json.Encoder().encode
 

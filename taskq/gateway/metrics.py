@@ -22,6 +22,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from taskq.counters import counted, counter
+from taskq.db.connections import Row
+from taskq.gateway import campaign_metrics
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool
@@ -130,15 +132,19 @@ def text(
     queued: int,
     pool: Pool | None,
     troubles: Sequence[int],
+    campaigns: Sequence[Row] | None,
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
     pool: that of the front; None: there is none. troubles: the numbers of silent agents whose tasks
     are held, and of campaigns that paused themselves; empty if the database did not answer.
+    campaigns: the counts of campaigns; None: it did not answer.
     """
     families = list(metrics.families(connections, queued, pool))
     families += [
         GaugeMetricFamily(name, title, number)
         for (name, title), number in zip(_TROUBLES.items(), troubles, strict=False)
     ]
+    if campaigns is not None:
+        families += campaign_metrics.families(campaigns)
     return generate_latest(_Once(families))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from taskq.version import VERSION
 from taskq.views import Status
@@ -41,10 +41,15 @@ class HealthMessage(Struct):
 
 
 class Error(Struct):
-    """An error: `code` for programs, `message` for people."""
+    """An error: `code` for programs, `message` for people.
+
+    kind, details: of answers to managers' statements, the exception of taskq's library.
+    """
 
     code: str
     message: str
+    kind: str | UnsetType = UNSET
+    details: dict[str, Any] | UnsetType = UNSET
 
 
 class Failed(Struct):
@@ -71,6 +76,29 @@ PATH: Final = {
     "in": "query",
     "description": "The campaign; default: the first that the token is for.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 1000},
+}
+QUERY: Final = {
+    "name": "query",
+    "in": "path",
+    "required": True,
+    "description": "The name of a statement; docs/gateway.md lists them.",
+    "schema": {"type": "string", "pattern": "^[a-z_]{1,60}$"},
+}
+REST: Final = {
+    "name": "rest",
+    "in": "query",
+    "description": "The parameter that follows after the first line of the body, as it is.",
+    "schema": {"type": "string", "pattern": "^[a-z_]{1,60}$"},
+}
+VALUES: Final = {
+    "application/json": {
+        "schema": {"type": "object", "description": "The parameters of the statement."}
+    }
+}
+LINES: Final = {
+    "application/jsonl": {
+        "schema": {"description": "The columns, then an array for each row; by gzip."}
+    }
 }
 BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
@@ -119,6 +147,11 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         responses: dict[str, Any] = {
             "4XX": {"description": "Refused.", "content": refused},
             "503": {"description": "Not now; `Retry-After` says when.", "content": refused},
+            **(
+                {"504": {"description": "It takes too long.", "content": refused}}
+                if one.takes is VALUES
+                else {}
+            ),
         }
         if one.gives is None:
             responses["204"] = {"description": "Done."}

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -29,6 +29,7 @@ from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
+from taskq.gateway.manager_queries import MOST_AT_ONCE, ManagerQueries
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq.gateway.tls import ServerCertificate
@@ -114,15 +115,24 @@ class Gateway:
         """
         load_statements()
         upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
-        with self.listening.bind() as listener, upkeep:
-            uvloop.run(self._serve(listener, announce))
+        with (
+            self.listening.bind() as listener,
+            upkeep,
+            closing(self.client.database.anonymous(most=MOST_AT_ONCE)) as managers,
+        ):
+            uvloop.run(self._serve(listener, announce, ManagerQueries(managers)))
 
-    async def _serve(self, listener: socket.socket, announce: Callable[[str], None]) -> None:
+    async def _serve(
+        self,
+        listener: socket.socket,
+        announce: Callable[[str], None],
+        queries: ManagerQueries,
+    ) -> None:
         server = _Server(self.listening.certificate, self.duties)
         service = Service(self.client.database, self.settings, lambda: len(server.connections))
         proxies = list(self.listening.proxies)
         config = uvicorn.Config(
-            App(service, Management(self.client, self.blobs)).asgi,
+            App(service, Management(self.client, self.blobs), queries).asgi,
             http=partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
             ws="none",
             lifespan="off",

@@ -24,6 +24,7 @@ from taskq.dispatch.long_poll import LongPoll
 from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
+from taskq.gateway.campaign_metrics import CampaignMetrics
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.enrolments import Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
@@ -67,6 +68,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics.Metrics()
         self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
+        self._campaigns = CampaignMetrics(self.statements)
         self._enrolments = Enrolments(database, settings.lease_s, connections)
         self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
@@ -337,22 +339,25 @@ class Service:
         """Look soon for tasks for waiting agents: some may have become claimable."""
         self._long_poll.poll_soon()
 
-    async def metrics_text(self) -> bytes:
-        """Return the metrics in Prometheus' text format.
+    async def metrics_text(self, paths: tuple[str, ...]) -> bytes:
+        """Return the metrics in Prometheus' text format; paths: the campaigns to tell of.
 
         Numbers that only the database knows are left out if it does not answer.
         """
         self.metrics.forget_troubles(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
+        campaigns = None
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
             (row,) = await asyncio.wait_for(self.statements.rows("troubles"), TROUBLES_S)
             troubles = (row["held"], row["paused"])
+            campaigns = await asyncio.wait_for(self._campaigns.rows(paths), TROUBLES_S)
         return metrics.text(
             self.metrics,
             connections=self._connections(),
             queued=self._batcher.waiting,
             pool=None if self._front is None else self._front.pool,
             troubles=troubles,
+            campaigns=campaigns,
         )
 
     async def heartbeat(

@@ -8,7 +8,8 @@ The database compares the payloads of existing keys. Only these payloads are sen
 tasks cost nothing more; see `key_conflicts`.
 
 COPY needs a right on the table, which only its owner has. For other logins a chunk is one call of
-`seed_tasks`, which does the same and takes the server a tenth longer.
+`seed_tasks`, which does the same and takes the server a tenth longer. So it is over a gateway, in
+smaller chunks.
 
 While the database stores a chunk, the next one is read and encoded. The records are read in the
 caller's thread, since they may be bound to it; the database is called in another thread.
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from taskq.db.access import Queries
 from taskq.db.connections import Database, Statements
 from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
 from taskq.ingest import key_conflicts
@@ -35,6 +37,9 @@ from taskq.spec.model import Encoded, Seed
 
 CHUNK: Final = 10_000
 CHUNK_CHARS: Final = 4_000_000
+#: ... of a chunk over a gateway, which others use too.
+REMOTE_CHUNK: Final = 2_000
+REMOTE_CHUNK_CHARS: Final = 500_000
 #: The reading thread sleeps after this many records. Otherwise it holds the interpreter lock for
 #: 5 ms whenever the other thread gets an answer, and seeding takes a third longer.
 POLITE_EVERY: Final = 100
@@ -92,7 +97,7 @@ class _Outcome:
 
 
 def seed(
-    database: Database,
+    database: Queries,
     campaign: int,
     path: str,
     records: Iterable[Seedable],
@@ -123,7 +128,7 @@ def seed(
 
     with ThreadPoolExecutor(1, "taskq-seed") as thread:
         try:
-            for chunk in _chunks(_encoded(records, ahead, on_bad), ahead):
+            for chunk in _chunks(_encoded(records, ahead, on_bad), ahead, *sender.chunk):
                 await_chunk()
                 in_flight, pending = thread.submit(sender.send, chunk), chunk
             await_chunk()
@@ -179,7 +184,9 @@ class _Progress:
         count.known = read - count.added - bad - passed_over
 
 
-def _chunks(encoded: Iterable[Numbered], ahead: SeedCount) -> Iterator[_Chunk]:
+def _chunks(
+    encoded: Iterable[Numbered], ahead: SeedCount, most: int, most_chars: int
+) -> Iterator[_Chunk]:
     """Yield chunks of records by key; of several records with one key the first is its task."""
     tasks: dict[str, Numbered] = {}
     again: list[Numbered] = []
@@ -192,7 +199,7 @@ def _chunks(encoded: Iterable[Numbered], ahead: SeedCount) -> Iterator[_Chunk]:
         records = len(tasks) + len(again)
         if records % POLITE_EVERY == 0:
             time.sleep(POLITE_S)
-        if records >= CHUNK or chars >= CHUNK_CHARS:
+        if records >= most or chars >= most_chars:
             yield _Chunk(tasks, again, ahead.read, ahead.bad)
             tasks, again, chars = {}, [], 0
     if tasks:
@@ -226,9 +233,13 @@ class _Sender:
     """Writes chunks to a campaign one by one, in its own thread."""
 
     def __init__(
-        self, database: Database, campaign: int, path: str, on_conflict: OnConflict
+        self, database: Queries, campaign: int, path: str, on_conflict: OnConflict
     ) -> None:
         self._database = database
+        #: Records and characters of payloads that end a chunk.
+        self.chunk = CHUNK, CHUNK_CHARS
+        if not isinstance(database, Database):
+            self.chunk = min(CHUNK, REMOTE_CHUNK), min(CHUNK_CHARS, REMOTE_CHUNK_CHARS)
         self._campaign = campaign
         self._path = path
         self._on_conflict = on_conflict
@@ -248,13 +259,16 @@ class _Sender:
         return sent
 
     def _transact(self, chunk: _Chunk) -> _Outcome:
+        if not isinstance(self._database, Database):
+            return self._call(self._database, chunk)
         with self._database.transaction() as statements:
             self._running = statements
             try:
                 if self._may_copy is None:
                     self._may_copy = statements.value("may_copy")
-                send = self._copy if self._may_copy else self._call
-                return send(statements, chunk)
+                if self._may_copy:
+                    return self._copy(statements, chunk)
+                return self._call(statements, chunk)
             finally:
                 self._running = None
 
@@ -274,12 +288,12 @@ class _Sender:
         added = statements.value("seed_end", campaign=campaign, above=above)
         return _Outcome(added, found.conflicts, found.clashes)
 
-    def _call(self, statements: Statements, chunk: _Chunk) -> _Outcome:
+    def _call(self, statements: Queries, chunk: _Chunk) -> _Outcome:
         tasks = [*chunk.tasks.values(), *chunk.again]
         return self._compare(statements, "seed_tasks", tasks, path=self._path)
 
     def _compare(
-        self, statements: Statements, name: str, tasks: list[Numbered], **where: object
+        self, statements: Queries, name: str, tasks: list[Numbered], **where: object
     ) -> _Outcome:
         """Run a statement that compares tasks, in order of their numbers, with stored ones."""
         tasks.sort(key=itemgetter(0))

@@ -155,7 +155,7 @@ def _typed(name: str, value: Any) -> Any:
 
 def _time(name: str, value: Any) -> float:
     try:
-        seconds = arguments.duration(f"{value}")
+        seconds = arguments.seconds_above_0(f"{value}")
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{name}: {error}") from None
     if not _TIMES[name] <= seconds <= 365 * 86_400:

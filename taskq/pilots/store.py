@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import NotFound
 from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
 from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
@@ -24,7 +24,7 @@ _SETTLING_S: Final = 15.0
 class Pilots:
     """The pilots of a queue."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Queries) -> None:
         self._database = database
 
     def create(

@@ -21,6 +21,7 @@ MAX_HANDLER_BYTES: Final = 65_536
 MAX_SECONDS: Final = 31_536_000  # a year
 MAX_WEIGHT: Final = 1_000
 MAX_RUNNING: Final = 1_000_000
+CHECKPOINT_BYTES: Final = (16_384, 67_108_864)
 MAX_NEVER_RETRY: Final = 100
 MAX_CLASS_CHARS: Final = 200
 ON_DISCONNECT: Final = ("continue", "stop")
@@ -46,7 +47,9 @@ _FIELDS_OF_OTHERS: Final = {
     "process": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
     "function": (("argv", "prepare"), "a function to Client.map"),
 }
-_LIMITS: Final = ("time_limit_s", "max_running", "max_failure_share")
+_LIMITS: Final = (
+    *("time_limit_s", "max_running", "max_failure_share", "checkpoint_bytes", "checkpoint_every_s"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ class RetryPolicy:
     never_retry    classes of error after which the task is failed at once; 100 at most
     max_lost_nodes different nodes on which its agents were lost after which the task is failed, as
                    poison, 1 to 1000
+    max_out_of_time  attempts that were handed back, since their agents had no time left, after
+                   which the task is failed, as too-long, 1 to 1000
     """
 
     max_attempts: int = 3
@@ -133,9 +138,10 @@ class RetryPolicy:
     backoff_max_s: float = 3600.0
     never_retry: tuple[str, ...] = ()
     max_lost_nodes: int = 3
+    max_out_of_time: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("max_attempts", "max_losses", "max_lost_nodes"):
+        for name in ("max_attempts", "max_losses", "max_lost_nodes", "max_out_of_time"):
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
                 raise InvalidCampaign(
@@ -177,6 +183,9 @@ class CampaignSpec:
                   "salvage" it, so that it counts unless another result was accepted
     max_failure_share  share of failures among recent attempts above which the campaign pauses
                   itself, above 0 and below 1; None: it never does
+    checkpoint_bytes  largest checkpoint of a task, as an archive, 16 KiB to 64 MiB; None: none are
+                  kept
+    checkpoint_every_s  how often one is uploaded while its attempt runs, 1 second or more
     front         whether its tasks may be leased ahead into the front (lists in Redis), if any
     """
 
@@ -192,6 +201,8 @@ class CampaignSpec:
     front: bool = True
     late_results: str = "reject"
     max_failure_share: float | None = 0.9
+    checkpoint_bytes: int | None = None
+    checkpoint_every_s: float = 600.0
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -216,6 +227,7 @@ class CampaignSpec:
         _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
         _check_choice("late_results", self.late_results, LATE_RESULTS)
         _check_share(self.max_failure_share)
+        _check_checkpoints(self.checkpoint_bytes, self.checkpoint_every_s)
         if type(self.front) is not bool:
             raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
         check_params(self.params)
@@ -235,6 +247,11 @@ class CampaignSpec:
             "front": self.front,
             "params": dict(self.params),
         }
+
+    def differences(self, other: CampaignSpec) -> list[str]:
+        """Return the names of the fields in which another spec differs."""
+        names = [one.name for one in fields(self)]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     @classmethod
     def from_json(cls, value: object) -> CampaignSpec:
@@ -330,6 +347,17 @@ def _check_share(value: object) -> None:
         raise InvalidCampaign(
             f"limits.max_failure_share must be a number above 0 and below 1, not {value!r:.80}"
         )
+
+
+def _check_checkpoints(most: object, every_s: object) -> None:
+    low, high = CHECKPOINT_BYTES
+    if most is not None and (type(most) is not int or not low <= most <= high):
+        raise InvalidCampaign(
+            f"limits.checkpoint_bytes must be a whole number from {low} to {high}, not {most!r:.80}"
+        )
+    _check_seconds("limits.checkpoint_every_s", every_s)
+    if isinstance(every_s, (int, float)) and every_s < 1:
+        raise InvalidCampaign(f"limits.checkpoint_every_s must be 1 or more, not {every_s!r:.80}")
 
 
 def _check_weight(value: object) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.steering.compiler import Filter
 from taskq.steering.matching import pages
 from taskq.views import Status, TaskView
@@ -28,42 +28,46 @@ OnBulk: TypeAlias = Callable[["BulkProgress"], None]
 class BulkProgress:
     """Progress of a bulk action. of: number of tasks to look at, as counted at the start.
 
-    examples: of a dry run, the first tasks that match, with their campaigns' paths.
+    changed: of a dry run, those that would be. examples: of a dry run, the first tasks that match.
     """
 
     of: int
     looked: int = 0
     matched: int = 0
     changed: int = 0
-    examples: tuple[tuple[str, TaskView], ...] = ()
+    examples: tuple[TaskView, ...] = ()
 
 
 def in_bulk(
-    database: Database,
+    database: Queries,
     campaigns: Iterable[Status],
     chosen: Filter,
     states: Collection[str],
-    action: Action | None,
+    action: Action,
     *,
+    dry_run: bool = False,
     on_progress: OnBulk | None = None,
 ) -> BulkProgress:
-    """Apply an action to the matching tasks of campaigns; None: a dry run, which only counts."""
+    """Apply an action to the matching tasks of campaigns.
+
+    dry_run: the action counts only, and some tasks are kept as examples.
+    """
     nodes = list(campaigns)
     progress = BulkProgress(sum(getattr(node, state) for node in nodes for state in states))
     for node in nodes:
         for page in pages(database, node.campaign_id, chosen, states):
             progress.looked += page.looked
             progress.matched += len(page.rows)
-            if action is None:
-                _add_examples(database, progress, node, page.tasks)
-            elif page.rows:
+            if page.rows:
                 progress.changed += action(node.campaign_id, page.tasks)
+            if dry_run:
+                _add_examples(database, progress, node, page.tasks)
             if on_progress is not None:
                 on_progress(progress)
     return progress
 
 
-def moving(database: Database, name: str, **values: object) -> Action:
+def moving(database: Queries, name: str, **values: object) -> Action:
     """Return the action of a statement that moves tasks, such as `retry` or `cancel`."""
 
     def move(campaign: int, tasks: list[int]) -> int:
@@ -75,11 +79,16 @@ def moving(database: Database, name: str, **values: object) -> Action:
     return move
 
 
+def counting(_: int, tasks: list[int]) -> int:
+    """Count tasks: the action of a dry run of what would be done to all that match."""
+    return len(tasks)
+
+
 def _add_examples(
-    database: Database, progress: BulkProgress, node: Status, tasks: list[int]
+    database: Queries, progress: BulkProgress, node: Status, tasks: list[int]
 ) -> None:
     for task in tasks[: EXAMPLES - len(progress.examples)]:
         rows = database.rows(
             "tasks", campaign=node.campaign_id, status=None, after=task - 1, limit=1
         )
-        progress.examples += tuple((node.path, TaskView(**row)) for row in rows)
+        progress.examples += tuple(TaskView(campaign=node.path, **row) for row in rows)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import NotFound
+from taskq.paging import in_chunks
 from taskq.steering import verbs
 from taskq.steering.bulk import OnBulk
 from taskq.steering.priorities import Best, Prioritised, checked, prioritise
 from taskq.views import Status
 
-MOVE_CHUNK: Final = 5_000
-
 
 class SteeredCampaign:
     """The verbs of `Campaign` that move its tasks or stop them."""
 
-    def __init__(self, database: Database, campaign_id: int, path: str) -> None:
+    def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
         self._database = database
         self.campaign_id: Final = campaign_id
         self.path: Final = path
 
     def tree(self) -> list[Status]:
-        """Return this and all campaigns below it, each with its own counts, ordered by path."""
+        """Return the own counts of this and of each campaign below it, ordered by path."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=None)]
 
     def pause(self) -> bool:
@@ -40,27 +39,37 @@ class SteeredCampaign:
         keys: Iterable[str] | None = None,
         *,
         where: str | None = None,
+        below: bool = True,
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
         """Cancel tasks that are not final; return how many.
 
-        With keys, those tasks of this campaign. With where, those that match this filter, of this
-        campaign and all below. Without, the campaign and all below it, which then accept no seeds
-        until resumed. Agents stop running ones at their next heartbeat.
+        With keys, those tasks of this campaign. With where, those that match this filter. Without
+        either, the campaign and all below it, which then accept no seeds until resumed; with
+        `below=False` the tasks of this campaign alone, which stays as it is. Agents stop running
+        ones at their next heartbeat.
 
-        dry_run: change nothing, return how many it would be. on_progress: called after each chunk
-        of 1,000 tasks that were looked at.
+        dry_run: change nothing. on_progress: with where, called after each chunk of 1,000 tasks
+        that were looked at.
         """
-        verbs.check_choice(keys, where, dry_run=dry_run)
-        if where is not None or dry_run:
+        verbs.check_choice(keys, where)
+        if where is not None:
+            nodes = self._statuses(below=below)
             return verbs.cancel(
-                self._database, self.tree(), where, dry_run=dry_run, on_progress=on_progress
+                self._database, nodes, where, dry_run=dry_run, on_progress=on_progress
             )
         if keys is not None:
-            return self._cancel_tasks(self.campaign_id, self._task_ids(keys))
+            tasks = self._task_ids(keys)
+            if dry_run:
+                return verbs.unfinished(self._database, self.campaign_id, tasks)
+            return self._cancel_tasks(self.campaign_id, tasks)
+        if dry_run:
+            return sum(node.unfinished for node in self._statuses(below=below))
+        if not below:
+            return self._cancel_tasks(self.campaign_id, None)
         self._set_status("cancelled")
-        return sum(self._cancel_tasks(status.campaign_id, None) for status in self.tree())
+        return sum(self._cancel_tasks(node.campaign_id, None) for node in self.tree())
 
     def retry(
         self,
@@ -69,40 +78,36 @@ class SteeredCampaign:
         error_class: str | None = None,
         keys: Iterable[str] | None = None,
         where: str | None = None,
+        below: bool = True,
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
         """Retry failed or cancelled tasks; return how many.
 
         error_class: only those whose last attempt ended with it. where: only those that match this
-        filter. keys: only these tasks of this campaign; without keys, also tasks of all campaigns
-        below, except cancelled campaigns. dry_run, on_progress: as of `cancel`. Raise `Conflict`
-        if this campaign is cancelled.
+        filter. keys: only these tasks of this campaign. Campaigns below that are cancelled are left
+        out. dry_run, on_progress: as of `cancel`. Raise `Conflict` if this campaign is cancelled.
         """
-        verbs.check_choice(keys, where, dry_run=dry_run)
-        if keys is not None:
-            campaigns, tasks = [self.campaign_id], self._task_ids(keys)
-        else:
-            nodes = [
-                one for one in self.tree() if one.state != "cancelled" or one.path == self.path
-            ]
-            if where is not None or dry_run:
-                return verbs.retry(
-                    self._database,
-                    nodes,
-                    where,
-                    status,
-                    error_class,
-                    dry_run=dry_run,
-                    on_progress=on_progress,
-                )
-            campaigns, tasks = [node.campaign_id for node in nodes], None
-        return sum(
-            self._in_chunks(
-                "retry", campaign=campaign, status=status, error_class=error_class, tasks=tasks
+        verbs.check_choice(keys, where)
+        if where is not None:
+            own, *others = self._statuses(below=below)
+            nodes = [own, *(one for one in others if one.state != "cancelled")]
+            return verbs.retry(
+                self._database,
+                nodes,
+                where,
+                status,
+                error_class,
+                dry_run=dry_run,
+                on_progress=on_progress,
             )
-            for campaign in campaigns
-        )
+        tasks = None if keys is None else self._task_ids(keys)
+        campaigns = [self.campaign_id]
+        if keys is None and below:
+            campaigns += [one.campaign_id for one in self.tree()[1:] if one.state != "cancelled"]
+        words = {"status": status, "error_class": error_class, "tasks": tasks}
+        name = "retriable" if dry_run else "retry"
+        return sum(self._in_chunks(name, campaign=campaign, **words) for campaign in campaigns)
 
     def prioritise(
         self,
@@ -128,16 +133,23 @@ class SteeredCampaign:
         priority: int,
         *,
         where: str | None = None,
+        below: bool = True,
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
-        """Change the priority of tasks that wait or are delayed, here and in all campaigns below.
+        """Change the priority of tasks that wait or are delayed.
 
-        where, dry_run, on_progress: as of `cancel`. Return how many had another one, in a dry run
-        how many match.
+        where: only of those that match this filter. dry_run: change nothing. on_progress: called
+        after each chunk of 1,000 tasks that were looked at. Return how many had another one, in a
+        dry run how many match.
         """
         return verbs.set_priority(
-            self._database, self.tree(), where, priority, dry_run=dry_run, on_progress=on_progress
+            self._database,
+            self._statuses(below=below),
+            where,
+            priority,
+            dry_run=dry_run,
+            on_progress=on_progress,
         )
 
     def _set_status(self, status: str) -> bool:
@@ -147,13 +159,18 @@ class SteeredCampaign:
         return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
 
     def _in_chunks(self, name: str, **values: object) -> int:
-        """Repeat a statement that moves a chunk of tasks, until none is left; return the sum."""
-        moved, after = 0, 0
-        while True:
-            (row,) = self._database.rows(name, after=after, limit=MOVE_CHUNK, **values)
-            if not row["moved"]:
-                return moved
-            moved, after = moved + row["moved"], row["last"]
+        return in_chunks(self._database, name, **values)
+
+    def _statuses(self, *, below: bool) -> list[Status]:
+        """Return the own counts of this campaign, and of those below it."""
+        return self.tree() if below else self.tree()[:1]
+
+    def _nodes(self, *, below: bool) -> Iterator[tuple[int, str]]:
+        """Yield id and path of this campaign, and of those below it."""
+        if below:
+            yield from ((node.campaign_id, node.path) for node in self.tree())
+        else:
+            yield self.campaign_id, self.path
 
     def _task_ids(self, keys: Iterable[str]) -> list[int]:
         wanted = list(keys)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.steering.compiler import Filter
 
 #: Tasks that one statement looks at.
@@ -30,7 +31,7 @@ class Page:
 
 
 def pages(
-    database: Database,
+    database: Queries,
     campaign: int,
     chosen: Filter,
     states: Iterable[str],

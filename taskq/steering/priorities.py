@@ -14,7 +14,7 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeAlias
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.db.queries import array
 from taskq.errors import UsageError
 from taskq.spec.model import PRIORITY_RANGE
@@ -101,7 +101,7 @@ def _check_priority(key: str, value: object) -> None:
 
 
 def prioritise(
-    database: Database,
+    database: Queries,
     campaign: int,
     wanted: Mapping[str, int],
     on_progress: Callable[[Prioritised], None] | None,
@@ -129,7 +129,7 @@ def prioritise(
     return outcome
 
 
-def to_priority(database: Database, priority: int) -> Action:
+def to_priority(database: Queries, priority: int) -> Action:
     """Return the action that gives tasks a priority; raise `UsageError`."""
     low, high = PRIORITY_RANGE
     if type(priority) is not int or not low <= priority <= high:
@@ -154,7 +154,7 @@ def _chunks(found: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, in
 
 
 def _send(
-    database: Database, campaign: int, chunk: Sequence[tuple[int, int]], outcome: Prioritised
+    database: Queries, campaign: int, chunk: Sequence[tuple[int, int]], outcome: Prioritised
 ) -> None:
     began = time.monotonic()
     (row,) = database.rows(

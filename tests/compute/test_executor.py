@@ -38,11 +38,13 @@ MIXINS = (ExecutorTest, WaitTests, AsCompletedTests, ExecutorShutdownTest)
 
 
 @pytest.fixture(scope="module")
-def executed(shared_queue: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def executed(
+    near_queue: Client, shared_queue: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
     """Give a queue with agents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with taskq.local_agents(shared_queue, slots=4):
+        with taskq.local_agents(near_queue, 4, "/"):
             yield shared_queue
 
 

@@ -43,7 +43,7 @@ def test_who_waits_is_told_that_they_died(queue: Client) -> None:
     """Rather than to wait for ever; their tasks are as they were."""
     run = queue.map(called.sleep, [60], name="/sleep")
     future = queue.submit(called.sleep, 61)
-    agents = taskq.local_agents(queue, slots=2)
+    agents = taskq.local_agents(queue, 2, "/")
     agents.start()
     wait_until(lambda: run.status().working > 0, timeout_s=WAIT_S)
     os.kill(agents.pid, signal.SIGKILL)
@@ -73,6 +73,24 @@ def test_a_wrong_number_of_slots_or_campaign_is_said_at_once(queue: Client) -> N
         taskq.local_agents(queue, 1, "/nowhere")
 
 
+def test_without_a_campaign_they_serve_no_one_else(queue: Client) -> None:
+    """They would run others' code, and refuse others' tasks; one's own server is served whole."""
+    queue.create_campaign("/others")
+    stranger = Client(queue.database)
+    with pytest.raises(UsageError, match="has begun none"):
+        taskq.local_agents(stranger, 1)
+    future = stranger.submit(called.square, 3)
+    assert taskq.local_agents(stranger, 1).path == future.campaign.path
+    future.campaign.remove()
+    run = stranger.map(called.square, [1], name="/mine")
+    stranger.map(called.square, [2], name="/mine/next")
+    assert taskq.local_agents(stranger, 1).path == run.path
+    stranger.create_campaign("/mine-too")
+    with pytest.raises(UsageError, match="has begun /mine, /mine-too"):
+        taskq.local_agents(stranger, 1)
+    assert taskq.local_agents(Client(queue.database, embedded=True), 1).path == "/"
+
+
 PROGRAM = """
 import os, time
 import taskq
@@ -89,7 +107,8 @@ def dock(ligand, exhaustiveness):
 if __name__ == "__main__":
     queue = taskq.connect()
     run = queue.map(dock, ({"n": n} for n in range(5)), name="/dock", params={"exhaustiveness": 2})
-    with taskq.local_agents(queue, slots=2):
+    with taskq.local_agents(queue, slots=2) as agents:
+        assert agents.path == "/dock"
         print([one.n for one in run.results()])
         {then}
 """

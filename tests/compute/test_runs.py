@@ -347,3 +347,17 @@ def test_arguments_that_fail_midway_leave_those_before(queue: Client, name: str)
         queue.map(called.square, broken(), name=name)
     assert queue.campaign(name).status().total == 100
     assert len(queue.map(called.square, range(150), name=name)) == 150
+
+
+def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> None:
+    """Mappings keep their keys, other arguments are themselves; of equal ones the first."""
+    ligands = [Seed({"smiles": "C" * (1 + n % 3), "n": n}, f"t{n}") for n in range(9)]
+    run = served_queue.map(called.scored, ligands, name=name)
+    best = run.best(percent=100, by="score", group="smiles", timeout=WAIT_S)
+    again = served_queue.map(called.scored, best, name=f"{name}/next")
+    outcomes = list(again.outcomes(WAIT_S))
+    assert sorted(one.key for one in outcomes) == ["t0", "t1", "t2"]
+    scores = [one.value["score"] for one in outcomes]
+    assert scores == sorted(scores)
+    squares = served_queue.map(called.square, [3, 1, 2], name=f"{name}/squares")
+    assert list(squares.best(n=2, by="value", timeout=WAIT_S)) == [1, 2]

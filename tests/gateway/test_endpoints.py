@@ -17,6 +17,7 @@ from taskq import Client
 from taskq.blobs.catalogue import DatabaseBlobs
 from taskq.gateway.app import App
 from taskq.gateway.management import Management
+from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq_agent.transport import MAX_BLOB_BYTES
@@ -70,9 +71,10 @@ def test_document_names_every_path_and_method(
     }
     blobs = DatabaseBlobs(shared_queue.database)
     service = Service(shared_queue.database, Settings(), lambda: 0)
+    queries = ManagerQueries(shared_queue.database)
     served = {
         (route.path, method)
-        for route in App(service, Management(shared_queue, blobs)).asgi.routes
+        for route in App(service, Management(shared_queue, blobs), queries).asgi.routes
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"  # comes with each GET

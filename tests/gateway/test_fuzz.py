@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 from taskq.gateway.app import document
 from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import Realm
-from tests.gateway.peers import hello, report_of
+from tests.gateway.peers import fence, hello, report_of
 
 pytestmark = pytest.mark.thorough
 
@@ -116,7 +116,12 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
             "headers": {"Range": "bytes=1-"},
             "credential": "manager",
         },
+        "POST /v1/checkpoint": {"body": fence(task)},
         "GET /v1/campaigns": {"query": {"path": realm.path}},
+        "POST /v1/manage/{query}": {
+            "path_parameters": {"query": "counts"},
+            "body": {"path": realm.path, "depth": 0},
+        },
         "GET /metrics": {},
         "POST /v1/campaigns/state": {"body": {"path": realm.path, "state": "paused"}},
         "GET /healthz": {},

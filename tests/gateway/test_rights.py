@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.tokens import hashed
+from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, fence, hello, report_of
 from tests.helpers.waiting import wait_until
@@ -19,6 +20,7 @@ BLOB = f"/v1/blobs/{hashlib.sha256(DATA).hexdigest()}"
 OF_AGENTS: dict[tuple[str, str], Any] = {
     ("POST", "/v1/exchange"): {},
     ("POST", "/v1/beat"): {},
+    ("POST", "/v1/checkpoint"): {"campaign": 1, "task": 1, "lease": new_lease()},
     ("DELETE", "/v1/session"): None,
 }
 OF_MANAGERS: dict[tuple[str, str], Any] = {

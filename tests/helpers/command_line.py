@@ -31,11 +31,17 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 class CommandLine:
     """Runs commands on the queue at `dsn`."""
 
-    def __init__(self, dsn: str, program: Command = main) -> None:
-        """program: run by all calls but `process` and `terminal`, which run `taskq`."""
+    def __init__(
+        self, dsn: str, program: Command = main, *, address: Mapping[str, str] | None = None
+    ) -> None:
+        """program: run by all calls but `process` and `terminal`, which run `taskq`.
+
+        address: variables that say where the queue is; by default `TASKQ_DSN`.
+        """
         self.dsn = dsn
         self.program = program
-        self.environment = os.environ | {"TASKQ_DSN": dsn, "TERM": "xterm"}
+        self._address = {"TASKQ_DSN": dsn} if address is None else dict(address)
+        self.environment = os.environ | self._address | {"TERM": "xterm"}
         self.environment.pop("COLUMNS", None)
 
     def __call__(self, *words: object, input: str | bytes | None = None) -> Result:  # noqa: A002  # click's name
@@ -44,7 +50,7 @@ class CommandLine:
             self.program,
             [str(word) for word in words],
             input=input,
-            env={"TASKQ_DSN": self.dsn, "COLUMNS": None},
+            env={**self._address, "COLUMNS": None},
         )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

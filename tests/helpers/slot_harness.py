@@ -12,7 +12,7 @@ from typing import Any
 
 from taskq_agent.handlers import Ended, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
-from taskq_agent.transport import Blobs
+from taskq_agent.transport import CheckpointBlobs
 from tests.helpers.waiting import wait_until
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -24,7 +24,12 @@ class SlotHarness:
     """Runs tasks one after the other."""
 
     def __init__(
-        self, folder: Path, *, grace_s: float, keep_scratch: bool, blobs: Blobs | None = None
+        self,
+        folder: Path,
+        *,
+        grace_s: float,
+        keep_scratch: bool,
+        blobs: CheckpointBlobs | None = None,
     ) -> None:
         self.scratch = folder / "scratch"
         self._keep = keep_scratch
@@ -55,15 +60,18 @@ class SlotHarness:
         inputs: Mapping[str, Input] | None = None,
         key: str = "key",
         attempt: int = 1,
+        checkpoint_bytes: int | None = None,
+        checkpoint_every_s: float = 600.0,
     ) -> Ended:
         """Run one task; a campaign that differs from the last one gets a new revision."""
         campaign = (dict(handler), dict(params or {}), limit_s, dict(inputs or {}))
+        kept = {"checkpoint_bytes": checkpoint_bytes, "checkpoint_every_s": checkpoint_every_s}
         if campaign != self._last:
             self._last = campaign
             self._revision += 1
         return self.runner.run(
             Task(1, self._revision, 7, key, attempt, "lease", payload or {}),
-            CampaignTerms(1, self._revision, "/tests", *campaign),
+            CampaignTerms(1, self._revision, "/tests", *campaign, **kept),
         )
 
     def run_into_limit(
@@ -102,7 +110,7 @@ def slot_in(
     *,
     grace_s: float = 5.0,
     keep_scratch: bool = False,
-    blobs: Blobs | None = None,
+    blobs: CheckpointBlobs | None = None,
 ) -> Iterator[SlotHarness]:
     """Provide a slot, and close it."""
     harness = SlotHarness(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs)

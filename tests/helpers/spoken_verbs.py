@@ -141,6 +141,34 @@ class Load:
         self._exchange(heir, reports, "accepted")
         self._change(late_results="reject")
 
+    def run_out_of_time(self) -> None:
+        """Hand tasks back for want of time, one of them in vain: it is too long then."""
+        self._change(max_out_of_time=1)
+        report = report_of(next(self._tasks), "released", error_class="out-of-time")
+        self._exchange(self._agent, [report], "accepted")
+        self._change(max_out_of_time=5)
+        report = report_of(next(self._tasks), "released", error_class="continued")
+        self._exchange(self._agent, [report], "accepted")
+
+    def keep_a_checkpoint(self) -> None:
+        """Save one of a task, find it, and let it go with the end of the task."""
+        self._change(checkpoint_bytes=20_000)
+        task = next(self._tasks)
+        held = {
+            "session": self._agent.session,
+            "campaign": task.campaign,
+            "task": task.task,
+            "lease": task.lease,
+        }
+        (saved,) = self._say("save_checkpoint", **held, digest="0" * 64, size=1)
+        assert saved == {"saved": True, "replaced": None}
+        (found,) = self._say("find_checkpoint", **held)
+        assert found == {"digest": "0" * 64, "size": 1}
+        self._say("end_checkpoints", campaign=0, task=0, most=100)
+        self._agent.done(task)
+        (ended,) = self._say("end_checkpoints", campaign=0, task=0, most=100)
+        assert ended["digests"] == ["0" * 64]
+
     def poison(self) -> None:
         """Lose the agent of a task that is poison then, and give it another chance."""
         self._change(max_lost_nodes=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from taskq.errors import Conflict, NotFound, TaskqError, UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, statuses
 from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.both_transports
 
 T = TypeVar("T")
 
@@ -87,6 +90,23 @@ def test_existing_campaign_is_changed_when_that_is_allowed(queue: Client) -> Non
     assert queue.campaign("/a").spec().description == "second"
 
 
+def test_creating_a_campaign_again_is_harmless(queue: Client) -> None:
+    """So that a cell of a notebook can be run twice; other settings are never taken silently."""
+    handler = Handler("command", argv=["sleep", "{n}"])
+    spec = CampaignSpec("/a", handler=handler, time_limit_s=60, params={"x": 1})
+    first = queue.create_campaign(spec)
+    first.seed([{"n": 1}])
+    for again in (spec, dataclasses.replace(spec, time_limit_s=60.0), "/a"):
+        assert queue.create_campaign(again).campaign_id == first.campaign_id
+    queue.create_campaign("/a", exist_ok=True)
+    assert first.spec() == spec
+    assert first.status().waiting == 1
+    with pytest.raises(Conflict, match="/a exists already, with another weight and params"):
+        queue.create_campaign(dataclasses.replace(spec, weight=2.0, params={"x": 2}))
+    with pytest.raises(Conflict):
+        queue.create_campaign(spec, exist_ok=False)
+
+
 def test_change_raises_the_revision(queue: Client, database: Database) -> None:
     """Agents see by it that what they keep of a campaign is out of date."""
     campaign = queue.create_campaign(CampaignSpec("/a", time_limit_s=60))
@@ -119,7 +139,7 @@ def test_absent_campaign_is_named(queue: Client) -> None:
 
 def test_one_of_many_creates_a_campaign(queue: Client) -> None:
     """Of callers at the same moment one succeeds, the others learn that it exists."""
-    outcomes = at_once(*[lambda: queue.create_campaign("/x/y/z")] * 6)
+    outcomes = at_once(*[lambda: queue.create_campaign("/x/y/z", exist_ok=False)] * 6)
     assert Counter(type(outcome).__name__ for outcome in outcomes) == {"Campaign": 1, "Conflict": 5}
 
 
@@ -159,7 +179,12 @@ def test_counts_at_each_depth(queue: Client) -> None:
     tasks_of(queue, "/a /a/b /a/b/c /a/d", 2)
     campaign = queue.campaign("/a")
     assert (campaign.status().waiting, campaign.status().total) == (8, 8)
-    assert [(node.path, node.waiting) for node in campaign.children()] == [("/a/b", 4), ("/a/d", 2)]
+    children = campaign.child_statuses()
+    assert [(node.path, node.waiting) for node in children] == [("/a/b", 4), ("/a/d", 2)]
+    assert [(one.path, one.status().waiting) for one in campaign.children()] == [
+        ("/a/b", 4),
+        ("/a/d", 2),
+    ]
     assert [(node.path, node.waiting) for node in campaign.tree()] == [
         ("/a", 2),
         ("/a/b", 2),
@@ -356,7 +381,9 @@ def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, postgres: 
 def test_root_cannot_be_created(queue: Client) -> None:
     """It has always been there."""
     with pytest.raises((Conflict, UsageError)):
-        queue.create_campaign("/")
+        queue.create_campaign("/", exist_ok=False)
+    with pytest.raises(Conflict, match="another weight"):
+        queue.create_campaign(CampaignSpec("/", weight=2.0))
 
 
 def test_waiting_for_the_end_takes_all_below_into_account(queue: Client, hire: Hire) -> None:

@@ -15,6 +15,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 
+pytestmark = pytest.mark.both_transports
+
 STATUS_FIELDS = {field.name for field in fields(Status)}
 
 
@@ -63,10 +65,10 @@ def test_a_file_describes_a_campaign_and_the_command_line_wins_over_it(
         'path = "/real"\n[handler]\nkind = "command"\nargv = ["true"]\n'
         '[retry]\nmax_attempts = 7\n[seed]\nsweep = ["n=1:3"]\n'
     )
-    said = taskq.out("campaign", "create", "--file", file)
+    said = taskq.out("campaign", "create", "--campaign-file", file)
     assert f"taskq seed --campaign-file {file}" in said
     assert queue.campaign("/real").spec().retry.max_attempts == 7
-    taskq.out("campaign", "create", "/trial", "--file", file, "--max-attempts", 1)
+    taskq.out("campaign", "create", "/trial", "--campaign-file", file, "--max-attempts", 1)
     assert queue.campaign("/trial").spec().retry.max_attempts == 1
 
 
@@ -111,17 +113,25 @@ def test_creating_twice_is_refused_unless_asked_for(taskq: CommandLine, queue: C
 
 def test_show_says_what_was_said(taskq: CommandLine) -> None:
     """`campaign show` gives a campaign in the shape of a campaign file."""
-    taskq.out("campaign", "create", "/a", "--param", "x=1", "--time-limit", 90, "--", "run", "{x}")
+    limits = ["--time-limit", 90, "--checkpoint-bytes", 20_000, "--checkpoint-every", 5]
+    taskq.out("campaign", "create", "/a", "--param", "x=1", *limits, "--", "run", "{x}")
     shown = taskq.json("campaign", "show", "/a")
     assert shown["handler"] == {"kind": "command", "argv": ["run", "{x}"]}
     assert (shown["limits"], shown["params"], shown["state"]) == (
-        {"time_limit_s": 90, "max_running": None, "max_failure_share": 0.9},
+        {
+            "time_limit_s": 90,
+            "max_running": None,
+            "max_failure_share": 0.9,
+            "checkpoint_bytes": 20_000,
+            "checkpoint_every_s": 5,
+        },
         {"x": 1},
         "open",
     )
     text = taskq.out("campaign", "show", "/a")
     assert 'command: ["run", "{x}"]' in text
     assert "1 min 30 s" in text
+    assert "20,000 bytes, every 5.0 s" in text
 
 
 def test_pause_and_resume_say_whether_they_changed_anything(
@@ -179,9 +189,10 @@ def test_cancelling_a_campaign_needs_a_yes(taskq: CommandLine, campaign: Campaig
     assert (code, campaign.status().waiting) == (2, 3)
     assert "--yes" in error
     key = next(campaign.tasks()).key
-    assert taskq.json("cancel", "/c", "--key", key) == {"path": "/c", "tasks": 1}
+    expected = {"path": "/c", "dry_run": False}
+    assert taskq.json("cancel", "/c", "--key", key) == expected | {"tasks": 1}
     assert campaign.status().state == "open"
-    assert taskq.json("campaign", "cancel", "/c", "--yes") == {"path": "/c", "tasks": 2}
+    assert taskq.json("campaign", "cancel", "/c", "--yes") == expected | {"tasks": 2}
     assert campaign.status().state == "cancelled"
 
 
@@ -272,7 +283,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["token", "create", "t", "--site", "--campaign", "/nope"], 66, "/nope; `taskq tree`"),
     (["campaign", "create"], 2, "name the PATH"),
     (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "time_limit_s is zero"),
-    (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "not nan"),
+    (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "or none"),
     (["campaign", "create", "/x", "--time-limit", "soon", "--", "a"], 2, "or none"),
     (["campaign", "create", "/x", "--max-running", "few", "--", "a"], 2, "whole number, or none"),
     (["campaign", "create", "/x", "--max-running", "0", "--", "a"], 2, "max_running"),
@@ -286,19 +297,19 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["campaign", "create", "/x", "--prepare", "a:b"], 2, "--python"),
     (["campaign", "create", "/x", "--process"], 2, "after --"),
     (["campaign", "create", "/x", "--param", "y"], 2, "NAME=VALUE"),
-    (["campaign", "create", "--file", "/no/such.toml"], 66, "/no/such.toml"),
+    (["campaign", "create", "--campaign-file", "/no/such.toml"], 66, "/no/such.toml"),
     (["campaign", "change", "/c"], 2, "nothing to change"),
     (["campaign", "change", "/c", "--max-attempts", "0"], 2, "max_attempts"),
     (["campaign", "cancel", "/nope", "--yes"], 66, "no campaign /nope"),
     (["cancel", "/c", "--key", "nope"], 66, "no task with the key 'nope'"),
     (["status", "--output", "xml"], 2, "'xml'"),
     (["status", "--colour"], 2, "--colour"),
-    (["watch", "/c", "--interval", "0"], 2, "0.1 to 3600"),
+    (["watch", "/c", "--interval", "0"], 2, "from 0.1 s to 1 h"),
     (["watch", "/c", "--output", "json"], 2, "jsonl"),
     (["agent", "run", "--campaign", "/c", "--slots", "0"], 2, "at least 1"),
     (["agent", "run", "--campaign", "/c", "--offer", "mem>=64"], 2, "'mem>=64' must read"),
-    (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "number of seconds"),
-    (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "1 to 86400"),
+    (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "must be a time"),
+    (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "from 1.0 s to 1 d"),
     (["agent", "run", "--campaign", "/c", "--path", "/no/such"], 2, "/no/such"),
 ]
 

@@ -12,6 +12,8 @@ from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES
 from taskq.ingest.seeding import CHUNK
 from tests.helpers.command_line import CommandLine
 
+pytestmark = pytest.mark.both_transports
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

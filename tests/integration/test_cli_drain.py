@@ -28,8 +28,8 @@ def test_the_site_of_an_agent_that_names_none_is_its_token(
     enrolled(taskq, postgres, "cracow")
     enrolled(taskq, postgres, "poland", "warsaw")
     assert sorted(one["site"] for one in taskq.json("agents")) == ["cracow", "warsaw"]
-    assert taskq.json("agents", "drain", "--site", "cracow") == {"agents": 1}
-    assert taskq.json("agents", "drain", "--site", "poland") == {"agents": 0}
+    assert taskq.json("agents", "drain", "--site", "cracow") == {"agents": 1, "dry_run": False}
+    assert taskq.json("agents", "drain", "--site", "poland") == {"agents": 0, "dry_run": False}
     assert campaign.path
 
 
@@ -46,10 +46,10 @@ def test_agents_of_several_names_and_hosts_are_told_at_once(
     assert campaign.path
     names = ["--name", "a0", "--name", "a1", "--name", "a2"]
     hosts = ["--host", "node1", "--host", "node2", "--host", "node3"]
-    assert taskq.json("agents", "drain", *names, *hosts) == {"agents": 2}
+    assert taskq.json("agents", "drain", *names, *hosts) == {"agents": 2, "dry_run": False}
     assert {one["agent"] for one in taskq.json("agents") if one["draining"]} == {"a1", "a2"}
-    assert taskq.json("agents", "drain", *names) == {"agents": 1}
-    assert taskq.json("agents", "drain", *hosts) == {"agents": 1}
+    assert taskq.json("agents", "drain", *names) == {"agents": 1, "dry_run": False}
+    assert taskq.json("agents", "drain", *hosts) == {"agents": 1, "dry_run": False}
 
 
 def test_the_library_takes_one_name_or_several(queue: Client, hire: Hire) -> None:

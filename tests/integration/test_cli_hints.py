@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Campaign, Client
+from taskq import Campaign, Client, Seed
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 
@@ -28,12 +28,16 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
         (["status", "--json"], "JSON is written with `-o json`"),
         (["results", "/c", "--jsonl"], "`-o jsonl`"),
         (["results", "/c", "--csv"], "--to FILE.csv"),
-        (["results", "/c", "-o", "csv"], "`taskq export --format csv`"),
+        (["results", "/c", "-o", "csv"], "`taskq export -o csv`"),
         (["export", "/c", "-o", "hits.csv"], "a file is named by `--to hits.csv`"),
+        (["campaign", "create", "--file", "c.toml"], "by --campaign-file"),
         (["results", "/c", "-o", "hits.json"], "a file is named by `> hits.json`"),
         (["status", "-o", "yaml"], "is not one of table, json, jsonl"),
         (["agent", "run", "--campaign", "/c", "--gateway", "https://g"], "taskq-agent run"),
-        (["--dsn", "https://gateway.example.org", "status"], "taskq-agent run --gateway"),
+        (
+            ["--dsn", "https://gateway.example.org", "status"],
+            "a gateway asks for a manager's token",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -49,13 +53,13 @@ def test_a_similar_option_is_still_proposed(taskq: CommandLine) -> None:
     assert (code, "Did you mean '--output'?" in error) == (2, True), error
 
 
-@pytest.mark.parametrize("name", ["hits.xlsx", "hits.json", "hits.csv.gz", "hits.tsv"])
+@pytest.mark.parametrize("name", ["hits.xlsx", "hits.csv.gz", "hits.tsv"])
 def test_an_export_is_what_its_suffix_says(
     taskq: CommandLine, finished: Campaign, tmp_path: Path, name: str
 ) -> None:
     """A suffix that stands for no format is refused, unless the format is said."""
     code, error = taskq.refused("export", finished.path, "--to", tmp_path / name)
-    assert (code, ".jsonl, .ndjson, .csv, .parquet" in error) == (2, True), error
+    assert (code, ".jsonl, .ndjson, .json, .csv, .parquet" in error) == (2, True), error
     assert not list(tmp_path.iterdir())
     taskq.out("export", "/c", "--to", tmp_path / name, "--format", "csv")
     assert (tmp_path / name).read_text().startswith("campaign,")
@@ -65,17 +69,41 @@ def test_an_export_is_what_its_suffix_says(
     assert (tmp_path / "plain").read_bytes() == (tmp_path / "lines.ndjson").read_bytes()
 
 
-def test_the_output_of_an_export_says_what_was_written(
-    taskq: CommandLine, finished: Campaign, tmp_path: Path
+@pytest.mark.usefixtures("finished")
+def test_the_output_of_an_export_is_the_format_of_its_results(
+    taskq: CommandLine, tmp_path: Path
 ) -> None:
-    """As that of other commands, where the results go to a file."""
+    """Wherever they go and wherever it is said; what contradicts itself is refused."""
     to = tmp_path / "hits.csv"
-    record = {"path": finished.path, "file": str(to), "format": "csv", "results": 2}
-    assert taskq.json("export", "/c", "--to", to) == record
+    said = taskq("export", "/c", "--to", to)
+    assert (said.stdout, said.stderr) == ("", f"2 results of /c written to {to}.\n")
+    assert taskq.out("export", "/c", "-o", "csv") == to.read_text()
     assert len(taskq.out("export", "/c", "-o", "jsonl").splitlines()) == 2
-    for words in (["-o", "json"], ["-o", "jsonl", "--format", "csv"]):
-        code, error = taskq.refused("export", "/c", *words)
-        assert (code, "--format" in error) == (2, True), error
+    for words in (["export", "/c", "-o", "json"], ["-o", "json", "export", "/c"]):
+        records = json.loads(taskq.out(*words))
+        assert [one["result"] for one in records] == [{"n": 1}, {"n": 1}]
+    assert json.loads(taskq.out("export", "/", "--no-below", "-o", "json")) == []
+    code, error = taskq.refused("export", "/c", "--to", to, "-o", "jsonl")
+    assert (code, "says csv, and -o says jsonl" in error) == (2, True), error
+
+
+@pytest.mark.usefixtures("finished")
+def test_chosen_columns_are_all_that_is_exported(taskq: CommandLine) -> None:
+    """In the order and by the names that were asked for; what no result has is told."""
+    words = ["--columns", "n=payload.n,result.n,key"]
+    assert taskq.out("export", "/c", "-o", "csv", *words).splitlines() == [
+        "n,result.n,key",
+        f"0,1,{Seed({'n': 0}).encoded()[0]}",
+        f"1,1,{Seed({'n': 1}).encoded()[0]}",
+    ]
+    said = taskq("export", "/c", "--columns", "result.n,result.scroe")
+    assert [json.loads(line) for line in said.stdout.splitlines()] == [
+        {"result.n": 1, "result.scroe": None}
+    ] * 2
+    assert said.stderr == "Warning: no result has a value of result.scroe.\n"
+    for wrong in ("", "a,", "a=", "=a", "a,b=c,a", '"a'):
+        code, error = taskq.refused("export", "/c", "--columns", wrong)
+        assert (code, "column" in error) == (2, True), error
 
 
 def test_a_class_of_error_that_no_task_has_is_told(

@@ -47,7 +47,8 @@ def test_a_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client
     (best,) = taskq.json("results", "/c", "--top", 1, "--by", "result.square")
     assert (best["result"], best["agent"]) == ({"square": 36}, "first")
     assert queue.campaign("/c").status().failed == 1
-    assert taskq.out("watch", "/c").count("100.0 %") == 1
+    watched = taskq("watch", "/c")
+    assert (watched.exit_code, watched.stdout.count("100.0 %")) == (1, 1)
 
 
 def test_an_agent_executes_python_of_a_folder(
@@ -312,7 +313,7 @@ def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
     """A defect shows as a traceback, not as a message that hides it."""
     program = (
         "from taskq_cli.main import main; import taskq_cli.commands.status as status\n"
-        "def broken(*_): raise ZeroDivisionError('a defect')\n"
+        "def broken(*_, **__): raise ZeroDivisionError('a defect')\n"
         "status.read_overview = broken; main(['status'])"
     )
     done = subprocess.run(

@@ -14,11 +14,14 @@ import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
 
 from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq.db.connections import Database
 from taskq.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
+
+pytestmark = pytest.mark.both_transports
 
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
 
@@ -202,7 +205,11 @@ def test_failed_tasks_are_tried_again_by_class_or_key(
     taskq: CommandLine, finished: Campaign
 ) -> None:
     """A retry takes what was asked for, and says how many."""
-    assert taskq.json("retry", "/c", "--error-class", "odd") == {"path": "/c", "tasks": 2}
+    assert taskq.json("retry", "/c", "--error-class", "odd") == {
+        "path": "/c",
+        "tasks": 2,
+        "dry_run": False,
+    }
     (left,) = taskq.json("tasks", "/c", "--status", "failed")
     assert taskq.json("retry", "/c", "--key", left["key"])["tasks"] == 1
     assert taskq.out("retry", "/c") == "0 tasks of /c will be tried again.\n"
@@ -218,7 +225,7 @@ def test_retrying_leaves_cancelled_campaigns_below_alone(
         agent = hire(path)
         agent.fail(agent.claim()[0], retry=False)
     queue.campaign("/w/b").cancel()
-    assert taskq.json("retry", "/w") == {"path": "/w", "tasks": 2}
+    assert taskq.json("retry", "/w", "--yes")["tasks"] == 2
     code, error = taskq.refused("retry", "/w/b")
     assert (code, "resume it" in error) == (3, True)
 
@@ -290,7 +297,7 @@ SHOWING_TOO = (
 @pytest.mark.parametrize("commands", rest_thorough([[*SHOWING], [*SHOWING_TOO]]))
 def test_a_terminal_gets_nothing_that_it_could_obey(
     taskq: CommandLine,
-    queue: Client,
+    database: Database,
     campaign: Campaign,
     hire: Hire,
     postgres: Postgres,
@@ -309,7 +316,7 @@ def test_a_terminal_gets_nothing_that_it_could_obey(
     )
     named = dict.fromkeys(("agent", "host", "site", "release"), ESCAPES)
     session = {"lease_s": 60, "pid": 1, "slots": 1, "offers": [], "key": str(uuid.uuid4())}
-    hired = queue.database.value("open_session", path="/c", **session, **named)
+    hired = database.value("open_session", path="/c", **session, **named)
     campaign.submit({"n": 1})
     lease = str(uuid.uuid4())
     postgres.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])

@@ -6,9 +6,13 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from taskq import Campaign
 from taskq.ingest.seeding import CHUNK
 from tests.helpers.command_line import CommandLine
+
+pytestmark = pytest.mark.both_transports
 
 SDF = "eth\n\n\n  0  0  0  0\nM  END\n> <id>\nE1\n\n$$$$\n"
 

@@ -146,12 +146,12 @@ def test_counts_include_what_is_below_and_nothing_that_sounds_alike(
     for _ in range(2):
         status = queue.campaign("/a").status()
         assert (status.children, status.waiting, status.working) == (2, 7, 1)
-        children = queue.campaign("/a").children()
+        children = queue.campaign("/a").child_statuses()
         assert [(one.path, one.children, one.total, one.working) for one in children] == [
             ("/a/b", 1, 4, 1),
             ("/a/b-1", 0, 2, 0),
         ]
-        assert [(one.path, one.total) for one in queue.campaign("/").children()] == [
+        assert [(one.path, one.total) for one in queue.campaign("/").child_statuses()] == [
             ("/a", 8),
             ("/a-b", 2),
             ("/a.b", 2),
@@ -179,7 +179,7 @@ def test_state_is_that_of_the_campaign_or_of_one_above(queue: Client) -> None:
     assert {one.path: one.state for one in queue.campaign("/").tree()} == states
     for path, state in states.items():
         assert queue.campaign(path).status().state == state
-        for one in queue.campaign(path).children():
+        for one in queue.campaign(path).child_statuses():
             assert one.state == states[one.path]
         for one in queue.campaign(path).tree():
             assert one.state == states[one.path]

@@ -53,7 +53,7 @@ def test_ising_sweep_agrees_with_onsager(
     command: CommandLine, tmp_path: Path, seeds: str, temperatures: str
 ) -> None:
     """The energies of all temperatures are those of the exact solution."""
-    command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
+    command.out("campaign", "create", "--campaign-file", EXAMPLES / "ising/campaign.toml")
     sweep = ["--sweep", f"seed={seeds}", "--sweep", f"temperature={temperatures}"]
     command.out("seed", "/demo/ising", *sweep)
     work(command, "ising", "/demo/ising")
@@ -61,6 +61,29 @@ def test_ising_sweep_agrees_with_onsager(
     command.out("export", "/demo/ising", "--format", "jsonl", "--to", results)
     verdict = check("ising", results)
     assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+
+def test_ising_goes_on_from_checkpoints_to_the_same_result(
+    command: CommandLine, tmp_path: Path
+) -> None:
+    """Four attempts find the energy that a single one finds, to the last digit."""
+    command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
+    command.out("campaign", "change", "/demo/ising", "--param", "sweeps=300")
+    command.out("campaign", "create", "/demo/whole", "--python", "ising:run")
+    command.out("campaign", "change", "/demo/whole", "--param", "sweeps=300", "--param", "side=32")
+    command.out("campaign", "change", "/demo/ising", "--param", "sweeps_per_attempt=110")
+    energies = []
+    for path in ("/demo/ising", "/demo/whole"):
+        command.out("seed", path, "--sweep", "seed=1:1", "--sweep", "temperature=2.6,3.5")
+        work(command, "ising", path)
+        results = tmp_path / "results.jsonl"
+        command.out("export", path, "--format", "jsonl", "--to", results)
+        found = [json.loads(line) for line in results.read_text().splitlines()]
+        energies.append(sorted(one["result"]["energy"] for one in found))
+        keys = [one["key"] for one in found]
+    assert energies[0] == energies[1]
+    assert len(set(energies[0])) == 2
+    assert command.out("history", "/demo/ising", keys[0]).count("continued") == 3
 
 
 def of_readme(language: str) -> str:
@@ -152,7 +175,7 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
     few = [task for task in tasks if task["target"] == "PDE5A"][:ligands]
     seeds.write_text("".join(json.dumps(task) + "\n" for task in few))
 
-    command.out("campaign", "create", "--file", EXAMPLES / "docking/campaign.toml")
+    command.out("campaign", "create", "--campaign-file", EXAMPLES / "docking/campaign.toml")
     command.out("seed", "/demo/docking", seeds, "--key", "name")
     work(command, "docking", "/demo/docking")
     results = tmp_path / "results.jsonl"
@@ -169,7 +192,9 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
 @pytest.mark.parametrize("campaign_file", ["docking/campaign.toml", "docking/library.toml"])
 def test_campaign_files_are_well_formed(command: CommandLine, campaign_file: str) -> None:
     """Each can be created as it stands."""
-    assert "is there" in command.out("campaign", "create", "--file", EXAMPLES / campaign_file)
+    assert "is there" in command.out(
+        "campaign", "create", "--campaign-file", EXAMPLES / campaign_file
+    )
 
 
 def test_agent_in_shell_speaks_the_verbs(dsn: str, queue: Client) -> None:

@@ -10,6 +10,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, expire, promote, silence
 
+pytestmark = pytest.mark.both_transports
+
 
 def told(campaign: Campaign, key: str) -> list[tuple[str, str | None]]:
     """Return what happened, and where; see that it is in order."""

@@ -21,6 +21,14 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
+pytestmark = pytest.mark.both_transports(
+    near=[
+        "test_an_agent_fetches_inputs_and_uploads_large_results",
+        "test_agents_are_told_the_inputs_of_the_tasks_campaign_only",
+        "test_blobs_of_removed_campaigns_can_be_cleaned_away",
+    ]
+)
+
 HELLO = ("/c", "agent", "host", 1, "site", 1, "0")
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

@@ -17,6 +17,8 @@ from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, ON_CONFLICT
 from tests.fixtures.logins import Staff
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 
+pytestmark = pytest.mark.both_transports
+
 CHUNK = 60
 APART = [0, CHUNK]
 """How many records lie between two: in one chunk, or in two."""
@@ -121,9 +123,10 @@ def test_the_same_payload_is_known_however_it_is_written(theirs: Campaign) -> No
             count = theirs.seed(records, on_conflict="skip")
             expected = (0 if alike else conflicts, len(records) == 2)
             assert (count.conflicts, count.added) == expected, (one, other)
-        assert theirs.submit(second.payload, second.key, on_conflict="skip") is False
+        assert theirs.add(second, on_conflict="skip") is False
         if alike:
-            assert theirs.submit(second.payload, second.key) is False
+            assert theirs.add(second) is False
+            assert theirs.submit(second.payload, second.key) == second.key
         else:
             refused(lambda one=second: theirs.submit(one.payload, one.key))
 
@@ -192,9 +195,12 @@ def test_what_was_kept_is_known_ever_after(theirs: Campaign, staff: Staff) -> No
             count = theirs.seed(again, on_conflict=choice)
             assert (count.added, count.known, count.conflicts) == (0, len(again), 0)
     for one in records:
-        assert theirs.submit(one.payload, one.key, on_conflict="keep-both") is False
+        assert theirs.add(one, on_conflict="keep-both") is False
+        key = theirs.submit(one.payload, one.key, on_conflict="keep-both")
+        assert key.partition("#")[0] == one.key
+        assert theirs.task(key).payload == one.payload
     assert payloads(theirs) == before
-    assert theirs.submit({"n": 9}, "a", 5, on_conflict="keep-both") is True
+    assert theirs.submit({"n": 9}, "a", 5, on_conflict="keep-both") == "a#5"
     assert theirs.task("a#5").payload == {"n": 9}
     with psycopg.connect(staff.owner.database.dsn, autocommit=True) as look:
         look.row_factory = psycopg.rows.dict_row
@@ -351,8 +357,9 @@ def test_a_choice_that_is_none_is_told(campaign: Campaign) -> None:
 
 def test_a_single_task_in_conflict_is_refused(campaign: Campaign) -> None:
     """With both payloads."""
-    assert campaign.submit({"n": 1}, "a")
+    assert campaign.submit({"n": 1}, "a") == "a"
     error = refused(lambda: campaign.submit({"n": 2}, "a"))
     assert (error.count, error.clashes) == (1, (Clash("a", '{"n": 1}', '{"n": 2}', 1),))
     assert "'a'" in str(error)
-    assert campaign.submit({"n": 2}, "a", on_conflict="skip") is False
+    assert campaign.submit({"n": 2}, "a", on_conflict="skip") == "a"
+    assert campaign.task("a").payload == {"n": 1}

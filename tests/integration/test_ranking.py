@@ -23,6 +23,8 @@ from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
+pytestmark = pytest.mark.both_transports
+
 FIELDS = ("result.score", "result.a.b", "result.a.b.c", "payload.n", "phases.run_s", "result.a.0")
 FIELDS += ("task_id", "attempt", "ended_at", "result.", "result", "key", "nope", "attempt.x")
 VALUES: tuple[Any, ...] = (
@@ -63,7 +65,7 @@ def test_the_best_are_those_that_sorting_all_gives(
             top = chance.choice((1, 2, 7, 1_000))
             expected, without = sorted_all(found, top, field, ascending=ascending)
             it = Ranking(
-                *(queue.database, Fetching(queue.database), top, field),
+                *(queue.queries, Fetching(queue.queries), top, field),
                 ascending=ascending,
                 scan=chance.choice((1, 7, 1_000)),
             )
@@ -84,7 +86,7 @@ def test_large_results_are_ranked_by_what_they_are(
     """Not by the reference; one that is lost is left out, and ranked raw it is what it is."""
     campaign.seed({"n": n} for n in range(4))
     agent = hire()
-    blobs = open_blobs(queue.database)
+    blobs = open_blobs(queue.queries)
     small, large, larger, lost = agent.claim(4)
     agent.done(small, {"score": 2})
     for task, score in ((large, 1), (larger, 3)):
@@ -93,7 +95,7 @@ def test_large_results_are_ranked_by_what_they_are(
     missed: list[ResultLost] = []
 
     def best(field: str, **words: Any) -> tuple[list[Any], int]:
-        it = Ranking(queue.database, Fetching(queue.database, **words), 3, field)
+        it = Ranking(queue.queries, Fetching(queue.queries, **words), 3, field)
         it.look(campaign)
         return [one.payload["n"] for _, one in it.best()], it.left_out
 

@@ -191,7 +191,7 @@ def test_agent_and_reader_and_operator_work_together(staff: Staff, path: str) ->
     steer = operator.taskq
     steer.out("campaign", "pause", path)
     steer.out("campaign", "resume", path)
-    assert steer.json("retry", path)["tasks"] == 1
+    assert steer.json("retry", path, "--yes")["tasks"] == 1
     steer.out("agents", "drain", "--name", path)
     token = steer.out("token", "create", path[1:], "--site", "--campaign", path).strip()
     assert token.startswith("tqe_")

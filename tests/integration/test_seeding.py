@@ -28,6 +28,8 @@ SEEDER = """
 import json, re, sys
 from pathlib import Path
 import taskq
+
+pytestmark = pytest.mark.both_transports
 dsn, count = sys.argv[1], int(sys.argv[2])
 with taskq.connect(dsn) as queue:
     done = queue.campaign("/c").seed(
@@ -295,8 +297,8 @@ def test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before(
 
 def test_single_task_is_submitted_once(campaign: Campaign, postgres: Postgres) -> None:
     """A key that is there already adds nothing, with or without a key of one's own."""
-    assert [campaign.submit({"n": 1}), campaign.submit({"n": 1})] == [True, False]
-    assert [campaign.submit({"n": 2}, "'k'\t\"", 7) for _ in range(2)] == [True, False]
+    assert len({campaign.submit({"n": 1}), campaign.submit({"n": 1})}) == 1
+    assert [campaign.submit({"n": 2}, "'k'\t\"", 7) for _ in range(2)] == ["'k'\t\""] * 2
     (first, second) = campaign.tasks()
     assert (first.payload, first.priority) == ({"n": 1}, 0)
     assert (second.key, second.payload, second.priority) == ("'k'\t\"", {"n": 2}, 7)

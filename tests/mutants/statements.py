@@ -35,6 +35,14 @@ STATEMENTS: Final = (
         ("tests/integration/test_ranking.py",),
     ),
     Mutant(
+        "best-of-groups-in-any-order",
+        "sql/functions/best_of_groups.sql",
+        " then v.rank else -v.rank end, v.task_id\n    )",
+        " then v.rank else -v.rank end, -v.task_id\n    )",
+        "Of a group's results with one value the one seeded last is chosen.",
+        ("tests/integration/test_funnel.py",),
+    ),
+    Mutant(
         "report-of-one-without-lease",
         "sql/functions/settle_one.sql",
         "           and t.lease_id = (p_report ->> 'lease')::uuid\n",

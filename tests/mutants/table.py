@@ -7,7 +7,9 @@ from typing import Final
 from tests.mutants.agent import AGENT
 from tests.mutants.fleet import FLEET
 from tests.mutants.library import LIBRARY
+from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.mutant import Mutant
+from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
@@ -17,8 +19,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *AGENT,
     *LIBRARY,
     *FLEET,
+    *NOTIFY,
     *PILOTS,
     *STATEMENTS,
     *STEERING,
+    *LONG_TASKS,
     *UPKEEP,
 )

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from taskq_agent.protocol import DONE, FAILED, RELEASED
+from taskq_agent.protocol import CONTINUED, DONE, FAILED, OUT_OF_TIME, OUTCOMES, RELEASED
 from tests.helpers.postgres import expire, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
 
+_SAVE = "select * from taskq.save_checkpoint(null, %s, %s, %s, %s, 1)"
 _OPEN = "select taskq.open_session(%s, gen_random_uuid(), p_host => %s)"
 
 
@@ -89,7 +90,7 @@ class QueueAgents(QueueScene):
     @rule(
         which=INDEX,
         words=st.lists(
-            st.tuples(INDEX, st.sampled_from([DONE, FAILED, RELEASED]), st.booleans()),
+            st.tuples(INDEX, st.sampled_from([*OUTCOMES, OUT_OF_TIME, CONTINUED]), st.booleans()),
             min_size=1,
             max_size=4,
             unique_by=lambda word: word[0],
@@ -101,16 +102,31 @@ class QueueAgents(QueueScene):
         self, which: int, words: list[tuple[int, str, bool]], error_class: str, want: int
     ) -> None:
         """Report about attempts, in time, late or again; claim in the same breath."""
+        classes = {FAILED: error_class, DONE: None, RELEASED: None}
         said = {
             pick(self.fences, index): {
-                "outcome": outcome,
-                "error_class": error_class if outcome == FAILED else None,
+                "outcome": outcome if outcome in OUTCOMES else RELEASED,
+                "error_class": classes.get(outcome, outcome),
                 "retry": flag,
                 "started": flag,
             }
             for index, outcome, flag in words
         }
         self._report(pick(self.agents, which), said, want)
+
+    @precondition(lambda self: self.fences)
+    @rule(which=INDEX, content=st.integers(1, 2))
+    def save_checkpoint(self, which: int, content: int) -> None:
+        """Save a checkpoint of an attempt, which may have ended long ago."""
+        number, lease = pick(self.fences, which)
+        task = self.model.tasks[number]
+        before = task.checkpoint
+        values = [self.campaign.campaign_id, number, lease, f"{content}" * 64]
+        row = self.postgres.execute(_SAVE, values).fetchone()
+        assert row is not None
+        assert row["saved"] == self.model.save(task, lease, content)
+        replaced = before is not None and task.checkpoint != before
+        assert row["replaced"] == (f"{before[0]}" * 64 if replaced and before else None)
 
     @precondition(lambda self: self.model.lost())
     @rule(which=INDEX, late=INDEX, others=st.lists(INDEX, max_size=2), want=st.integers(0, 2))

@@ -6,10 +6,21 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, FAILED, RELEASED, SUPERSEDED
+from taskq_agent.protocol import (
+    ACCEPTED,
+    CONTINUED,
+    DONE,
+    DUPLICATE,
+    FAILED,
+    OUT_OF_TIME,
+    RELEASED,
+    SUPERSEDED,
+    TOO_LONG,
+)
 
 MAX_ATTEMPTS = 3
 MAX_LOSSES = 3
+MAX_OUT_OF_TIME = 2
 
 WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
 
@@ -30,7 +41,7 @@ class Ended:
 class Task:
     """Where a task stands; session: of the last lease, None if there was none.
 
-    avoids: the hosts on which it has failed.
+    avoids: the hosts on which it has failed. checkpoint: content, lease and attempt of the last.
     """
 
     task: int
@@ -44,6 +55,7 @@ class Task:
     session: int | None = None
     avoids: set[str] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)
+    checkpoint: tuple[int, str, int] | None = None
 
     @property
     def against(self) -> tuple[int, int]:
@@ -164,6 +176,9 @@ class QueueModel:
         started: bool,
     ) -> str:
         """Take a report in; return the verdict. Of many at once the late ones come last."""
+        cut_short = outcome == RELEASED and error_class in {OUT_OF_TIME, CONTINUED} and started
+        if cut_short and self._is_too_long(task, lease):
+            outcome, error_class, retry = FAILED, TOO_LONG, False
         if self.is_late(task, lease):
             lost = self._salvageable(task, lease)
             if outcome == DONE and lost is not None:
@@ -181,10 +196,32 @@ class QueueModel:
             final = hopeless or task.failures >= MAX_ATTEMPTS
             self._end(task, FAILED, FAILED if final else self._back(DELAYED), error_class)
         elif started:
-            self._end(task, RELEASED, self._back(WAITING))
+            self._end(task, RELEASED, self._back(WAITING), error_class)
         else:
             self._forget(task)
         return ACCEPTED
+
+    def _is_too_long(self, task: Task, lease: str) -> bool:
+        """Tell whether an attempt that is out of time is, or was, one too many of its task."""
+        for one in task.ended:
+            if one.lease == lease:
+                return one.error_class == TOO_LONG
+        _, by, since = task.checkpoint or (0, "", 0)
+        since = max([since, *(one.attempt for one in task.ended if one.error_class == TOO_LONG)])
+        cut = [
+            one
+            for one in task.ended
+            if one.attempt > since and one.error_class in {OUT_OF_TIME, CONTINUED}
+        ]
+        return by != lease and len(cut) + 1 >= MAX_OUT_OF_TIME
+
+    def save(self, task: Task, lease: str, content: int) -> bool:
+        """Keep a checkpoint of the attempt at work; what was kept already is no progress."""
+        if self.is_late(task, lease):
+            return False
+        if task.checkpoint is None or task.checkpoint[0] != content:
+            task.checkpoint = content, lease, task.attempt
+        return True
 
     def lost(self) -> list[tuple[int, str]]:
         """Return the fences of attempts that were given up, and have not succeeded after all."""

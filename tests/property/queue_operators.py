@@ -38,7 +38,10 @@ class QueueOperators(QueueScene):
     def change(self, late: str, never: set[str], nodes: int) -> None:
         """Change what counts late, what is not tried again, and what is poison."""
         policy = replace(POLICY, never_retry=tuple(never), max_lost_nodes=nodes)
-        self.campaign.change(CampaignSpec(self.campaign.path, retry=policy, late_results=late))
+        spec = CampaignSpec(
+            self.campaign.path, retry=policy, late_results=late, checkpoint_bytes=20_000
+        )
+        self.campaign.change(spec)
         self.model.salvages = late == "salvage"
         self.model.never_retry, self.model.max_lost_nodes = never, nodes
 

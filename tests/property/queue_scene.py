@@ -16,14 +16,20 @@ from taskq.db.connections import Database
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.scripted_agent import ScriptedAgent
-from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, QueueModel
+from tests.property.queue_model import MAX_ATTEMPTS, MAX_LOSSES, MAX_OUT_OF_TIME, QueueModel
 
 Fence = tuple[int, str]
 
 # A delay is over when the test says so.
-POLICY = RetryPolicy(MAX_ATTEMPTS, MAX_LOSSES, backoff_s=86_400, backoff_max_s=864_000)
+POLICY = RetryPolicy(
+    MAX_ATTEMPTS,
+    MAX_LOSSES,
+    backoff_s=86_400,
+    backoff_max_s=864_000,
+    max_out_of_time=MAX_OUT_OF_TIME,
+)
 ERROR_CLASSES = st.sampled_from(["Disk", "Memory"])
-RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison"])
+RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison", "too-long"])
 HOSTS = st.sampled_from(["node1", "node2"])
 WANTS = st.integers(1, 4)
 INDEX = st.integers(0, 10_000)
@@ -35,6 +41,12 @@ _TASKS = """
 _ATTEMPTS = """
     select task_id, attempt, lease_id::text, outcome::text, error_class
       from taskq.attempt where campaign_id = %s order by task_id, attempt
+"""
+
+
+_CHECKPOINTS = """
+    select task_id, digest, lease_id::text, attempt
+      from taskq.checkpoint where campaign_id = %s order by task_id
 """
 
 
@@ -52,7 +64,9 @@ class QueueScene(RuleBasedStateMachine):
         self.queue = Client(database)
         self.postgres = psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row)
         top = f"/m{next(self.numbers)}"
-        self.campaign = self.queue.create_campaign(CampaignSpec(f"{top}/c", retry=POLICY))
+        self.campaign = self.queue.create_campaign(
+            CampaignSpec(f"{top}/c", retry=POLICY, checkpoint_bytes=20_000)
+        )
         self.above = self.queue.campaign(top)
         self.agents: list[ScriptedAgent] = []
         self.fences: list[Fence] = []  # of every attempt that ever was
@@ -91,6 +105,16 @@ class QueueScene(RuleBasedStateMachine):
             (task.task, one.attempt, one.lease, one.outcome, one.error_class)
             for task in self.model.tasks.values()
             for one in task.ended
+        ]
+
+    @invariant()
+    def checkpoints_are_those_of_the_model(self) -> None:
+        """Compare whose the last one of each task is."""
+        rows = self.postgres.execute(_CHECKPOINTS, [self.campaign.campaign_id]).fetchall()
+        assert [tuple(row.values()) for row in rows] == [
+            (task.task, f"{task.checkpoint[0]}" * 64, *task.checkpoint[1:])
+            for task in self.model.tasks.values()
+            if task.checkpoint is not None
         ]
 
     @invariant()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocol.state import DONE, FAILED, REFUSED, RELEASED, Bounds
+from tests.protocol.state import DONE, FAILED, OUT_OF_TIME, REFUSED, RELEASED, Bounds
 
 ONE_EACH = Bounds(leases=1)
 
@@ -13,6 +13,7 @@ BRIEF = {
     "two tasks": ONE_EACH._replace(tasks=2, outcomes=(DONE,)),
     "crashes": Bounds(agents=1, crashes=1, returns=1),
     "races": ONE_EACH._replace(slow=True, look=True, leaving=True),
+    "out of time": Bounds(words=1, outcomes=(OUT_OF_TIME, DONE)),
     "operators": ONE_EACH._replace(words=2, max_attempts=1),
     "late results": ONE_EACH._replace(salvage=True, words=1),
     "front": ONE_EACH._replace(ahead=1, outcomes=(DONE,)),

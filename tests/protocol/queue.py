@@ -21,11 +21,13 @@ from tests.protocol.state import (
     LIVE,
     LOST,
     NONE,
+    OUT_OF_TIME,
     POOL,
     REFUSED,
     RELEASED,
     SALVAGED,
     SUPERSEDED,
+    TOO_LONG,
     UNKNOWN,
     WAITING,
     WORKING,
@@ -143,7 +145,8 @@ class Queue:
 
     def same(self, row: Row, report: Report) -> bool:
         """Tell whether an attempt was reported so before."""
-        return row.outcome == report.outcome or (row.outcome, report.outcome) == (SALVAGED, DONE)
+        became = {(SALVAGED, DONE), (TOO_LONG, OUT_OF_TIME)}
+        return row.outcome == report.outcome or (row.outcome, report.outcome) in became
 
     def settled(self, task: Task, report: Report) -> Task:
         """Return a task after the end of its attempt."""
@@ -151,6 +154,8 @@ class Queue:
         if report.outcome == RELEASED:
             return self.unclaimed(task)
         owner = NONE if task.session == POOL else task.session
+        if report.outcome == OUT_OF_TIME:
+            return self.out_of_time(task, by)
         task = ended(task, report.outcome, by)
         if report.outcome == REFUSED:
             return task._replace(status=WAITING, session=owner, refused=task.refused + 1)
@@ -159,6 +164,16 @@ class Queue:
         failures = task.failures + 1
         status = FAILED if failures >= self.bounds.max_attempts else DELAYED
         return task._replace(status=status, failures=failures, session=owner)
+
+    def out_of_time(self, task: Task, by: int) -> Task:
+        """Return a task whose agent had no time left: it waits, or was given up as too long."""
+        owner = NONE if task.session == POOL else task.session
+        outcomes = [row.outcome for row in task.rows]
+        since = len(outcomes) - [*outcomes[::-1], TOO_LONG].index(TOO_LONG)
+        if outcomes[since:].count(OUT_OF_TIME) + 1 >= self.bounds.max_out_of_time:
+            task = ended(task, TOO_LONG, by)
+            return task._replace(status=FAILED, failures=task.failures + 1, session=owner)
+        return ended(task, OUT_OF_TIME, by)._replace(status=WAITING, session=owner)
 
     def avoiding(self, task: Task, host: int) -> tuple[int, ...]:
         """Return the hosts on which a task has failed, with one more."""

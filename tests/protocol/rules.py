@@ -15,10 +15,12 @@ from tests.protocol.state import (
     LIVE,
     LOST,
     NONE,
+    OUT_OF_TIME,
     POOL,
     REFUSED,
     SALVAGED,
     SUPERSEDED,
+    TOO_LONG,
     UNKNOWN,
     WAITING,
     WORKING,
@@ -44,6 +46,7 @@ STOPPED = "only void leases are stopped"
 ONE_OWNER = "a lease is named once"
 NOTED = "what is written of hosts and refusals agrees with the attempts"
 ELSEWHERE = "what has failed on a host is not tried there again while another serves it"
+NO_CIRCLE = "what is handed back for want of time is given up in the end"
 ENDS = "every task can still become final without further faults"
 
 
@@ -53,14 +56,14 @@ def broken_state(queue: Queue, state: State) -> Iterator[str]:
     if len(held) != len(set(held)):
         yield ONE_TASK
     for number, task in enumerate(state.tasks):
-        yield from _broken_task(task)
+        yield from _broken_task(queue.bounds, task)
         if queue.bounds.hosts:
             yield from _broken_hosts(queue.bounds, state, task)
         if len(_live(queue, state, number)) > 1:
             yield ONE_LEASE
 
 
-def _broken_task(task: Task) -> Iterator[str]:
+def _broken_task(bounds: Bounds, task: Task) -> Iterator[str]:
     outcomes = [row.outcome for row in task.rows]
     leases = [row.lease for row in task.rows]
     if task.status == WORKING:
@@ -73,11 +76,23 @@ def _broken_task(task: Task) -> Iterator[str]:
     if numbers != list(range(1, len(numbers) + 1)) or task.attempt != len(leases):
         yield COUNTED
     counted = outcomes[task.since :]
-    counts = counted.count(FAILED), counted.count(LOST)
+    counts = counted.count(FAILED) + counted.count(TOO_LONG), counted.count(LOST)
     if task.status != DONE and counts != (task.failures, task.losses):
         yield COUNTED
     if any(row.session == POOL for row in task.rows):
         yield NOBODY
+    if _circles(bounds, task):
+        yield NO_CIRCLE
+
+
+def _circles(bounds: Bounds, task: Task) -> bool:
+    """Tell whether a task was handed back for want of time as often as makes it too long."""
+    row = 0
+    for one in task.rows:
+        row = 0 if one.outcome == TOO_LONG else row + (one.outcome == OUT_OF_TIME)
+        if row >= bounds.max_out_of_time:
+            return True
+    return False
 
 
 def _broken_hosts(bounds: Bounds, state: State, task: Task) -> Iterator[str]:
@@ -163,7 +178,8 @@ def _verdicts(salvage: bool, state: State, task: Task, step: Step) -> set[str]:
     if rows:
         if not _same_token(state, step.session, rows[0].session):
             return {UNKNOWN}
-        if step.said == rows[0].outcome or (step.said, rows[0].outcome) == (DONE, SALVAGED):
+        became = {(DONE, SALVAGED), (OUT_OF_TIME, TOO_LONG)}
+        if step.said == rows[0].outcome or (step.said, rows[0].outcome) in became:
             return {DUPLICATE}
         late = salvage and (step.said, rows[0].outcome) == (DONE, LOST)
         return {ACCEPTED if late and _wants_salvage(task) else SUPERSEDED}

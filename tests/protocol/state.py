@@ -11,6 +11,7 @@ WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 RELEASED, LOST, SALVAGED = "released", "lost", "salvaged"
 REFUSED = "refused"
+OUT_OF_TIME, TOO_LONG = "out of time", "too long"
 ACCEPTED, DUPLICATE, SUPERSEDED, UNKNOWN = "accepted", "duplicate", "superseded", "unknown"
 LIVE, EXPIRED, LEFT = "live", "expired", "left"
 
@@ -176,6 +177,7 @@ class Bounds(NamedTuple):
     leases: int = 2
     max_attempts: int = 2
     max_losses: int = 2
+    max_out_of_time: int = 2
     crashes: int = 0
     returns: int = 0
     words: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.protocol import rules
-from tests.protocol.queue import Fence, Queue, end, is_ahead, locked, put
+from tests.protocol.queue import Fence, Queue, end, ended, is_ahead, locked, put
 from tests.protocol.state import (
     CANCELLED,
     DONE,
@@ -14,6 +14,7 @@ from tests.protocol.state import (
     FAILED,
     LIVE,
     LOST,
+    OUT_OF_TIME,
     POOL,
     REFUSED,
     SUPERSEDED,
@@ -249,6 +250,13 @@ class LeasedAheadForAll(Queue):
         return session == POOL or super().may_take(state, task, session)
 
 
+class HandedBackForEver(Queue):
+    """A task whose agents have no time left goes back, however often."""
+
+    def out_of_time(self, task: Task, by: int) -> Task:
+        return ended(task, OUT_OF_TIME, by)._replace(status=WAITING)
+
+
 class Variant(NamedTuple):
     """A protocol, where to look at it, and the rule that it breaks there."""
 
@@ -292,5 +300,6 @@ VARIANTS = [
     Variant(RefusalFails, HOSTS, rules.COUNTED),
     Variant(RefusedAgain, HOSTS, rules.NOTED),
     Variant(AvoidedLate, HOSTS, rules.NOTED),
+    Variant(HandedBackForEver, Bounds(outcomes=(OUT_OF_TIME,)), rules.NO_CIRCLE),
     Variant(LeasedAheadForAll, ALONE._replace(ahead=1, leases=2, hosts=(0,)), rules.ELSEWHERE),
 ]

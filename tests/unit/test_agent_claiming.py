@@ -5,9 +5,20 @@ from dataclasses import replace
 import pytest
 
 from taskq_agent.core import events as ev
+from taskq_agent.core.claiming import Claiming
+from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
+from taskq_agent.protocol import (
+    DONE,
+    FAILED,
+    OUT_OF_TIME,
+    RELEASED,
+    CampaignTerms,
+    Report,
+    Request,
+)
+from taskq_agent.settings import AgentSettings
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 
@@ -112,7 +123,36 @@ def test_all_is_handed_back_before_the_time_is_up() -> None:
     harness.deliver_all()
     assert harness.exit == ev.Exit(0, "its time is up")
     assert harness.now - begun <= 600
-    assert [(report.outcome, report.started) for report in harness.reported] == [
-        (RELEASED, True)
-    ] * 2
+    assert [
+        (report.outcome, report.started, report.error_class, report.error)
+        for report in harness.reported
+    ] == [(RELEASED, True, OUT_OF_TIME, "its agent's time was up after 570 s of it")] * 2
     assert not harness.spool
+
+
+def test_only_what_the_end_of_time_has_stopped_is_out_of_time() -> None:
+    """Not what a signal stops, nor what ends by itself in the last moment."""
+    harness = started_harness(5, slots=2, max_seconds=600, stop_s=10, farewell_s=20, grace_s=0)
+    harness.feed(ev.TermSignal())
+    assert sorted(harness.stopped_slots) == [0, 1]
+    harness.tick(580)
+    harness.end(0, Ended(RELEASED, error_class="stopped"))
+    harness.end(1, Ended(DONE, result={}))
+    assert [(report.outcome, report.error_class) for report in harness.reported] == [
+        (RELEASED, "stopped"),
+        (DONE, None),
+    ]
+
+
+def test_task_with_a_checkpoint_need_not_end_in_time() -> None:
+    """A minute of its agent's time is worth a beginning; with less, its campaign is left out."""
+    settings = AgentSettings(campaign="/c", max_seconds=220, stop_s=10, farewell_s=10)
+    claiming = Claiming(settings, 0.0, lambda: 0.5)
+    terms = CampaignTerms(1, 1, "/c", {}, {}, None, checkpoint_bytes=20_000)
+    often = replace(terms, campaign=2, checkpoint_every_s=5.0)
+    claiming.note_terms([terms, often])
+    assert claiming.fits(terms, 140.0)
+    assert not claiming.fits(terms, 141.0)
+    assert claiming.fits(often, 195.0)
+    assert claiming.without(HeldTasks(1, ()), 100.0) == ()
+    assert claiming.without(HeldTasks(1, ()), 141.0) == ((1, 1),)

@@ -35,6 +35,7 @@ backoff_s = 1
 backoff_max_s = 60.5
 never_retry = ["bad-ligand"]
 max_lost_nodes = 2
+max_out_of_time = 4
 
 [limits]
 time_limit_s = 1800
@@ -70,7 +71,7 @@ def test_whole_file_is_read(tmp_path: Path) -> None:
             path="/wisdom/malaria/1lf3",
             description="Plasmepsin II",
             handler=Handler("python", target="dock:dock", prepare="dock.maps:Receptor.load"),
-            retry=RetryPolicy(4, 6, 1, 60.5, ("bad-ligand",), 2),
+            retry=RetryPolicy(4, 6, 1, 60.5, ("bad-ligand",), 2, 4),
             time_limit_s=1800,
             max_running=500,
             max_failure_share=0.5,
@@ -153,6 +154,7 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (MINIMAL + "[retry]\nnever_retry = 'x'\n", "retry.never_retry must be a list"),
         (MINIMAL + "[retry]\nnever_retry = ['']\n", r"never_retry\[0\] must have 1 to 200"),
         (MINIMAL + "[retry]\nmax_lost_nodes = 0\n", "retry.max_lost_nodes must be .* not 0"),
+        (MINIMAL + "[retry]\nmax_out_of_time = 0\n", "max_out_of_time must be .* not 0"),
         ('late_results = "keep"\n' + MINIMAL, "late_results must be one of reject, salvage"),
         (MINIMAL + "[limits]\nmax_running = 1.5\n", "limits.max_running .* whole number"),
         (MINIMAL + "[limits]\nmax_running = 1_000_001\n", "limits.max_running .* 1000000"),
@@ -281,6 +283,7 @@ SPECS = st.builds(
         st.floats(0, 10),
         st.floats(10, 99),
         st.lists(TEXTS.filter(bool), max_size=3).map(tuple),
+        st.integers(1, 1000),
         st.integers(1, 1000),
     ),
     time_limit_s=st.one_of(st.none(), st.floats(0.001, 1e6)),

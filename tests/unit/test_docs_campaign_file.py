@@ -19,7 +19,9 @@ ROWS = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, 
 DOCUMENTED = {key: default.strip() for key, _, default in ROWS}
 EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
 
-OF_LIMITS = ("time_limit_s", "max_running", "max_failure_share")
+OF_LIMITS = (
+    *("time_limit_s", "max_running", "max_failure_share", "checkpoint_bytes", "checkpoint_every_s"),
+)
 
 
 def _named(prefix: str, kind: type) -> dict[str, object]:

@@ -29,6 +29,13 @@ class CampaignRuns:
         if len(self._runs) > _KEPT_CAMPAIGNS:
             del self._runs[next(iter(self._runs))]
 
+    def suppose(self, campaign: int, revision: int, run_s: float) -> None:
+        """Take this for the run time of attempts, unless something of this revision is known."""
+        known = self._runs.get(campaign)
+        if known is None or known[0] != revision:
+            for _ in range(_FEWEST_RUNS):
+                self.learn(campaign, revision, run_s)
+
     def longest_s(self, campaign: int, revision: int) -> float:
         """Return how long a task may last; 0 while too few have been seen."""
         known = self._runs.get(campaign)

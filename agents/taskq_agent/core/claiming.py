@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, Optional, Tuple
+from typing import Callable, Iterable, Optional, Tuple
 
 from taskq_agent.core.backoff import Backoff, RunTimes
 from taskq_agent.core.campaign_backoff import CampaignBackoff
@@ -14,6 +14,8 @@ from taskq_agent.protocol import MAX_CLAIM, MAX_WITHOUT, Answer, CampaignTerms, 
 from taskq_agent.settings import AgentSettings
 
 _FIRST_POLL_S = 0.1
+# What an attempt should have that goes on from a checkpoint, and leaves another.
+_WORTH_BEGINNING_S = 60.0
 _STALE_AHEAD = 10.0  # times ahead_s
 
 EXIT_UNSERVABLE = 3  # the exit code of the command line for "not possible in this state"
@@ -59,6 +61,13 @@ class Claiming:
         if longest_s is None:
             longest_s = self.campaign_runs.longest_s(campaign.campaign, campaign.revision)
         return longest_s <= self.stop_at - now
+
+    def note_terms(self, campaigns: Iterable[CampaignTerms]) -> None:
+        """Note in which campaigns a task need not end in time, since it leaves a checkpoint."""
+        for one in campaigns:
+            if one.checkpoint_bytes is not None and one.time_limit_s is None:
+                least_s = min(one.checkpoint_every_s, _WORTH_BEGINNING_S)
+                self.campaign_runs.suppose(one.campaign, one.revision, least_s)
 
     def idle_at(self) -> float:
         """Return when the agent has been without a task for too long, if it gets none."""

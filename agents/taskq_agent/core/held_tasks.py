@@ -31,10 +31,11 @@ class QueuedTask:
 class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. has_limit: whether that has a time limit. stops_on_disconnect:
+    revision, path: of its campaign. must_end: it has to end before its agent does, and only run
+    times tell whether it can: there is neither a time limit nor a checkpoint. stops_on_disconnect:
     as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
     must_hand_back: it is to stop and goes back to the queue. stop_sent_at: when its slot was last
-    told to stop.
+    told to stop. out_of_time: that was because the agent's time was up.
     """
 
     held: Held
@@ -44,11 +45,12 @@ class RunningTask:
     path: str
     since: float
     wait_s: float
-    has_limit: bool = False
+    must_end: bool = True
     stops_on_disconnect: bool = False
     revoked: bool = False
     must_hand_back: bool = False
     stop_sent_at: Optional[float] = None
+    out_of_time: bool = False
 
 
 class HeldTasks:
@@ -93,16 +95,19 @@ class HeldTasks:
             or any(running.held == held for running in self.running.values())
         )
 
-    def slots_to_stop(self, now: float, *, all_stop: bool) -> List[int]:
+    def slots_to_stop(self, now: float, *, all_stop: bool, out_of_time: bool) -> List[int]:
         """Return the slots that must be told to stop now, and record that they are.
 
         The order is repeated every second: the first one may precede the start of the payload.
+        out_of_time: all stop because the agent's time is up.
         """
         slots = []
         for slot, running in self.running.items():
             if (all_stop or running.revoked or running.must_hand_back) and (
                 running.stop_sent_at is None or now - running.stop_sent_at >= _REPEAT_STOP_S
             ):
+                if running.stop_sent_at is None:
+                    running.out_of_time = out_of_time
                 running.stop_sent_at = now
                 slots.append(slot)
         return slots

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Optional, Union
 
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import (
     FAILED,
     MAX_ERROR_CHARS,
+    OUT_OF_TIME,
     OUTCOMES,
     RELEASED,
     Ack,
@@ -28,13 +29,20 @@ def fence(thing: Union[Task, Report, Ack]) -> Held:
     return Held(thing.campaign, thing.task, thing.lease)
 
 
-def ended_report(held: Held, ended: Ended, *, wait_s: float, stopped: bool) -> Report:
+def ended_report(
+    held: Held, ended: Ended, *, wait_s: float, stopped: bool, out_of_time_s: Optional[float] = None
+) -> Report:
     """Return the report on an attempt that ran.
 
     wait_s: how long it waited for its slot. stopped: this agent stopped it, so that a failure says
-    nothing about the task.
+    nothing about the task. out_of_time_s: how long it had run when the agent's own time was up;
+    None: that is not why it was stopped.
     """
     outcome = RELEASED if ended.outcome == FAILED and stopped else ended.outcome
+    cut_short = outcome == RELEASED and not (ended.node_broken or ended.refused)
+    if cut_short and ended.started and out_of_time_s is not None:
+        text = f"its agent's time was up after {out_of_time_s:.0f} s of it"
+        ended = replace(ended, error_class=OUT_OF_TIME, error=text)
     return Report(
         campaign=held.campaign,
         task=held.task,

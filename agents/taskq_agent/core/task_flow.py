@@ -33,6 +33,7 @@ class TaskFlow:
         was throttled, or that it cannot run; and all tasks while it shuts down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
+        self._claiming.note_terms(answer.campaigns)
         kept = 0
         for task in answer.tasks:
             campaign, held = campaigns.get(task.campaign), fence(task)
@@ -72,7 +73,7 @@ class TaskFlow:
                 path=campaign.path,
                 since=now,
                 wait_s=wait_s,
-                has_limit=campaign.time_limit_s is not None,
+                must_end=campaign.time_limit_s is None and campaign.checkpoint_bytes is None,
                 stops_on_disconnect=queued.stops_on_disconnect,
             )
             self._out.add(ev.StartTask(slot, task, campaign))
@@ -86,12 +87,18 @@ class TaskFlow:
         self._held_tasks.idle.append(event.slot)
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
-            if ended.outcome == DONE and not running.has_limit:
+            if ended.outcome == DONE and running.must_end:
                 self._claiming.campaign_runs.learn(
                     running.held.campaign, running.revision, now - running.since
                 )
         stopped = with_agent or running.stop_sent_at is not None
-        report = ended_report(running.held, ended, wait_s=running.wait_s, stopped=stopped)
+        report = ended_report(
+            running.held,
+            ended,
+            wait_s=running.wait_s,
+            stopped=stopped,
+            out_of_time_s=now - running.since if running.out_of_time else None,
+        )
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:
             self._report(report)
@@ -110,7 +117,8 @@ class TaskFlow:
 
     def stop_tasks(self, now: float, *, all_stop: bool) -> None:
         """Stop the slots whose tasks must stop, or all of them."""
-        for slot in self._held_tasks.slots_to_stop(now, all_stop=all_stop):
+        out_of_time = all_stop and now >= self._claiming.stop_at
+        for slot in self._held_tasks.slots_to_stop(now, all_stop=all_stop, out_of_time=out_of_time):
             self._out.add(ev.StopTask(slot))
 
     def stop_disconnected(self) -> None:

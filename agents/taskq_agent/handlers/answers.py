@@ -2,13 +2,14 @@
 
     {"id": 1, "result": {...}}
     {"id": 1, "result_file": true}
-    {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | "node-broken"}
+    {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | ...}
 
 `id` repeats that of the task; otherwise a superfluous line would be taken for the result of the
 next task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
 task, as a large one must be. `error_class` and `verdict` may be omitted; the verdict is then
-`retry`. An error may have `exception`, an object with the parts of a Python exception, which is
-kept in the result of the attempt.
+`retry`; `node-broken`: no task of the campaign can run here; `continue`: another attempt is to go
+on from the checkpoint. An error may have `exception`, an object with the parts of a Python
+exception, which is kept in the result of the attempt.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from taskq_agent.text import clean
 RETRY = "retry"
 FAIL = "fail"
 NODE_BROKEN = "node-broken"
+CONTINUE = "continue"
 
 _MAX_CLASS_CHARS = 100
 _MAX_EXCEPTION_BYTES = 65_536
@@ -52,8 +54,11 @@ def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
     text, verdict = str(answer["error"]), answer.get("verdict", RETRY)
     if verdict == NODE_BROKEN:
         return refused(error_class, text)
+    if verdict == CONTINUE:
+        return replace(failed(error_class, text, retry=False), continues=True)
     if verdict not in (RETRY, FAIL):
-        raise BadAnswer(f"gave the verdict {verdict!r}; it must be retry, fail or node-broken")
+        known = "retry, fail, continue or node-broken"
+        raise BadAnswer(f"gave the verdict {verdict!r}; it must be {known}")
     exception = _exception(answer)
     end = failed(error_class, text, retry=verdict == RETRY)
     return replace(end, result={"exception": exception}) if exception is not None else end

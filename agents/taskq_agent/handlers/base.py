@@ -46,6 +46,7 @@ class Ended:
     node_broken: the fault is that of this node or this agent: it should take no more tasks.
     refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.
+    continues: the handler says that another attempt is to go on from the checkpoint.
     large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; a runner never returns it.
     """
 
@@ -60,6 +61,7 @@ class Ended:
     node_broken: bool = False
     refused: bool = False
     started: bool = True
+    continues: bool = False
     large: Optional[bytes] = None
 
 

@@ -19,7 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
-from taskq_agent.errors import FailForGood, HandlerError, NodeBroken
+from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken
 from taskq_agent.handlers import answers, calls, results
 from taskq_agent.protocol import MAX_ERROR_CHARS, MAX_RESULT_BYTES
 from taskq_agent.text import clean
@@ -120,6 +120,8 @@ def _found(name: str) -> Function:
 def _verdict(error: HandlerError) -> str:
     if isinstance(error, FailForGood):
         return answers.FAIL
+    if isinstance(error, Continue):
+        return answers.CONTINUE
     return answers.NODE_BROKEN if isinstance(error, NodeBroken) else answers.RETRY
 
 

@@ -11,6 +11,8 @@ from typing import Dict, Mapping
 from taskq_agent.protocol import CampaignTerms, Task
 
 RESULT_FILE = "taskq-result.json"
+#: In the scratch folder, where the campaign keeps checkpoints.
+CHECKPOINT_FOLDER = "taskq-checkpoint"
 
 # The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
@@ -37,7 +39,7 @@ def of_campaign(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str,
 
 def of_task(task: Task, folder: str) -> Dict[str, str]:
     """Return the variables that an attempt adds."""
-    return {
+    variables = {
         "TASKQ_TASK": str(task.task),
         "TASKQ_KEY": task.key,
         "TASKQ_ATTEMPT": str(task.attempt),
@@ -45,3 +47,6 @@ def of_task(task: Task, folder: str) -> Dict[str, str]:
         "TASKQ_RESULT": f"{folder}/{RESULT_FILE}",
         "TMPDIR": folder,
     }
+    if (checkpoint := Path(folder, CHECKPOINT_FOLDER)).is_dir():
+        variables["TASKQ_CHECKPOINT"] = str(checkpoint)
+    return variables

@@ -1,7 +1,8 @@
 """Meaning of exit codes: the contract between payload programs and the agent.
 
 It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65 (EX_DATAERR) for
-none, 69 (EX_UNAVAILABLE) says that this node cannot run such tasks: it refuses the campaign. Any
+none, 69 (EX_UNAVAILABLE) says that this node cannot run such tasks: it refuses the campaign. 85
+says, where the campaign keeps checkpoints, that another attempt is to go on; see `checkpoints`. Any
 other code, and a signal, is a transient failure.
 """
 
@@ -14,6 +15,9 @@ from typing import Optional
 
 from taskq_agent.handlers.base import Ended, broken, failed, refused
 from taskq_agent.handlers.starting import bad_line_ends, why_not_executable
+
+#: Goes on in another attempt, where checkpoints are kept; what HTCondor's manual uses for it.
+EX_CONTINUE = 85
 
 # Exit codes of env, shells and other programs that start a program.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}

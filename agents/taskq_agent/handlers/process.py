@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from taskq_agent.handlers import placeholders
+from taskq_agent.handlers import environment, placeholders
 from taskq_agent.handlers.channel import Channel
 from taskq_agent.handlers.resident import ResidentKind
 from taskq_agent.protocol import Task
@@ -46,4 +46,6 @@ class ProcessKind(ResidentKind):
             "campaign": self._campaign.path,
             "scratch": folder,
         }
+        if (path := environment.of_task(task, folder).get("TASKQ_CHECKPOINT")) is not None:
+            about["checkpoint"] = path
         return {"task": about, "payload": task.payload}

@@ -16,6 +16,7 @@ from taskq_agent.handlers.base import (
     refused,
     timed,
 )
+from taskq_agent.handlers.checkpoints import without_checkpoint
 from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.function import FunctionKind
 from taskq_agent.handlers.process import ProcessKind
@@ -23,7 +24,7 @@ from taskq_agent.handlers.python import PythonKind
 from taskq_agent.handlers.transfers import Transfers
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import CampaignTerms, Task
-from taskq_agent.transport import Blobs
+from taskq_agent.transport import CheckpointBlobs
 
 
 class SlotRunner:
@@ -33,7 +34,9 @@ class SlotRunner:
     exceed what the slot was given.
     """
 
-    def __init__(self, slot: int, settings: RunnerSettings, blobs: Optional[Blobs]) -> None:
+    def __init__(
+        self, slot: int, settings: RunnerSettings, blobs: Optional[CheckpointBlobs]
+    ) -> None:
         self._slot = slot
         self._settings = settings
         self._reaper = reaper.shared()
@@ -59,14 +62,30 @@ class SlotRunner:
             return broken("scratch-unusable", f"no scratch folder can be made: {error}")
         except AttemptOver as over:
             return replace(over.ended, phases=phases)
-        self._watch.limit(campaign.time_limit_s)
         try:
-            ended = kind.run(task, folder)
+            ended = self._run(kind, task, campaign, folder, phases)
         finally:
             self._folder.give_back(folder)
         self._watch.limit(None)
         ended = self._transfers.upload_result(ended)
         return replace(ended, phases={**phases, **ended.phases}) if phases else ended
+
+    def _run(
+        self, kind: Kind, task: Task, campaign: CampaignTerms, folder: str, phases: Dict[str, float]
+    ) -> Ended:
+        """Run the payload, from the task's checkpoint where the campaign keeps some."""
+        checkpoint = None
+        if campaign.checkpoint_bytes is not None:
+            try:
+                checkpoint = self._transfers.checkpoint(task, campaign, folder, phases)
+            except OSError as error:
+                text = f"no folder can be made for the checkpoint: {error}"
+                return broken("scratch-unusable", text)
+            except AttemptOver as over:
+                return replace(over.ended, started=False)
+        self._watch.limit(campaign.time_limit_s)
+        ended = kind.run(task, folder)
+        return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
     def stop(self) -> None:
         """End the running attempt."""

@@ -26,11 +26,12 @@ from taskq_agent.handlers.base import (
     refused,
     timed,
 )
+from taskq_agent.handlers.checkpoints import TaskCheckpoint
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
-from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Input
+from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Input, Task
 from taskq_agent.text import clean
-from taskq_agent.transport import Blobs
+from taskq_agent.transport import CheckpointBlobs
 
 _FIRST_RETRY_S = 0.1
 _LAST_RETRY_S = 30.0
@@ -47,7 +48,9 @@ class Transfers:
     A transfer that breaks is retried with backoff, for `patience_s` of the settings.
     """
 
-    def __init__(self, blobs: Optional[Blobs], settings: RunnerSettings, watch: ChildWatch) -> None:
+    def __init__(
+        self, blobs: Optional[CheckpointBlobs], settings: RunnerSettings, watch: ChildWatch
+    ) -> None:
         """blobs: None without a queue: then there are no inputs, and results are not uploaded."""
         self._blobs = blobs
         self._watch = watch
@@ -82,6 +85,22 @@ class Transfers:
         except AttemptOver as over:
             raise AttemptOver(replace(over.ended, started=False)) from None
         return paths
+
+    def checkpoint(
+        self, task: Task, campaign: CampaignTerms, scratch: str, phases: Dict[str, float]
+    ) -> Optional[TaskCheckpoint]:
+        """Restore the checkpoint of a task, and upload it from now on; None without a queue.
+
+        Raises AttemptOver: the task did not begin and goes back; OSError.
+        """
+        if self._blobs is None:
+            return None
+        checkpoint = TaskCheckpoint(self._blobs, task, campaign, scratch)
+        if task.attempt > 1:
+            with timed(phases, "restore_s"):
+                checkpoint.restore(self._with_retries)
+        checkpoint.begin()
+        return checkpoint
 
     def release(self) -> None:
         """Release the inputs that were fetched."""

@@ -37,8 +37,8 @@ def error_of(
     # Any other 503 is a fault of this gateway: it drains, cannot reach its database, or a proxy
     # answers for it. On overload the agent stays: the other gateways would get more load.
     if status == HTTPStatus.TOO_MANY_REQUESTS or code == _BUSY:
-        return TransportFailed(text, _seconds(retry_after))
-    return GatewayFailed(text, _seconds(retry_after))
+        return TransportFailed(text, retry_after_s(retry_after))
+    return GatewayFailed(text, retry_after_s(retry_after))
 
 
 def _code_and_message(body: bytes) -> Tuple[str, str]:
@@ -52,7 +52,8 @@ def _code_and_message(body: bytes) -> Tuple[str, str]:
     return code, message
 
 
-def _seconds(retry_after: Optional[str]) -> Optional[float]:
+def retry_after_s(retry_after: Optional[str]) -> Optional[float]:
+    """Return the seconds in a header Retry-After, 300 at most; None if it says none."""
     try:
         seconds = float(retry_after or "")
     except ValueError:  # absent, or a date, which would need synchronised clocks

@@ -27,9 +27,13 @@ from taskq_agent.http.refusals import GatewayFailed, error_of
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
+    CheckpointAnswer,
+    CheckpointRequest,
     Heartbeat,
     HeartbeatAnswer,
+    Held,
     Hello,
+    Input,
     Orders,
     Request,
     SessionEnd,
@@ -143,6 +147,21 @@ class HttpTransport:
         headers = self._headers_with(self._any_token(), "application/octet-stream")
         with _without_session():
             self._ask(HttpRequest("PUT", f"/v1/blobs/{digest}", data, headers), _no_content)
+
+    def find_checkpoint(self, held: Held) -> Optional[Input]:
+        """Return the blob with the last checkpoint of a task; see `Blobs`."""
+        answer = self._checkpoint(CheckpointRequest(held.campaign, held.task, held.lease))
+        return Input(answer.digest, answer.size) if answer.digest else None
+
+    def save_checkpoint(self, held: Held, saved: Input) -> bool:
+        """Make a stored blob the checkpoint of a task; see `Blobs`."""
+        request = CheckpointRequest(held.campaign, held.task, held.lease, saved.digest, saved.size)
+        return self._checkpoint(request).held
+
+    def _checkpoint(self, request: CheckpointRequest) -> CheckpointAnswer:
+        with _without_session():
+            http_request = self._post("/v1/checkpoint", request, self._any_token())
+            return self._ask(http_request, _checkpoint_answer)[1]
 
     # One request, at one or two gateways
 
@@ -272,6 +291,7 @@ def _welcome(body: bytes) -> Welcome:
 
 
 _answer = functools.partial(wire.decoded, Answer)
+_checkpoint_answer = functools.partial(wire.decoded, CheckpointAnswer)
 _heartbeat_answer = functools.partial(wire.decoded, HeartbeatAnswer)
 
 

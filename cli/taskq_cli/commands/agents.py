@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from taskq.errors import UsageError
@@ -14,9 +16,12 @@ from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record
 from taskq_cli.shared import (
     Invocation,
     campaign_option,
+    confirm,
+    dry_run_option,
     limit_option,
     path_argument,
     shared_options,
+    yes_option,
 )
 
 MAX_AGENTS = 1_000_000
@@ -126,6 +131,8 @@ def _trouble(agent: Record) -> str:
     help="Only agents on this machine, as `taskq agents list` names it. May be repeated.",
 )
 @campaign_option("path", help="Only agents that serve this campaign or one below it.")
+@dry_run_option
+@yes_option
 @shared_options
 def drain(
     invocation: Invocation,
@@ -134,11 +141,14 @@ def drain(
     names: tuple[str, ...],
     hosts: tuple[str, ...],
     path: str | None,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Drain agents: they claim no more, finish their tasks, and exit.
 
     Agents get the order with the answer to their next heartbeat. It does not apply to agents that
-    start later: to keep a site's agents away, revoke its token.
+    start later: to keep a site's agents away, revoke its token. If neither --site nor --name nor
+    --host says which agents, it asks first.
 
     Examples:
       taskq agents drain --site cluster-b
@@ -150,14 +160,19 @@ def drain(
     path = path or "/"
     with invocation.client() as client:
         some = {what: it or None for what, it in wanted.items()}
-        drained = client.drain_agents(path, **some)
+        drain_them = partial(
+            client.drain_agents, path, site=some["site"], name=some["name"], host=some["host"]
+        )
+        if not (dry_run or yes or any(wanted.values())) and (found := drain_them(dry_run=True)):
+            confirm(f"Drain {counted(found, 'agent')} of {path} and all below it?", yes=yes)
+        drained = drain_them(dry_run=dry_run)
         why = (
             None
             if drained
             else explain_none_drained(client.agents(path, limit=MAX_AGENTS), path, wanted)
         )
-    text = f"{counted(drained, 'agent')} told to leave."
-    write_record(invocation.output, {"agents": drained}, text)
+    text = f"{counted(drained, 'agent')} {'would be ' if dry_run else ''}told to leave."
+    write_record(invocation.output, {"agents": drained, "dry_run": dry_run}, text)
     if why is not None:
         click.echo(why, err=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -19,15 +18,15 @@ from taskq_cli.early_exits import resumable
 from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import facts, write_record
 from taskq_cli.overview import resume_commands
-from taskq_cli.shared import Invocation, confirm, path_argument, shared_options, yes_option
-from taskq_cli.spec_options import SpecOptions, spec_options
-
-_file_option: Final = click.option(
-    "--file",
-    type=click.Path(path_type=Path),
-    metavar="TOML",
-    help="Read the campaign from a TOML file; PATH and other options take precedence.",
+from taskq_cli.shared import (
+    Invocation,
+    campaign_file_option,
+    confirm,
+    path_argument,
+    shared_options,
+    yes_option,
 )
+from taskq_cli.spec_options import SpecOptions, spec_options
 
 
 @click.group()
@@ -45,8 +44,8 @@ campaign.add_command(cancel)
 @campaign.command()
 @path_argument(required=False)
 @spec_options
-@_file_option
-@click.option("--exist-ok", is_flag=True, help="If the campaign exists, change it.")
+@campaign_file_option
+@click.option("--exist-ok", is_flag=True, help="If it exists with other settings, change it.")
 @shared_options
 def create(
     invocation: Invocation,
@@ -58,14 +57,15 @@ def create(
 ) -> None:
     """Create a campaign at PATH, and missing campaigns above it.
 
-    Its tasks are executed by a program with arguments, after --, or by a Python callable. In an
-    argument, {name} is a field of the task's payload and {params.name} a parameter of the campaign;
-    {task.key}, {task.attempt} and {scratch} (its folder) belong to the task.
+    A campaign that is there with the same settings stays as it is. Its tasks are executed by a
+    program with arguments, after --, or by a Python callable. In an argument, {name} is a field of
+    the task's payload and {params.name} a parameter of the campaign; {task.key}, {task.attempt} and
+    {scratch} (its folder) belong to the task.
 
     Example:
       taskq campaign create /demo/sleep --time-limit 60 -- sleep '{seconds}'
       taskq campaign create /demo/dock --python dock:dock --param exhaustiveness=8
-      taskq campaign create --file campaign.toml
+      taskq campaign create --campaign-file campaign.toml
     """
     content = None if file is None else read_campaign_file(file)
     spec = options.applied(_base(path, content))
@@ -86,7 +86,7 @@ def create(
 @campaign.command()
 @path_argument()
 @spec_options
-@_file_option
+@campaign_file_option
 @shared_options
 def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Path | None) -> None:
     """Change settings of the campaign at PATH; the others stay.
@@ -189,7 +189,7 @@ def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
     if content is not None:
         return content.spec if path is None else replace(content.spec, path=path)
     if path is None:
-        raise UsageError("name the PATH of the campaign, as /demo, or give it by --file")
+        raise UsageError("name the PATH of the campaign, as /demo, or give it by --campaign-file")
     return CampaignSpec(path)
 
 
@@ -220,7 +220,8 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "handler": executed,
             "retry": f"{counted(retry.max_attempts, 'attempt')}, "
             f"{counted(retry.max_losses, 'loss')}, "
-            f"agents lost on {counted(retry.max_lost_nodes, 'node')}; "
+            f"agents lost on {counted(retry.max_lost_nodes, 'node')}, "
+            f"out of time {counted(retry.max_out_of_time, 'time')}; "
             f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
             "never retried": " ".join(retry.never_retry) or "none",
             "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
@@ -228,6 +229,9 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "max failure share": "none"
             if spec.max_failure_share is None
             else f"{spec.max_failure_share:g}",
+            "checkpoints": "none"
+            if spec.checkpoint_bytes is None
+            else f"{spec.checkpoint_bytes:,} bytes, every {duration(spec.checkpoint_every_s)}",
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,

@@ -73,7 +73,7 @@ def status(invocation: Invocation) -> None:
     type=seconds(3_600),
     default=86_400,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="Keep blobs that were stored within this time: a report may still refer to them.",
 )
 @shared_options

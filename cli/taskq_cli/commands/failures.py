@@ -18,6 +18,7 @@ from taskq_cli.output import Column, Record, as_record, write_records
 from taskq_cli.places import elsewhere, place_record
 from taskq_cli.shared import (
     Invocation,
+    below_option,
     campaign_column,
     campaigns_with,
     limit_option,
@@ -40,10 +41,17 @@ CAUSES: Final = 20
     help="Judge the latest attempts instead: whose fault each class is, or which hosts or sites "
     "fail more than others.",
 )
+@below_option
 @limit_option
 @shared_options
 def failures(
-    invocation: Invocation, *, path: str, tasks: bool, by: str | None, limit: int | None
+    invocation: Invocation,
+    *,
+    path: str,
+    tasks: bool,
+    by: str | None,
+    below: bool,
+    limit: int | None,
 ) -> None:
     """Group failed attempts by their cause.
 
@@ -64,13 +72,21 @@ def failures(
     if by is not None:
         if tasks:
             raise UsageError("--tasks lists tasks, --by judges attempts; choose one")
+        if not below:
+            raise UsageError("--by judges attempts of all below as well; leave out --no-below")
         _judged(invocation, path, by, limit)
         return
     with invocation.client() as client:
-        records = _failed_tasks(client, path) if tasks else _causes(client, path, limit)
-        columns = [*campaign_column(client, path), *(_TASK_COLUMNS if tasks else _CAUSE_COLUMNS)]
+        records: Iterable[Record]
+        if tasks:
+            records = map(as_record, client.campaign(path).failures(below=below))
+        else:
+            records = _causes(client, path, limit, below=below)
+        columns = campaign_column(client, path, below=below)
+        columns += _TASK_COLUMNS if tasks else _CAUSE_COLUMNS
         write_records(invocation.output, records, columns, limit=limit)
         verdicts = [] if tasks or invocation.output != "table" else client.fleet.failures(path)
+    verdicts = [one for one in verdicts if below or one.campaign == path]
     _write_verdicts([one for one in verdicts if one.side != "unclear"][:VERDICTS], path)
 
 
@@ -158,21 +174,17 @@ _TASK_COLUMNS = [
 ]
 
 
-def _causes(client: Client, path: str, limit: int | None) -> Iterator[Record]:
+def _causes(client: Client, path: str, limit: int | None, *, below: bool) -> Iterator[Record]:
     most = CAUSES if limit is None else limit
     refused = {one.path for one in client.refusals(path)}
     for campaign in campaigns_with(
-        client, path, lambda node: node.failures or node.losses or node.path in refused
+        client,
+        path,
+        lambda node: node.failures or node.losses or node.path in refused,
+        below=below,
     ):
-        found = campaign.failure_causes(most)
-        for one in found:
-            yield as_record(one, campaign=campaign.path)
+        found = campaign.failure_causes(most, below=False)
+        yield from map(as_record, found)
         if limit is None and found and (more := found[0].causes - len(found)) > 0:
             text = f"{more:,} more in {campaign.path}, of fewer attempts; --limit N shows more."
             click.echo(text, err=True)
-
-
-def _failed_tasks(client: Client, path: str) -> Iterator[Record]:
-    for campaign in campaigns_with(client, path, lambda node: node.failed):
-        for failure in campaign.failures():
-            yield as_record(failure, campaign=campaign.path)

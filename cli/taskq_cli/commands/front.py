@@ -87,7 +87,7 @@ def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
     type=seconds(0, 3_600),
     default=STOCK_S,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="How long to wait for the refill.",
 )
 @front_option

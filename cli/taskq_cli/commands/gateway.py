@@ -17,7 +17,7 @@ from taskq.front.address import FrontAddress
 from taskq_agent.http.gateways import parsed
 from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.shared import Invocation, seconds, shared_options
+from taskq_cli.shared import Invocation, dsn_option, seconds
 
 LEAST_LEASE_S: Final = 2.0
 FILES_FOR_OTHERS: Final = 100
@@ -73,7 +73,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     type=seconds(LEAST_LEASE_S, 86_400),
     default=LEASE_S,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="Time without a heartbeat after which an agent's tasks are handed to other agents.",
 )
 @click.option(
@@ -82,7 +82,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     type=seconds(0, 3_600),
     default=10.0,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="After SIGTERM: how long agents are still answered and sent to other gateways.",
 )
 @click.option(
@@ -97,7 +97,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--log-json", is_flag=True, help="Write the log as JSON, an object a line.")
 @verbosity_options
-@shared_options
+@dsn_option
 def gateway(
     invocation: Invocation,
     *,

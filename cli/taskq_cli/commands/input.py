@@ -40,7 +40,7 @@ def add(
       taskq input add /demo/dock receptors/1lf3.pdbqt --name receptor.pdbqt
     """
     with invocation.client() as client:
-        store = open_blobs(client.database, blobs)
+        store = open_blobs(client.queries, blobs)
         added = client.campaign(path).add_input(file, name, blobs=store)
     name = file.name if name is None else name
     record = {"path": path, "name": name, "digest": added.digest, "size": added.size}

@@ -1,40 +1,56 @@
-"""`taskq keeper`: run the upkeep of the queue, and with `--redis` the refiller of the front."""
+"""`taskq keeper`: run the upkeep, send notifications, and with `--redis` refill the front."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import click
 
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.keeper import Keeper
+from taskq.notify.sender import sending
+from taskq_cli.channel_options import channel_options, channels
 from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.shared import Invocation, shared_options, stopped_by_signals
+from taskq_cli.shared import Invocation, dsn_option, stopped_by_signals
 
 
 @click.command()
 @front_option
+@channel_options
 @verbosity_options
-@shared_options
+@dsn_option
 def keeper(
-    invocation: Invocation, *, front: FrontAddress | None, verbose: bool, quiet: bool
+    invocation: Invocation,
+    *,
+    front: FrontAddress | None,
+    verbose: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Run the upkeep of the queue.
 
     Hands out again the tasks of lost agents and delayed retries that are due; folds counters; with
     --redis, fills the lists there. Runs until SIGTERM or Ctrl-C. Any number may run; one of them
     acts at a time. Each `taskq agent run` does the same except for Redis, so a keeper is for queues
-    whose agents do not reach the database.
+    whose agents do not reach the database, and for those who want to be told what happens: it sends
+    what the rules of `taskq notify` say.
 
     Example:
       taskq keeper
       taskq keeper --redis redis://cache.example.org
+      taskq keeper --smtp smtp://mail.example.org --mail-from taskq@example.org
     """
+    sends = channels(**options)
     log_to_stderr(verbose=verbose, quiet=quiet)
     stop = stopped_by_signals()
-    with invocation.client() as client, _refilling(client.database, front):
+    with (
+        invocation.client() as client,
+        _refilling(client.database, front),
+        sending(client.database, sends),
+    ):
         Keeper(client.database).run(stop)
 
 

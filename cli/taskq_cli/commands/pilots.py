@@ -254,7 +254,7 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
     type=seconds(0.1, 3_600),
     default=PERIOD_S,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="Time between two looks.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")

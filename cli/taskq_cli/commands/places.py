@@ -60,7 +60,7 @@ _until: Final = click.option(
     "until",
     type=parse_until,
     metavar="TIME|DURATION",
-    help="When the ban ends: a time in UTC, or a duration, as 90min, 12h or 7d. [default: when it "
+    help="When the ban ends: a time in UTC, or a duration, as 90m, 12h or 7d. [default: when it "
     "is lifted]",
 )
 

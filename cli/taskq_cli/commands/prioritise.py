@@ -16,9 +16,15 @@ from taskq.steering.priorities import Best, Prioritised
 from taskq.words import counted
 from taskq_cli.chunk_display import bulk_display, chunk_display
 from taskq_cli.early_exits import resumable
-from taskq_cli.filter_options import LastProgress, dry_run_option, where_option, write_dry_run
+from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
 from taskq_cli.output import as_record, write_record
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.shared import (
+    Invocation,
+    below_option,
+    dry_run_option,
+    path_argument,
+    shared_options,
+)
 from taskq_cli.text import one_line
 
 
@@ -55,6 +61,7 @@ from taskq_cli.text import one_line
     help="The priority of all tasks that match --where.",
 )
 @where_option
+@below_option
 @dry_run_option
 @shared_options
 def prioritise(
@@ -67,6 +74,7 @@ def prioritise(
     best: Best | None,
     priority: int | None,
     where: str | None,
+    below: bool,
     dry_run: bool,
 ) -> None:
     """Change the priorities of tasks that wait.
@@ -88,7 +96,7 @@ def prioritise(
                 raise UsageError("--key, --by and --best go with --from FILE")
             if where is None:
                 raise UsageError("--priority N goes with --where FILTER, which says of which tasks")
-            _by_filter(invocation, campaign, where, priority, dry_run=dry_run)
+            _by_filter(invocation, campaign, where, priority, below=below, dry_run=dry_run)
             return
         if where is not None or dry_run:
             raise UsageError("--where and --dry-run go with --priority N")
@@ -96,17 +104,25 @@ def prioritise(
 
 
 def _by_filter(
-    invocation: Invocation, campaign: Campaign, where: str, priority: int, *, dry_run: bool
+    invocation: Invocation,
+    campaign: Campaign,
+    where: str,
+    priority: int,
+    *,
+    below: bool,
+    dry_run: bool,
 ) -> None:
     path, last = campaign.path, LastProgress()
     with resumable(), bulk_display(f"looking at {path}", last.note) as show:
-        moved = campaign.set_priority(priority, where=where, dry_run=dry_run, on_progress=show)
+        moved = campaign.set_priority(
+            priority, where=where, below=below, dry_run=dry_run, on_progress=show
+        )
     if dry_run:
         would = f"wait and would get the priority {priority}"
         write_dry_run(invocation, path, moved, last, would=would, where=where)
         return
     text = f"{counted(moved, 'task')} of {path} got the priority {priority}."
-    write_record(invocation.output, {"path": path, "tasks": moved}, text)
+    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
 
 
 def _by_file(

@@ -24,7 +24,7 @@ _WEEK_S: Final = 604_800
     "--silent-for",
     "silent_s",
     type=seconds(0, _WEEK_S),
-    metavar="SECONDS",
+    metavar="TIME",
     help="Only agents silent for this long. Less than half of the lease can hit live agents. "
     "[default: half of the lease, 60 s]",
 )
@@ -33,7 +33,7 @@ _WEEK_S: Final = 604_800
     type=since,
     metavar="TIME|DURATION",
     help="Also give tasks another chance that failed through lost agents (agent-lost, poison) "
-    "since this time, in UTC, or within this duration, as 90min, 2h or 1d.",
+    "since this time, in UTC, or within this duration, as 90m, 2h or 7d.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @yes_option

@@ -15,18 +15,22 @@ from taskq import Client
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.errors import ResultLost, UsageError
+from taskq.export.columns import Columns
 from taskq.export.ranking import Ranking, dotted
-from taskq.export.records import FORMATS, format_of, write
+from taskq.export.records import FORMATS, format_of, suffix_format, write
 from taskq.export.tabular import Table
 from taskq.words import counted, duration
 from taskq_cli.decorators import together
 from taskq_cli.filter_options import where_option
-from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
+from taskq_cli.hints import OutputType
+from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
     Invocation,
+    below_option,
     blobs_option,
     campaigns_with,
+    dsn_option,
     limit_option,
     path_argument,
     shared_options,
@@ -55,6 +59,7 @@ _large_options: Final = together(
 @path_argument(metavar="CAMPAIGN")
 @_ranking_options
 @where_option
+@below_option
 @limit_option
 @_large_options
 @shared_options
@@ -73,7 +78,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
             return
-        several = bool(client.campaign(path).status().children)
+        several = wanted.below and bool(client.campaign(path).status().children)
         extra = wanted.by if wanted.by and not wanted.by.startswith("result.") else None
         shown = (_shown(record, extra, several=several) for record in records)
         _write_table(shown, TABLE_ROWS if limit is None else limit)
@@ -90,37 +95,55 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     help="File to write; it appears when it is complete. -: standard output.",
 )
 @click.option(
+    "--output",
     "--format",
+    "-o",
     "how",
-    type=click.Choice(FORMATS),
-    help="Default: by the suffix of the file, jsonl without one. Parquet needs the extra "
-    "taskq[parquet].",
+    type=OutputType(FORMATS),
+    help="Format of the results. [default: by the suffix of the file, jsonl without one]",
+)
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help="Write these columns only, in this order: dotted names joined by commas, with a new name "
+    "before it where wanted, as id=key,payload.smiles,score=result.score.",
 )
 @_ranking_options
 @where_option
+@below_option
 @_large_options
-@shared_options
-def export(invocation: Invocation, *, path: str, to: str, how: str | None, **options: Any) -> None:
+@dsn_option
+def export(
+    invocation: Invocation,
+    *,
+    path: str,
+    to: str,
+    how: str | None,
+    columns: str | None,
+    **options: Any,
+) -> None:
     """Write results to a file.
 
-    Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times.
+    Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times. Parquet
+    needs the extra taskq[parquet].
 
     Example:
       taskq export /demo --to results.csv
-      taskq export /demo --format jsonl | jq .result
+      taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
+      taskq export /demo | jq .result
     """
     wanted = _Wanted(**options)
     how = _chosen_format(invocation.output, to, how)
+    chosen = None if columns is None else Columns.parse(columns)
     with invocation.client() as client:
         records = _found(client, path, wanted)
+        if chosen is not None:
+            records = chosen.of(records)
         written = write(records, _stdout() if to == "-" else Path(to), how)
+    if chosen is not None and written and (empty := chosen.empty()):
+        click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
     if to != "-":
-        text = f"{counted(written, 'result')} of {path} written to {to}."
-        if invocation.output == "table":
-            click.echo(text, err=True)
-        else:
-            record = {"path": path, "file": to, "format": how, "results": written}
-            write_record(invocation.output, record, text)
+        click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +154,7 @@ class _Wanted:
     by: str | None
     ascending: bool
     where: str | None
+    below: bool
     raw: bool
     blobs: str | None
 
@@ -146,24 +170,23 @@ class _Wanted:
 
 
 def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
-    raw, top, by, where = wanted.raw, wanted.top, wanted.by, wanted.where
-    store = None if wanted.blobs is None else open_blobs(client.database, wanted.blobs)
+    raw, top, by, below = wanted.raw, wanted.top, wanted.by, wanted.below
+    store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
     on_lost = _Warning()
-    campaigns = campaigns_with(client, path, lambda node: node.done)
     if top is None or by is None:
-        return (
-            as_record(result, campaign=campaign.path)
-            for campaign in campaigns
-            for result in campaign.results(where=where, raw=raw, blobs=store, on_lost=on_lost)
+        found = client.campaign(path).results(
+            where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
         )
-    fetching = Fetching(client.database, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.database, fetching, top, by, ascending=wanted.ascending)
+        return map(as_record, found)
+    campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
+    fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
+    ranking = Ranking(client.queries, fetching, top, by, ascending=wanted.ascending)
     for campaign in campaigns:
         ranking.look(campaign)
     best = ranking.best()
     if ranking.left_out:
         click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
-    return (as_record(result, campaign=campaign.path) for campaign, result in best)
+    return (as_record(result) for _, result in best)
 
 
 class _Warning:
@@ -179,13 +202,18 @@ class _Warning:
 
 
 def _chosen_format(output: str, to: str, how: str | None) -> str:
-    """Return the format of an export; raise `UsageError` if `-o` contradicts it on stdout."""
-    how = how or format_of(to)
-    if to == "-" and output not in ("table", how):
-        raise UsageError(
-            f"-o {output} is how a command speaks of what it did; what `export` writes to standard "
-            f"output is {how}, or what --format says; `taskq results -o {output}` lists results so"
-        )
+    """Return the format of an export.
+
+    output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with the
+    file, or with a terminal.
+    """
+    how = how or (output if output != "table" else None)
+    if how is not None and how not in FORMATS:
+        raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
+    if how is None:
+        how = format_of(to)
+    elif to != "-" and (named := suffix_format(to)) not in (None, how):
+        raise UsageError(f"the suffix of {to!r} says {named}, and -o says {how}: choose one")
     if how == "parquet" and to == "-" and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal; name a file with --to")
     return how

@@ -24,6 +24,7 @@ from taskq.ingest.sources import (
     sweep,
 )
 from taskq.words import counted, duration
+from taskq_cli.best_options import BestOptions, best_options
 from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
@@ -46,7 +47,7 @@ from taskq_cli.shared import Invocation, path_argument, shared_options
     "--campaign-file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Take the tasks from the table [seed] of a campaign file, and the path if not given.",
+    help="Take the tasks from the table [seed] of a campaign file, and its path if none is given.",
 )
 @click.option(
     "--on-error",
@@ -90,6 +91,7 @@ from taskq_cli.shared import Invocation, path_argument, shared_options
 @click.option(
     "--header/--no-header", default=None, help="Whether there is a line of titles. [SMILES]"
 )
+@best_options
 @shared_options
 def seed(
     invocation: Invocation,
@@ -101,9 +103,10 @@ def seed(
     on_error: str,
     on_conflict: OnConflict,
     form: str | None,
+    best: BestOptions,
     **options: Any,
 ) -> None:
-    """Add tasks from files or parameter sweeps.
+    """Add tasks from files, sweeps, or the best results of a campaign.
 
     A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, regular or a pipe; - is standard
     input. With a sweep, each record makes a task with each combination. Seeding is idempotent: a
@@ -115,12 +118,18 @@ def seed(
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
       taskq seed /demo/dock ligands.csv --key target,id --on-error skip
       taskq seed --campaign-file campaign.toml
+      taskq seed /demo/md --from /demo/dock --best 1% --by result.score --group payload.smiles
     """
     source_options = SourceOptions(**options)
-    if campaign_file is not None:
+    inputs: list[SeedInput] = []
+    if campaign_file is not None or best.path is not None:
         if files or sweeps or form or source_options != SourceOptions():
-            raise UsageError("--campaign-file says it all; leave files and options out")
-        path, inputs = _from_campaign_file(path, campaign_file)
+            says = "--from" if campaign_file is None else "--campaign-file"
+            raise UsageError(f"{says} says it all; leave files and their options out")
+        if campaign_file is not None:
+            if best.path is not None:
+                raise UsageError("--campaign-file and --from exclude each other: choose one")
+            path, inputs = _from_campaign_file(path, campaign_file)
     else:
         inputs = _inputs(files, sweeps, form, source_options)
     if path is None:
@@ -128,6 +137,8 @@ def seed(
     began = time.monotonic()
     with invocation.client() as client:
         campaign = client.campaign(path)
+        if best.path is not None:
+            inputs = [best.input(client, path)]
         with seed_display(path) as show:
             skip_bad = on_error == "skip"
             seeder = Seeder(campaign, show, skip_bad=skip_bad, on_conflict=on_conflict)

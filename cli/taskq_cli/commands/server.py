@@ -39,7 +39,10 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
     if invocation.address() is None:
         taskq.connect().close()  # sets the schema up, so that a failure to do so is seen here
     else:
-        click.echo("TASKQ_DSN is set, so other commands use that server, not this one.", err=True)
+        click.echo(
+            "TASKQ_DSN or TASKQ_URL is set, so other commands use that server, not this one.",
+            err=True,
+        )
     redis = RedisServer().up() if with_redis else RedisServer().status()
     record = as_record(info) | {"redis": None if redis is None else redis.url}
     shown = {
@@ -78,5 +81,6 @@ def down(invocation: Invocation, *, immediate: bool) -> None:
 
 
 def _embedded_only(invocation: Invocation, command: str) -> None:
-    if invocation.dsn is not None:
-        raise UsageError(f"`taskq {command}` is for the embedded server; leave --dsn out")
+    for option, given in (("--dsn", invocation.dsn), ("--url", invocation.url)):
+        if given is not None:
+            raise UsageError(f"`taskq {command}` is for the embedded server; leave {option} out")

@@ -8,13 +8,14 @@ from taskq_cli import render
 from taskq_cli.counts import counts
 from taskq_cli.output import write_record
 from taskq_cli.overview import read_overview
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.shared import Invocation, below_option, path_argument, shared_options
 
 
 @click.command()
 @path_argument(default="/")
+@below_option
 @shared_options
-def status(invocation: Invocation, path: str) -> None:
+def status(invocation: Invocation, *, path: str, below: bool) -> None:
     """Show the progress of PATH and all below it.
 
     Shows tasks by status, agents and the most frequent errors. It takes as long for a million
@@ -24,6 +25,6 @@ def status(invocation: Invocation, path: str) -> None:
       taskq status /demo
     """
     with invocation.client() as client:
-        overview = read_overview(client, path)
+        overview = read_overview(client, path, below=below)
     shown = render.campaign(overview.title(), counts(overview.status), overview.lines())
     write_record(invocation.output, overview.record(), render.as_text(shown).rstrip("\n"))

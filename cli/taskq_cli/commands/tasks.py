@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -15,13 +16,14 @@ from taskq_cli.chunk_display import bulk_display
 from taskq_cli.counts import STATUSES
 from taskq_cli.early_exits import resumable
 from taskq_cli.error_classes import explain_no_such_class
-from taskq_cli.filter_options import LastProgress, dry_run_option, where_option, write_dry_run
+from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
+    below_option,
     campaign_column,
-    campaigns_with,
     confirm,
+    dry_run_option,
     limit_option,
     path_argument,
     shared_options,
@@ -29,7 +31,11 @@ from taskq_cli.shared import (
 )
 
 _key_option: Final = click.option(
-    "--key", "keys", multiple=True, metavar="KEY", help="Only this task. May be repeated."
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Only this task of CAMPAIGN itself. May be repeated.",
 )
 
 
@@ -38,6 +44,7 @@ _key_option: Final = click.option(
 @click.option("--status", type=click.Choice(STATUSES), help="Only tasks in this status.")
 @_key_option
 @where_option
+@below_option
 @limit_option
 @shared_options
 def tasks(
@@ -47,23 +54,21 @@ def tasks(
     status: str | None,
     keys: tuple[str, ...],
     where: str | None,
+    below: bool,
     limit: int | None,
 ) -> None:
-    """List tasks, in the order of seeding.
-
-    Lists the tasks of CAMPAIGN and all below it.
+    """List the tasks of CAMPAIGN and all below it, in the order of seeding.
 
     Examples:
       taskq tasks /demo --status failed --limit 20
       taskq tasks /demo --where 'host = "n17" and state = "failed"'
     """
-    verbs.check_choice(keys or None, where, dry_run=False)
+    verbs.check_choice(keys or None, where)
     with invocation.client() as client:
-        records = (
-            _with_keys(client, path, keys, status) if keys else _all(client, path, status, where)
-        )
+        found = client.campaign(path).tasks(status, where=where, below=below)
+        records = _with_keys(client, path, keys, status) if keys else map(as_record, found)
         columns = [
-            *campaign_column(client, path),
+            *campaign_column(client, path, below=below),
             Column("key"),
             Column("status"),
             Column("attempt"),
@@ -95,7 +100,9 @@ def tasks(
 )
 @_key_option
 @where_option
+@below_option
 @dry_run_option
+@yes_option
 @shared_options
 def retry(
     invocation: Invocation,
@@ -105,11 +112,14 @@ def retry(
     error_class: str | None,
     keys: tuple[str, ...],
     where: str | None,
+    below: bool,
     dry_run: bool,
+    yes: bool,
 ) -> None:
-    """Retry failed or cancelled tasks.
+    """Retry failed or cancelled tasks of CAMPAIGN and all below it.
 
-    Retries tasks of CAMPAIGN and all below it. Their failures count from zero again.
+    Their failures count from zero again. Campaigns below that are cancelled are left out. If
+    none of --key, --where and --error-class says which tasks, it asks first.
 
     Examples:
       taskq retry /demo --error-class time-limit
@@ -118,24 +128,28 @@ def retry(
     last = LastProgress()
     with invocation.client() as client:
         campaign = client.campaign(path)
+        again = partial(
+            campaign.retry,
+            status=status,
+            error_class=error_class,
+            keys=keys or None,
+            where=where,
+            below=below,
+        )
+        named = keys or error_class or where is not None
+        if not (dry_run or yes or named) and (found := again(dry_run=True)):
+            what = counted(found, f"{status} task")
+            confirm(f"Retry {what} of {_extent(path, below=below)}?", yes=yes)
         with resumable(), bulk_display(f"looking at {path}", last.note) as show:
-            moved = campaign.retry(
-                status=status,
-                error_class=error_class,
-                keys=keys or None,
-                where=where,
-                dry_run=dry_run,
-                on_progress=show,
-            )
+            moved = again(dry_run=dry_run, on_progress=show)
         why = (
             explain_no_such_class(client, path, error_class) if error_class and not moved else None
         )
     if dry_run:
-        would = "would be tried again"
-        write_dry_run(invocation, path, moved, last, would=would, where=where)
+        write_dry_run(invocation, path, moved, last, would="would be tried again", where=where)
     else:
         text = f"{counted(moved, 'task')} of {path} will be tried again."
-        write_record(invocation.output, {"path": path, "tasks": moved}, text)
+        write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
     if why is not None:
         click.echo(why, err=True)
 
@@ -144,6 +158,7 @@ def retry(
 @path_argument(metavar="CAMPAIGN")
 @_key_option
 @where_option
+@below_option
 @dry_run_option
 @yes_option
 @shared_options
@@ -153,15 +168,16 @@ def cancel(
     path: str,
     keys: tuple[str, ...],
     where: str | None,
+    below: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Cancel tasks that are not final.
+    """Cancel tasks of CAMPAIGN and all below it that are not final.
 
-    Cancels all tasks of CAMPAIGN and below it, or with --where those that match, or with --key some
-    of CAMPAIGN itself. Agents stop those that they run. A campaign that was cancelled as a whole
-    accepts no tasks until `taskq campaign resume`; `taskq retry --status cancelled` restores
-    cancelled tasks.
+    Agents stop those that they run. Campaigns that were cancelled as a whole, without --key,
+    --where and --no-below, accept no tasks until `taskq campaign resume`; `taskq retry --status
+    cancelled` restores cancelled tasks. If neither --key nor --where says which tasks, it asks
+    first.
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8
@@ -171,28 +187,22 @@ def cancel(
     last = LastProgress()
     with invocation.client() as client:
         campaign = client.campaign(path)
-        if not keys and where is None and not dry_run:
-            unfinished = counted(campaign.status().unfinished, "unfinished task")
-            confirm(f"Cancel {path} and all below it, with {unfinished}?", yes=yes)
+        if not (dry_run or keys or where is not None):
+            unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
+            confirm(f"Cancel {_extent(path, below=below)}, with {unfinished}?", yes=yes)
         with resumable(), bulk_display(f"looking at {path}", last.note) as show:
-            moved = campaign.cancel(keys or None, where=where, dry_run=dry_run, on_progress=show)
+            moved = campaign.cancel(
+                keys or None, where=where, below=below, dry_run=dry_run, on_progress=show
+            )
     if dry_run:
-        would = "would be cancelled"
-        write_dry_run(invocation, path, moved, last, would=would, where=where)
+        write_dry_run(invocation, path, moved, last, would="would be cancelled", where=where)
         return
     text = f"{counted(moved, 'task')} of {path} cancelled."
-    write_record(invocation.output, {"path": path, "tasks": moved}, text)
+    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
 
 
-def _all(
-    client: Client, path: str, status: str | None, where: str | None
-) -> Iterator[dict[str, Any]]:
-    def wanted(node: Any) -> int:
-        return int(node.total if status is None else getattr(node, status))
-
-    for campaign in campaigns_with(client, path, wanted):
-        for task in campaign.tasks(status, where=where):
-            yield as_record(task, campaign=campaign.path)
+def _extent(path: str, *, below: bool) -> str:
+    return f"{path} and all below it" if below else f"{path} itself"
 
 
 def _with_keys(
@@ -201,4 +211,4 @@ def _with_keys(
     campaign = client.campaign(path)
     for task in [campaign.task(key) for key in keys]:
         if status is None or task.status == status:
-            yield as_record(task, campaign=path)
+            yield as_record(task)

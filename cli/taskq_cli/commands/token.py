@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, get_args
 
 import click
 
@@ -31,7 +31,9 @@ def token() -> None:
 @token.command()
 @click.argument("name")
 @click.option("--site", is_flag=True, help="For a site's agents: opens sessions.")
-@click.option("--manager", is_flag=True, help="For a manager of campaigns.")
+@click.option("--manager", is_flag=True, help="For who looks at campaigns, steers and feeds them.")
+@click.option("--submitter", is_flag=True, help="For a manager who also creates and changes them.")
+@click.option("--pickler", is_flag=True, help="For a submitter who also sends functions by value.")
 @campaign_option(
     "paths",
     multiple=True,
@@ -69,13 +71,12 @@ def create(
     invocation: Invocation,
     *,
     name: str,
-    site: bool,
-    manager: bool,
     paths: tuple[str, ...],
     days: float,
     uses: int | None,
     networks: tuple[str, ...],
     to: Path | None,
+    **kinds: bool,
 ) -> None:
     """Create a token, and print it once.
 
@@ -84,9 +85,10 @@ def create(
     Example:
       taskq token create cluster-b --site --campaign /demo --days 7 --to cluster-b.token
     """
-    if site == manager:
-        raise UsageError("say whose token it is: --site or --manager")
-    kind: Kind = "site" if site else "manager"
+    given = [kind for kind in get_args(Kind) if kinds[kind]]
+    if len(given) != 1:
+        raise UsageError(f"say whose token it is: one of --{', --'.join(get_args(Kind))}")
+    kind: Kind = given[0]
     with invocation.client() as client, _new_file(to) as file:
         for path in paths:
             client.campaign(path)  # raises an error that proposes a similar path

@@ -27,7 +27,7 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
       taskq ls /wisdom
     """
     with invocation.client() as client:
-        children = client.campaign(path).children()
+        children = client.campaign(path).child_statuses()
     if invocation.output == "table":
         records = (_shown(one, one.path) for one in children)
         write_records("table", records, _COLUMNS, limit=limit)

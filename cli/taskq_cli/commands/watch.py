@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,14 +14,22 @@ import click
 
 from taskq import Client
 from taskq.errors import Unavailable, UsageError
+from taskq.words import counted, duration
 from taskq_cli import render
 from taskq_cli.counts import final
+from taskq_cli.early_exits import TasksFailed, TimedOut
 from taskq_cli.estimated_rate import EstimatedRate
 from taskq_cli.output import write_record
 from taskq_cli.overview import read_overview
 from taskq_cli.progress import Progress
 from taskq_cli.rate_meter import RateMeter
-from taskq_cli.shared import Invocation, path_argument, seconds, shared_options
+from taskq_cli.shared import (
+    Invocation,
+    below_option,
+    path_argument,
+    seconds,
+    shared_options,
+)
 from taskq_cli.text import one_line
 
 ENOUGH: Final = 10
@@ -36,11 +45,21 @@ Show: TypeAlias = Callable[[Progress], None]
     type=seconds(0.1, 3_600),
     default=2.0,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="Time between two samples.",
 )
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=seconds(0),
+    metavar="TIME",
+    help="End with code 124 if tasks are unfinished after this time. [default: none]",
+)
+@below_option
 @shared_options
-def watch(invocation: Invocation, *, path: str, interval: float) -> None:
+def watch(
+    invocation: Invocation, *, path: str, interval: float, timeout_s: float | None, below: bool
+) -> None:
     """Follow PATH until no task there or below is unfinished.
 
     On a terminal the display redraws itself; elsewhere each sample is one line, in JSON with
@@ -48,30 +67,53 @@ def watch(invocation: Invocation, *, path: str, interval: float) -> None:
     the rate, marked with a ~, is estimated from the working tasks and the run times of the latest
     attempts. While the server is unavailable, the command waits. Ctrl-C ends only the watching.
 
+    Exit codes:
+      0    no task is unfinished, and none has failed
+      1    no task is unfinished, and some have failed
+      124  the timeout is over
+
     Example:
-      taskq watch /demo
+      taskq watch /demo --timeout 2h
     """
     if invocation.output == "json":
         raise UsageError("watching makes records one after the other: use --output jsonl")
     with invocation.client() as client, _display(invocation.output) as show:
-        meter, estimate, began = RateMeter(), EstimatedRate(client, path), time.monotonic()
+        meter, estimate = RateMeter(), EstimatedRate(client, path, below=below)
+        began = time.monotonic()
+        ends_at = math.inf if timeout_s is None else began + timeout_s
+        status = None
         while True:
             looked_at = time.monotonic()
             try:
-                progress = _sample(client, path, meter, estimate, began)
+                progress = _sample(client, path, meter, estimate, began, below=below)
             except Unavailable as error:
                 click.echo(f"{one_line(str(error))}; trying again", err=True)
             else:
                 show(progress)
-                if not progress.overview.status.unfinished:
-                    return
-            time.sleep(max(0.0, looked_at + interval - time.monotonic()))
+                status = progress.overview.status
+                if not status.unfinished:
+                    break
+            if time.monotonic() >= ends_at:
+                break
+            time.sleep(max(0.0, min(looked_at + interval, ends_at) - time.monotonic()))
+    sys.stdout.flush()  # output that is lost is told before what it says
+    if status is None or status.unfinished:
+        left = "unknown" if status is None else counted(status.unfinished, "unfinished task")
+        raise TimedOut(f"{path} after {duration(timeout_s or 0)}: {left}.")
+    if status.failed:
+        raise TasksFailed(f"{counted(status.failed, 'task')} failed; see `taskq failures {path}`.")
 
 
 def _sample(
-    client: Client, path: str, meter: RateMeter, estimate: EstimatedRate, began: float
+    client: Client,
+    path: str,
+    meter: RateMeter,
+    estimate: EstimatedRate,
+    began: float,
+    *,
+    below: bool,
 ) -> Progress:
-    overview = read_overview(client, path)
+    overview = read_overview(client, path, below=below)
     status, now = overview.status, time.monotonic()
     meter.add(now, final(status))
     per_s, eta_s = meter.per_s(), meter.eta_s(status.unfinished)
@@ -80,7 +122,7 @@ def _sample(
         per_s, eta_s = usual, status.unfinished / usual
     return Progress(
         overview=overview,
-        children=client.campaign(path).children() if status.children else [],
+        children=client.campaign(path).child_statuses() if below and status.children else [],
         at=datetime.now(timezone.utc),
         elapsed_s=now - began,
         rate_per_s=per_s,

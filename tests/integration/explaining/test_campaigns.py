@@ -17,6 +17,13 @@ from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.scripted_pool import ScriptedPool
 from tests.integration.explaining.support import Make, explained, only
 
+pytestmark = pytest.mark.both_transports(
+    near=[
+        "test_tokens_that_ended_are_named_until_they_are_replaced",
+        "test_draining_agents_claim_no_more",
+    ]
+)
+
 
 def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
     """Refuse so many tasks."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from taskq import Client, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.integration.explaining.support import KEEP, Make, explained, only
+
+pytestmark = pytest.mark.both_transports(
+    near=[
+        "test_names_from_outside_are_no_options",
+    ]
+)
 
 
 def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:

@@ -10,7 +10,7 @@ from taskq.steering.bulk import BulkProgress
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, statuses, value
 
-pytestmark = pytest.mark.usefixtures("true_counts")
+pytestmark = [pytest.mark.both_transports, pytest.mark.usefixtures("true_counts")]
 
 
 @pytest.fixture
@@ -59,8 +59,9 @@ def test_campaigns_below_are_included(queue: Client) -> None:
     assert above.retry(status="cancelled", where="payload.n = 1", dry_run=True) == 1
     assert above.retry(status="cancelled", where="payload.n = 1") == 1
     above.cancel()
-    with pytest.raises(Conflict, match="resume it"):
-        above.retry(status="cancelled", where="payload.n = 1")
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match="resume it"):
+            above.retry(status="cancelled", where="payload.n = 1", dry_run=dry_run)
 
 
 def test_bulk_commits_chunk_by_chunk_and_goes_on(campaign: Campaign) -> None:
@@ -100,8 +101,6 @@ def test_wrong_calls_are_refused_before_anything_is_done(failed: Campaign) -> No
         failed.retry(where="clas = 'Odd'")
     with pytest.raises(UsageError, match="by keys or by a filter"):
         failed.cancel(["k6"], where="payload.n = 1")
-    with pytest.raises(UsageError, match="no dry run"):
-        failed.retry(keys=["k6"], dry_run=True)
     with pytest.raises(UsageError, match="only failed and cancelled"):
         failed.retry(status="done", dry_run=True)
     assert failed.status().failed == 6

@@ -15,7 +15,7 @@ from taskq.steering.priorities import RANGE, Prioritised
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, promote, value
 
-pytestmark = pytest.mark.usefixtures("true_counts")
+pytestmark = [pytest.mark.both_transports, pytest.mark.usefixtures("true_counts")]
 
 TASKS = "select count(*) from taskq.task"
 SPANS = "select count(*) from taskq.span"

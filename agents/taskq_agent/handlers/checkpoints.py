@@ -1,0 +1,205 @@
+"""Checkpoints of attempts: restored before the payload begins, uploaded while it runs and after it.
+
+The folder is `CHECKPOINT_FOLDER` in the scratch folder of the task. It is uploaded every
+`checkpoint_every_s` of the campaign, for the case that this agent is lost, and once more when the
+attempt is stopped or its handler says that it goes on in another attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, Optional, Tuple
+
+from taskq_agent import checkpoint
+from taskq_agent.checkpoint import CheckpointRefused
+from taskq_agent.errors import Refused, TransportError, TransportFailed
+from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed
+from taskq_agent.handlers.environment import CHECKPOINT_FOLDER
+from taskq_agent.handlers.exits import EX_CONTINUE
+from taskq_agent.protocol import (
+    CONTINUED,
+    MAX_ERROR_CHARS,
+    RELEASED,
+    CampaignTerms,
+    Held,
+    Input,
+    Task,
+)
+from taskq_agent.text import clean
+from taskq_agent.transport import MAX_BLOB_BYTES, CheckpointBlobs
+
+_BY_SIGTERM = ("signal-SIGTERM", "exit-143")
+# The agent gives up what does not stop within seconds.
+_LAST_TRIES_S = 8.0
+_RETRY_S = 0.5
+
+log = logging.getLogger(__name__)
+
+Retry = Callable[[Callable[[], Optional[bytes]]], Optional[bytes]]
+
+
+class TaskCheckpoint:
+    """The checkpoint of one attempt. Its methods are called from the thread of the slot."""
+
+    def __init__(
+        self, blobs: CheckpointBlobs, task: Task, campaign: CampaignTerms, scratch: str
+    ) -> None:
+        """Make the folder; OSError if that fails."""
+        self._blobs = blobs
+        self._task = task
+        self._held = Held(task.campaign, task.task, task.lease)
+        self._most = min(campaign.checkpoint_bytes or 0, MAX_BLOB_BYTES)
+        self._every_s = campaign.checkpoint_every_s
+        self._folder = f"{scratch}/{CHECKPOINT_FOLDER}"
+        self._saved_digest = ""
+        self._saved_signature: checkpoint.Signature = ()
+        self._over = threading.Event()
+        self._packing = threading.Lock()
+        self._thread: Optional[threading.Thread] = None
+        Path(self._folder).mkdir(0o700)
+
+    def restore(self, with_retries: Retry) -> None:
+        """Fill the folder with the task's last checkpoint, if it has one: no first attempt has.
+
+        One that is damaged or gone is left: the attempt begins anew. Raise AttemptOver if the queue
+        cannot be reached, or the disk is of no use: the task did not begin and goes back.
+        """
+        try:
+            data = with_retries(self._fetched)
+            if data is not None:
+                checkpoint.restore(
+                    data, self._folder, self._task.campaign, self._task.task, MAX_BLOB_BYTES
+                )
+                self._saved_signature = checkpoint.signature(self._folder)
+        except (Refused, CheckpointRefused) as error:
+            log.warning("task %s begins anew, without its checkpoint: %s", self._task.key, error)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            with suppress(FileExistsError):
+                Path(self._folder).mkdir(0o700)
+        except TransportError as error:
+            text = clean(f"the checkpoint cannot be fetched: {error}")[:MAX_ERROR_CHARS]
+            over = Ended(RELEASED, error_class="checkpoint-unreachable", error=text, started=False)
+            raise AttemptOver(over) from error
+        except OSError as error:
+            text = f"the checkpoint cannot be kept here: {error}"
+            raise AttemptOver(replace(broken("scratch-unusable", text), started=False)) from error
+
+    def begin(self) -> None:
+        """Upload the folder from time to time, until `end`."""
+        self._thread = threading.Thread(target=self._upload_often, daemon=True)
+        self._thread.start()
+
+    def end(self, ended: Ended) -> Ended:
+        """Upload the folder a last time if the task goes on elsewhere; return how it ended."""
+        self._over.set()
+        with self._packing:  # the folder goes with the end of the attempt
+            pass
+        goes_on = ended.continues or ended.exit_code == EX_CONTINUE
+        stopped = ended.outcome == RELEASED and ended.started
+        stopped = stopped and not (ended.refused or ended.node_broken)
+        if not (goes_on or stopped or ended.error_class in _BY_SIGTERM):
+            return ended
+        try:
+            self._save_at_last()
+        except CheckpointRefused as error:
+            if goes_on:
+                over = failed("checkpoint-refused", f"no checkpoint: {error}", retry=False)
+                return replace(over, phases=ended.phases, tail=ended.tail)
+            ended = _with_text(ended, f"its checkpoint is not kept: {error}")
+        except TransportError as error:
+            ended = _with_text(ended, f"its last checkpoint is not kept: {error}")
+        if not goes_on:
+            return ended
+        text = ended.error if ended.continues else "it is to go on in another attempt"
+        return Ended(
+            RELEASED, error_class=CONTINUED, error=text, phases=ended.phases, tail=ended.tail
+        )
+
+    def _fetched(self) -> Optional[bytes]:
+        found = self._blobs.find_checkpoint(self._held)
+        if found is None:
+            return None
+        if found.size > MAX_BLOB_BYTES:
+            raise CheckpointRefused(f"it has {found.size} bytes")
+        data = bytearray()
+        for chunk in self._blobs.read_blob(found.digest, 0):
+            data += chunk
+            if len(data) > found.size:
+                break
+        if len(data) < found.size:
+            raise TransportFailed(f"{len(data)} of {found.size} bytes of a checkpoint came")
+        if hashlib.sha256(data).hexdigest() != found.digest:
+            raise CheckpointRefused("it is damaged where it is stored")
+        self._saved_digest = found.digest
+        return bytes(data)
+
+    def _upload_often(self) -> None:
+        while not self._over.wait(self._every_s):
+            problem = self._problem_of_saving()
+            if problem is not None:
+                log.warning("a checkpoint of task %s is not kept: %s", self._task.key, problem)
+
+    def _problem_of_saving(self) -> Optional[Exception]:
+        try:
+            with self._packing:
+                packed = None if self._over.is_set() else self._packed()
+            self._upload(packed)
+        except (CheckpointRefused, TransportError) as error:
+            return error
+        return None
+
+    def _save_at_last(self) -> None:
+        until = time.monotonic() + _LAST_TRIES_S
+        if self._thread is not None:
+            self._thread.join(_LAST_TRIES_S)
+            if self._thread.is_alive():  # what it has would replace what is newer
+                raise TransportFailed("an earlier one is still being uploaded")
+        packed = self._packed()
+        while True:
+            try:
+                self._upload(packed)
+                return
+            except TransportFailed:
+                if time.monotonic() + _RETRY_S > until:
+                    raise
+            time.sleep(_RETRY_S)
+
+    def _packed(self) -> Optional[Tuple[checkpoint.Signature, bytes]]:
+        """Return the folder as an archive; None if nothing has changed, or there is no file."""
+        signature = checkpoint.signature(self._folder)
+        if signature == self._saved_signature:
+            return None
+        data = checkpoint.packed(self._folder, self._task.campaign, self._task.task, self._most)
+        return None if data is None else (signature, data)
+
+    def _upload(self, packed: Optional[Tuple[checkpoint.Signature, bytes]]) -> None:
+        if packed is None:
+            return
+        signature, data = packed
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != self._saved_digest:
+            self._blobs.write_blob(digest, data)
+            if not self._blobs.save_checkpoint(self._held, Input(digest, len(data))):
+                raise Refused("the task is another agent's by now")
+        self._saved_digest, self._saved_signature = digest, signature
+
+
+def without_checkpoint(ended: Ended) -> Ended:
+    """Return the end of an attempt in a campaign that keeps no checkpoints."""
+    if not ended.continues:
+        return ended
+    text = "it is to go on in another attempt, but the campaign keeps no checkpoints"
+    over = failed("no-checkpoint", text, retry=False)
+    return replace(over, phases=ended.phases, tail=ended.tail)
+
+
+def _with_text(ended: Ended, text: str) -> Ended:
+    before = f"{ended.error}; " if ended.error else ""
+    return replace(ended, error=clean(before + text)[:MAX_ERROR_CHARS])

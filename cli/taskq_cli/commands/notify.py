@@ -1,0 +1,278 @@
+"""`taskq notify`: be told what happens to campaigns, by mail, webhook or program."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+import click
+
+from taskq import Client
+from taskq.errors import Conflict, NotFound, Unavailable
+from taskq.notify.store import EVENTS, NotifyEvent, NotifyRule
+from taskq.notify.texts import sentence
+from taskq.words import counted, duration
+from taskq_cli.list_group import ListGroup
+from taskq_cli.output import Column, as_record, facts, write_record, write_records
+from taskq_cli.shared import (
+    Invocation,
+    campaign_path,
+    complete_path,
+    limit_option,
+    seconds,
+    shared_options,
+)
+from taskq_cli.text import one_line
+from taskq_cli.times import lasting
+
+_LOOK_S: Final = 0.2
+_SHOWN: Final = 20
+
+_RULES: Final = (  # a narrow terminal drops the last ones
+    Column("name"),
+    Column("campaign", lambda one: one["path"]),
+    Column("state", gives_way=True),
+    Column("to", lambda one: one["target"], gives_way=True),
+    Column("waiting", lambda one: one["waiting"] or None),
+    Column("given up", lambda one: one["given_up"] or None),
+    Column("on", lambda one: ",".join(one["events"]), gives_way=True),
+    Column("last sent", lambda one: one["sent_at"]),
+)
+_EVENTS: Final = (
+    Column("noted", lambda one: one["noted_at"]),
+    Column("event"),
+    Column("status"),
+    Column("text", gives_way=True),
+)
+
+
+@click.group(cls=ListGroup)
+def notify() -> None:
+    """Be told what happens to campaigns, by mail, webhook or program.
+
+    Rules say which events are told, and to whom; `taskq keeper` sends them. `list` is the default
+    sub-command.
+
+    Example:
+      taskq notify list
+    """
+
+
+def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+    return [word for word in map(str.strip, text.split(",")) if word]
+
+
+@notify.command()
+@click.argument("name")
+@click.option(
+    "--campaign",
+    "path",
+    type=campaign_path,
+    shell_complete=complete_path,
+    required=True,
+    metavar="PATH",
+    help="Campaign that is watched, with all below it.",
+)
+@click.option(
+    "--on",
+    "events",
+    callback=_events,
+    required=True,
+    metavar="EVENT,...",
+    help=f"What is told: {', '.join(EVENTS)}.",
+)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="TARGET",
+    help="mail:ADDRESS, webhook:https://..., or webhook:NAME or command:NAME, which name a file of "
+    "whoever runs the keeper.",
+)
+@click.option(
+    "--after",
+    type=lasting,
+    metavar="DURATION",
+    help="Tell it when it has been so for this long, as 30s or 2h. [default: finished 1min, "
+    "no-agents 5min, the others at once]",
+)
+@shared_options
+def add(
+    invocation: Invocation,
+    *,
+    name: str,
+    path: str,
+    events: list[str],
+    target: str,
+    after: timedelta | None,
+) -> None:
+    """Add a rule: which events of a campaign are told, and to whom.
+
+    finished: all tasks have ended. paused: the campaign, or one above or below it, is paused, by
+    somebody or by itself. no-agents: tasks wait that no agent at work serves. failing: more than
+    half of the latest first attempts in a campaign fail. What is so already is told as well.
+    Everybody who may look at the queue can read the target: name a webhook whose address is secret.
+
+    Example:
+      taskq notify add night --campaign /demo --on finished,paused,failing --to mail:ann@example.org
+    """
+    with invocation.client() as client:
+        client.campaign(path)  # raises an error that proposes a similar path
+        after_s = None if after is None else after.total_seconds()
+        client.notifications.add(name, path, events, target, after_s=after_s)
+        text = f"The rule {name} is there; `taskq notify test {name}` shows whether it arrives."
+        write_record(invocation.output, {"rule": name}, text)
+        _warn(client.notifications.rule(name))
+
+
+@notify.command("list")
+@limit_option
+@shared_options
+def list_(invocation: Invocation, limit: int | None) -> None:
+    """List the rules, with what waits to be sent and what was given up.
+
+    Example:
+      taskq notify list
+    """
+    with invocation.client() as client:
+        found = client.notifications.list()
+    records = (as_record(one) | {"state": _state(one)} for one in found)
+    write_records(invocation.output, records, _RULES, limit=limit)
+
+
+@notify.command()
+@click.argument("name")
+@limit_option
+@shared_options
+def show(invocation: Invocation, name: str, limit: int | None) -> None:
+    """Show a rule with its latest events, and what became of them.
+
+    Example:
+      taskq notify show night
+    """
+    with invocation.client() as client:
+        rule = client.notifications.rule(name)
+        found = list(client.notifications.events(name, limit=limit or _SHOWN))
+    if invocation.output != "table":
+        record = as_record(rule) | {"latest": [as_record(one) for one in map(_told, found)]}
+        write_record(invocation.output, record, "")
+        return
+    write_record("table", {}, _described(rule))
+    if found:
+        write_record("table", {}, "")
+        write_records("table", map(_told, found), _EVENTS)
+
+
+@notify.command()
+@click.argument("name")
+@shared_options
+def rm(invocation: Invocation, name: str) -> None:
+    """Remove a rule; what waits to be sent is not sent.
+
+    Example:
+      taskq notify rm night
+    """
+    with invocation.client() as client:
+        if not client.notifications.remove(name):
+            raise NotFound(f"no notification rule {name}; `taskq notify list` shows what there is")
+    write_record(invocation.output, {"rule": name}, f"The rule {name} is removed.")
+
+
+@notify.command()
+@click.argument("name")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=seconds(0, 3_600),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for it to be sent; 0: not at all.",
+)
+@shared_options
+def test(invocation: Invocation, name: str, wait_s: float) -> None:
+    """Have a test message sent by a rule, and wait for it.
+
+    It goes the way of all others, so it also tries what waits after a failure.
+
+    Example:
+      taskq notify test night
+    """
+    with invocation.client() as client:
+        event_id = client.notifications.test(name)
+        record = {"rule": name, "event_id": event_id, "status": "waiting"}
+        if not wait_s:
+            write_record(invocation.output, record, "The test waits to be sent.")
+            return
+        status = _wait(client, name, event_id, wait_s)
+        target = client.notifications.rule(name).target
+    record["status"] = status
+    write_record(invocation.output, record, f"Sent to {one_line(target)}.")
+
+
+def _wait(client: Client, name: str, event_id: str, wait_s: float) -> str:
+    """Wait until an event is sent; raise `Unavailable` with the reason if it is not."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        status = client.notifications.status(event_id)
+        if status == "sent":
+            return status
+        rule = client.notifications.rule(name)  # raises if it was removed meanwhile
+        if status is None or status == "given up" or (rule.attempts and rule.trouble):
+            raise Conflict(f"it was not sent: {one_line(rule.trouble or 'it was given up')}")
+        if time.monotonic() >= deadline:
+            hint = "" if rule.reached else f": {_nobody(rule)}"
+            raise Unavailable(f"it was not sent within {duration(wait_s)}{hint}")
+        time.sleep(_LOOK_S)
+
+
+def _told(one: NotifyEvent) -> dict[str, Any]:
+    return as_record(one) | {"text": sentence(one.event, one.subject, one.figures)}
+
+
+def _state(rule: NotifyRule) -> str:
+    """Return how a rule does, in a few words."""
+    if rule.attempts:
+        return f"failed {counted(rule.attempts, 'time')}: {one_line(rule.trouble or '')}"
+    if rule.given_up:
+        return f"gave up: {one_line(rule.trouble or 'nobody could send it')}"
+    return "" if rule.reached else "no keeper sends it"
+
+
+def _described(rule: NotifyRule) -> str:
+    """Return a rule as names and values."""
+    sent = rule.sent_from and f", from {one_line(rule.sent_from)}"
+    pairs: dict[str, object] = {
+        "rule": rule.name,
+        "campaign": rule.path,
+        "on": ", ".join(rule.events),
+        "to": one_line(rule.target),
+        "after": None if rule.after_s is None else duration(rule.after_s),
+        "made": f"{rule.created_at:%Y-%m-%dT%H:%M:%SZ}, by {one_line(rule.login)}",
+        "waiting": counted(rule.waiting, "event") if rule.waiting else None,
+        "given up": counted(rule.given_up, "event") if rule.given_up else None,
+        "last sent": rule.sent_at and f"{rule.sent_at:%Y-%m-%dT%H:%M:%SZ}{sent}",
+        "state": _state(rule),
+        "next try": f"in {duration(rule.retry_in_s or 0)}" if rule.attempts else None,
+    }
+    return facts(pairs)
+
+
+def _warn(rule: NotifyRule) -> None:
+    """Say that nobody sends what a rule tells, if that is so."""
+    if not rule.reached:
+        click.echo(f"It tells nobody yet: {_nobody(rule)}.", err=True)
+
+
+def _nobody(rule: NotifyRule) -> str:
+    """Return what has to be started so that a rule's messages are sent."""
+    kind, _, to = rule.target.partition(":")
+    how = {
+        "mail": "`taskq keeper --smtp URL --mail-from ADDRESS`",
+        "command": f"`taskq keeper --programs FOLDER`, with {to} in it",
+        "webhook": "`taskq keeper`"
+        if ":" in to
+        else f"`taskq keeper --webhooks FOLDER`, with {to}",
+    }
+    return f"no keeper is at work that could; start {how[kind]}"

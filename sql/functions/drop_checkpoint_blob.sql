@@ -1,0 +1,37 @@
+-- drop_checkpoint_blob(digest): removes the blob of a checkpoint that is no task's any more.
+--
+-- Result: whether there was one. Only blobs go that begin as archives of checkpoints do, with the task's
+-- name, so that none is an input or a result; and none that is still a task's checkpoint.
+--
+-- Locks: the blob's row. Index: blob_digest, blob_part_pkey, checkpoint_digest.
+create or replace function taskq.drop_checkpoint_blob(p_digest text)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_blob bigint;
+begin
+    if p_digest !~ '^[0-9a-f]{64}$' then
+        return false;
+    end if;
+    select b.blob_id into v_blob
+      from taskq.blob b
+     where b.digest = decode(p_digest, 'hex')
+       and b.complete
+       and exists (
+           select from taskq.blob_part p
+            where p.blob_id = b.blob_id
+              and p.part = 0
+              and substr(p.data, 1, 19) = convert_to('taskq checkpoint 1 ', 'UTF8'))
+       and not exists (select from taskq.checkpoint k where k.digest = p_digest)
+       for update;
+    if not found then
+        return false;
+    end if;
+    delete from taskq.blob_part p where p.blob_id = v_blob;
+    delete from taskq.blob b where b.blob_id = v_blob;
+    return true;
+end
+$$;

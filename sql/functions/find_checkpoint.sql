@@ -1,0 +1,42 @@
+-- find_checkpoint(session, campaign, task, lease): the checkpoint of a task, for whoever works on it now.
+--
+-- session: see save_checkpoint(). Result: digest and size; nulls if there is none, or the lease is no
+-- longer the task's, or not the session's.
+--
+-- A task that may have one has a row of its own, since an attempt has been handed back or lost. Index:
+-- task_pkey, checkpoint_pkey.
+create or replace function taskq.find_checkpoint(
+    p_session bigint,
+    p_campaign bigint,
+    p_task bigint,
+    p_lease uuid,
+    out digest text,
+    out size bigint
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_owner bigint;
+begin
+    select t.session_id into v_owner
+      from taskq.task t
+     where t.campaign_id = p_campaign
+       and t.task_id = p_task
+       and t.lease_id = p_lease
+       and t.status::text = 'working';
+    if found and taskq.may_report(p_session, v_owner, p_campaign) then
+        select k.digest, k.size into digest, size
+          from taskq.checkpoint k
+         where k.campaign_id = p_campaign
+           and k.task_id = p_task;
+    end if;
+end
+$$;

@@ -1,0 +1,217 @@
+-- note_events(): finds what notification rules tell of, and makes an event of what is new. Called by every
+-- keeper that sends, in each of its rounds.
+--
+-- A condition is an event of a campaign that is so now:
+--   finished   the campaign and all below it have tasks, and all have ended; told after a minute;
+--   paused     a campaign above, at or below it is paused, by somebody or by itself; told at once;
+--   no-agents  tasks wait in open campaigns that no agent at work serves; told after five minutes;
+--   failing    in a campaign, more than half of the first attempts since its window began failed, and at
+--              least 20, see pulse(); told at once.
+-- It is told once, when it has been so for as long as its rule says. It can be told again after it has ended:
+-- no-agents and failing, once it has not been so for ten minutes. What is so when a rule is made is told, too.
+-- Result: how many events were noted; null: there are no rules, it is not yet time to look, or somebody else
+-- does.
+--
+-- One caller looks at a time, five seconds apart, and so rarely that looking takes a twentieth of a server
+-- process at most. Cost: counts() for each campaign with rules, all sessions once, the windows of pulse().
+-- Reads no task and no attempt. At most 100 campaigns are told of for a rule and kind of event at a time, 200
+-- events of a rule wait, 100 rules are there; what finds no room is told when there is some.
+--
+-- Locks: the row of notify_watch for the length of the call; a second caller does not wait. Rules, conditions
+-- and events are locked by nobody for long. Index: session_open, campaign_closed, pulse_pkey, counter_pkey, those
+-- of counts().
+create or replace function taskq.note_events()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_period constant interval := '5 s';
+    v_calm constant interval := '10 min';
+    v_least constant integer := 20;
+    v_subjects constant integer := 100;
+    v_waiting constant integer := 200;
+    v_since timestamptz;
+    v_scopes bigint[];
+    v_failing jsonb;
+    v_path text;
+    v_found jsonb;
+    v_true jsonb := '[]';
+    v_noted integer;
+begin
+    if not exists (select from taskq.notify_rule) then
+        return null;
+    end if;
+    perform from taskq.notify_watch w where w.due_at <= v_now for update skip locked;
+    if not found then
+        return null;
+    end if;
+
+    -- The campaigns that agents at work serve, with all below them.
+    v_since := taskq.serving_since();
+    select coalesce(array_agg(distinct s.campaign_id), '{}') into v_scopes
+      from taskq.session s
+     where s.ended_at is null
+       and not s.drain
+       and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s / 2) > v_now;
+
+    with fresh as materialized (
+        select d.campaign_id, sum(d.done) as done, sum(d.first_failures) as failures
+          from taskq.unfolded() d
+         group by d.campaign_id
+    ), recent as materialized (
+        -- A window begins anew five minutes after the last one, if there are failures.
+        select p.campaign_id, n.done - p.done as done, n.first_failures - p.failures as failures
+          from taskq.pulse p
+         cross join lateral (
+             select n.done, n.first_failures
+               from taskq.counter n
+              where n.campaign_id = p.campaign_id
+             offset 0
+         ) n
+         where p.since > v_now - v_calm
+    )
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'subject', c.path, 'failures', g.failures, 'attempts', g.failures + g.done)), '[]')
+      into v_failing
+      from (
+          select r.campaign_id, r.done + coalesce(f.done, 0) as done,
+                 r.failures + coalesce(f.failures, 0) as failures
+            from recent r
+            left join fresh f on f.campaign_id = r.campaign_id
+      ) g
+     cross join lateral (
+          select c.path from taskq.campaign c where c.campaign_id = g.campaign_id offset 0
+     ) c
+     where g.failures >= v_least
+       and g.failures > g.done;
+
+    for v_path in
+        select distinct r.path
+          from taskq.notify_rule r
+         where exists (select from taskq.campaign c where c.path = r.path)
+         order by r.path
+    loop
+        with own as materialized (
+            select n.path, n.waiting, n.delayed + n.working as others, n.done, n.failed, n.cancelled,
+                   n.waiting > 0 and n.state = 'open' and not c.lineage && v_scopes as unserved
+              from taskq.counts(v_path, null) n
+             cross join lateral (
+                 select c.lineage from taskq.campaign c where c.campaign_id = n.campaign_id offset 0
+             ) c
+        ), whole as materialized (
+            select sum(o.waiting) + sum(o.others) as unfinished, sum(o.done) as done,
+                   sum(o.failed) as failed, sum(o.cancelled) as cancelled,
+                   coalesce(sum(o.waiting) filter (where o.unserved), 0) as unserved,
+                   count(*) filter (where o.unserved) as campaigns,
+                   min(o.path) filter (where o.unserved) as first
+              from own o
+        )
+        select jsonb_agg(jsonb_build_object('path', v_path, 'event', k.event, 'subject', k.subject,
+                                            'figures', k.figures))
+          into v_found
+          from (
+              select 'finished' as event, v_path as subject,
+                     jsonb_build_object('done', w.done, 'failed', w.failed,
+                                        'cancelled', w.cancelled) as figures
+                from whole w
+               where w.unfinished = 0
+                 and w.done + w.failed + w.cancelled > 0
+               union all
+              select 'no-agents', v_path,
+                     jsonb_build_object('waiting', w.unserved, 'campaigns', w.campaigns,
+                                        'first', w.first)
+                from whole w
+               where w.unserved > 0
+               union all
+              (select 'paused', c.path, jsonb_build_object('why', left(c.paused_why, 600))
+                 from taskq.campaign c
+                where c.status <> 'open'  -- as the index has it
+                  and c.status = 'paused'
+                  and (c.path = v_path
+                       or c.path > rtrim(v_path, '/') || '/' and c.path < rtrim(v_path, '/') || '0'
+                       or starts_with(v_path, rtrim(c.path, '/') || '/'))
+                order by c.path
+                limit v_subjects)
+               union all
+              (select 'failing', f.value ->> 'subject', f.value - 'subject'
+                 from jsonb_array_elements(v_failing) f
+                where f.value ->> 'subject' = v_path
+                   or starts_with(f.value ->> 'subject', rtrim(v_path, '/') || '/')
+                order by f.value ->> 'subject'
+                limit v_subjects)
+          ) k;
+        v_true := v_true || coalesce(v_found, '[]');
+    end loop;
+
+    select coalesce(jsonb_agg(t.value || jsonb_build_object('rule', r.name)), '[]') into v_true
+      from jsonb_array_elements(v_true) t
+      join taskq.notify_rule r on r.path = t.value ->> 'path' and t.value ->> 'event' = any (r.events);
+
+    -- `not in`, which is a hash table: a join of many conditions might be done row by row.
+    delete from taskq.notify_condition n
+     where (n.rule, n.event, n.subject) not in (
+               select t.rule, t.event, t.subject
+                 from jsonb_to_recordset(v_true) as t (rule text, event text, subject text))
+       and (not n.told or n.event in ('finished', 'paused') or n.gone_at < v_now - v_calm);
+
+    update taskq.notify_condition n
+       set gone_at = v_now
+     where n.gone_at is null
+       and (n.rule, n.event, n.subject) not in (
+               select t.rule, t.event, t.subject
+                 from jsonb_to_recordset(v_true) as t (rule text, event text, subject text));
+
+    insert into taskq.notify_condition as n (rule, event, subject, since, figures)
+    select t.rule, t.event, t.subject, v_now, t.figures
+      from jsonb_to_recordset(v_true) as t (rule text, event text, subject text, figures jsonb)
+        on conflict (rule, event, subject) do update
+       set gone_at = null,
+           figures = excluded.figures
+     where n.gone_at is not null
+        or not n.told;
+
+    with rule as materialized (
+        select r.name, r.after_s
+          from taskq.notify_rule r
+         where (select count(*)
+                  from taskq.notify_event e
+                 where e.rule = r.name
+                   and e.status = 'waiting') < v_waiting
+    ), due as materialized (
+        select n.rule, n.event, n.subject, n.figures
+          from rule r
+          join taskq.notify_condition n on n.rule = r.name
+         where not n.told
+           and n.gone_at is null
+           and n.since + make_interval(secs => coalesce(
+                   r.after_s, case n.event when 'finished' then 60 when 'no-agents' then 300 else 0 end))
+               <= v_now
+    ), told as (
+        update taskq.notify_condition n
+           set told = true
+          from due d
+         where (n.rule, n.event, n.subject) = (d.rule, d.event, d.subject)
+    )
+    insert into taskq.notify_event (event_id, rule, event, subject, noted_at, figures)
+    select gen_random_uuid(), d.rule, d.event, d.subject, v_now, d.figures
+      from due d;
+    get diagnostics v_noted = row_count;
+
+    -- What no keeper was able to send for a day is of no use any more.
+    update taskq.notify_event e
+       set status = 'given up',
+           ended_at = v_now
+     where e.status = 'waiting'
+       and e.noted_at < v_now - interval '1 day';
+
+    update taskq.notify_watch
+       set due_at = v_now + greatest(v_period, 20 * (clock_timestamp() - v_now));
+    return v_noted;
+end
+$$;

@@ -1,0 +1,36 @@
+-- test_notify_rule(name): has a test event sent by a rule, with what waits, at once: also if a message of it
+-- failed and would be tried again later.
+--
+-- Result: the event's id, by which its status can be asked for. Error TQ404: no such rule. Error TQ409: ten
+-- tests wait already.
+create or replace function taskq.test_notify_rule(p_name text)
+returns uuid
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_most constant integer := 10;
+    v_event constant uuid := gen_random_uuid();
+    v_path text;
+begin
+    update taskq.notify_rule r
+       set retry_at = null
+     where r.name = p_name
+ returning r.path into v_path;
+    if not found then
+        raise exception 'no notification rule %; `taskq notify list` shows what there is', p_name
+            using errcode = 'TQ404';
+    elsif (select count(*)
+             from taskq.notify_event e
+            where e.rule = p_name
+              and e.event = 'test'
+              and e.status = 'waiting') >= v_most then
+        raise exception '% tests of the rule % wait already', v_most, p_name using errcode = 'TQ409';
+    end if;
+    insert into taskq.notify_event (event_id, rule, event, subject, noted_at, figures)
+    values (v_event, p_name, 'test', v_path, clock_timestamp(),
+            jsonb_build_object('login', session_user));
+    return v_event;
+end
+$$;

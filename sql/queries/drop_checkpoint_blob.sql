@@ -1,0 +1,1 @@
+select taskq.drop_checkpoint_blob(%(digest)s)

@@ -1,0 +1,1 @@
+select taskq.note_events()

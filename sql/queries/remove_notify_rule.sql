@@ -1,0 +1,1 @@
+select taskq.remove_notify_rule(%(rule)s)

@@ -1,0 +1,1 @@
+select taskq.test_notify_rule(%(rule)s)

@@ -1,0 +1,38 @@
+"""Store of blobs behind a gateway, wherever that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from taskq.blobs.store import BlobStore, check_digest
+from taskq.errors import NotFound, NotOverGateway
+from taskq.remote.queries import GatewayQueries
+from taskq_agent.http.connections import chunks_of
+
+
+class GatewayBlobs(BlobStore):
+    """Keeps blobs where a gateway keeps them."""
+
+    def __init__(self, gateway: GatewayQueries) -> None:
+        self._gateway = gateway
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        with self._gateway.blob(check_digest(digest)) as response:
+            return int(response.getheader("Content-Length") or 0)
+
+    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
+        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
+        with self._gateway.blob(check_digest(digest), offset) as response:
+            yield from chunks_of(response)
+
+    def remove_checkpoint(self, digest: str) -> None:
+        """Raise `NotOverGateway`: checkpoints are removed by keepers."""
+        raise NotOverGateway(f"removing the checkpoint {digest}")
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        with suppress(NotFound):
+            if self.size(digest) == size:
+                return
+        self._gateway.upload(digest, size, iter(chunks))

@@ -1,0 +1,32 @@
+"""Access to a queue's named statements, whoever executes them: PostgreSQL itself, or a gateway."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from taskq.db.address import Row
+
+
+class Queries(Protocol):
+    """Runs the statements of `sql/queries` by name.
+
+    `db.connections.Database` and `Statements` run them on a connection, `remote.GatewayQueries`
+    asks a gateway. What works with this alone works over both.
+    """
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, so that nothing can be asked any more."""
+        ...
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        ...
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        ...
+
+    def value(self, name: str, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        ...

@@ -1,0 +1,244 @@
+"""Statements for managers: run by name, in threads, apart from what agents ask for.
+
+Each runs in a transaction that begins with `permit`, so the rights of the token are looked up and
+enforced in PostgreSQL, with nothing cached. Managers have a small pool of connections of their own;
+requests, answers, statements and the number of each are bounded, so that what they ask delays them
+and nobody else.
+
+A body is a JSON object with the parameters. One of them, named by a query string (`?rest=tasks`),
+may follow after the first line as it is: a chunk of tasks need not be decoded here. An answer is
+JSON Lines: the columns, as [name, type of PostgreSQL], then an array for each row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from msgspec import Raw
+from starlette.requests import Request
+
+from taskq.blobs.store import MAX_INPUT_BYTES, BlobStore
+from taskq.db.address import Row
+from taskq.db.connections import Database, JsonText, Statements
+from taskq.errors import (
+    Forbidden,
+    KeyConflict,
+    ServerUnsuitable,
+    TaskqError,
+    Unavailable,
+    UsageError,
+)
+from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge, TooLong
+from taskq.gateway.messages import BadRequest, encode, read_values
+from taskq.gateway.offered import about, checked, offered
+from taskq.tokens import Kind, hashed
+
+#: Statements at a time, each on a connection of its own.
+MOST_AT_ONCE: Final = 4
+#: Requests that are read, wait, or run: in all, and of one token.
+MOST_ADMITTED: Final = 16
+MOST_OF_TOKEN: Final = 4
+MAX_BYTES: Final = 8 << 20
+#: Bytes after which a page ends, and beyond which an answer that is no page is refused.
+PAGE_BYTES: Final = 4 << 20
+MAX_ANSWER_BYTES: Final = 256 << 20
+#: Seconds that a statement may take.
+TIMEOUT_S: Final = 30.0
+#: Inputs that are uploaded at a time; each is a temporary file meanwhile.
+MOST_UPLOADS: Final = 2
+
+_GZIP: Final = 31  # of zlib: with the header of gzip
+_FAST: Final = 1
+_TAKES_TOO_LONG: Final = frozenset({"57014", "55P03"})  # cancelled by a time limit
+_NO_RIGHT: Final = "42501"
+
+Result = TypeVar("Result")
+
+
+class ManagerQueries:
+    """Runs managers' statements; for one asyncio loop."""
+
+    def __init__(self, database: Database) -> None:
+        """database: with `MOST_AT_ONCE` connections, used by nobody else; anonymous."""
+        self._database = database
+        # Not the loop's own threads, which agents' blobs need.
+        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "taskq-managers")
+        self._uploads = asyncio.Semaphore(MOST_UPLOADS)
+        self._admitted: Counter[str] = Counter()
+
+    @contextmanager
+    def admitted(self, token: str) -> Iterator[None]:
+        """Admit a request, before its body is read; raise `Busy` if there are too many."""
+        if self._admitted.total() >= MOST_ADMITTED or self._admitted[token] >= MOST_OF_TOKEN:
+            raise Busy
+        self._admitted[token] += 1
+        try:
+            yield
+        finally:
+            self._admitted[token] -= 1
+            if not self._admitted[token]:
+                del self._admitted[token]
+
+    async def answer(
+        self, token: str, name: str, body: bytes, *, gzipped: bool, rest: str | None
+    ) -> bytes:
+        """Run a statement; return its columns and rows as JSON Lines, compressed by gzip.
+
+        Raise `NotOverGateway` if it is not offered, `Unauthorized` or `Forbidden` if it is not for
+        this token, `TooLong` if it takes longer than `TIMEOUT_S`, and what it raises.
+        """
+        return await self._run(lambda: self._answer(token, name, body, gzipped, rest))
+
+    async def store(self, token: str, digest: str, blobs: BlobStore, request: Request) -> None:
+        """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put`."""
+        await self._run(lambda: self._check(token, "submitter"))
+        if self._uploads.locked():
+            raise Busy
+        async with self._uploads:
+            with tempfile.NamedTemporaryFile(prefix="taskq-input-") as file:
+                size = 0
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > MAX_INPUT_BYTES:
+                        raise TooLarge(f"an input of at most {MAX_INPUT_BYTES} bytes is allowed")
+                    await self._run(partial(file.write, chunk))
+                file.flush()
+                await self._run(lambda: blobs.put_file(Path(file.name), digest))
+
+    async def _run(self, run: Callable[[], Result]) -> Result:
+        """Call a function in one of the threads, when its turn comes."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    def _check(self, token: str, kind: Kind) -> None:
+        with self._database.transaction() as statements:
+            _permitted(statements, token, kind)
+
+    def _answer(self, token: str, name: str, body: bytes, gzipped: bool, rest: str | None) -> bytes:
+        how = offered(name)
+        values = _values(_decompressed(body) if gzipped else body, rest)
+        checked(name, values)
+        paths, campaigns = about(name, values)
+        try:
+            with self._database.transaction() as statements:
+                found = _permitted(
+                    statements, token, how.kind, paths=paths, campaigns=campaigns, quiet=how.quiet
+                )
+                lesser = how.instead is not None and found["kind"] == "manager"
+                with statements.table(how.instead or name if lesser else name, **values) as table:
+                    columns, rows = table
+                    return _compressed(
+                        columns, rows if found["within"] else iter(()), paged=how.paged
+                    )
+        except (ServerUnsuitable, Unavailable) as error:
+            raise _told(error, name) from error
+
+
+def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:
+    """Return an answer that also says which exception it is, and its fields."""
+    if not isinstance(error, TaskqError):
+        return known
+    details: dict[str, Any] = {}
+    if isinstance(error, KeyConflict):
+        details = {
+            "count": error.count,
+            "too_long": error.too_long,
+            "clashes": [[one.key, one.stored, one.offered, one.number] for one in error.clashes],
+        }
+    return ErrorAnswer(
+        known.status,
+        known.code,
+        known.message,
+        known.retry,
+        known.after_s,
+        kind=type(error).__name__,
+        details=details,
+    )
+
+
+def _permitted(
+    statements: Statements,
+    token: str,
+    kind: Kind,
+    *,
+    paths: Sequence[str] = (),
+    campaigns: Sequence[int] = (),
+    quiet: bool = False,
+) -> Row:
+    return statements.rows(
+        "permit",
+        hash=hashed(token),
+        kind=kind,
+        paths=list(paths),
+        campaigns=list(campaigns),
+        quiet=quiet,
+        timeout_s=TIMEOUT_S,
+    )[0]
+
+
+def _told(error: ServerUnsuitable | Unavailable, name: str) -> Exception:
+    """Return the error of a statement as a manager should hear it."""
+    state = getattr(error.__cause__, "sqlstate", None)
+    if state in _TAKES_TOO_LONG:
+        return TooLong(
+            f"{name} took longer than {TIMEOUT_S:g} s; ask for less, or connect to PostgreSQL"
+        )
+    if state == _NO_RIGHT:
+        return Forbidden(
+            "this gateway's login may not do that for managers; the owner of the schema lets it, "
+            "by `taskq db grant manager LOGIN`"
+        )
+    if isinstance(error, ServerUnsuitable):
+        return UsageError(f"{name} does not take such values")
+    return error
+
+
+def _values(body: bytes, rest: str | None) -> dict[str, Any]:
+    """Return the parameters in a body; raise `BadRequest`."""
+    if rest is None:
+        return dict(read_values(body))
+    head, _, text = body.partition(b"\n")
+    try:
+        return {**read_values(head), rest: text.decode()}
+    except UnicodeDecodeError:
+        raise BadRequest(f"{rest} is not UTF-8") from None
+
+
+def _decompressed(body: bytes) -> bytes:
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        data = stream.decompress(body, MAX_BYTES + 1)
+    except zlib.error:
+        raise BadRequest("the body is not compressed by gzip, as its head says") from None
+    if len(data) > MAX_BYTES:
+        raise TooLarge(f"a body of at most {MAX_BYTES} bytes is allowed here, uncompressed")
+    if not stream.eof or stream.unused_data:
+        raise BadRequest("the body is not one whole gzip member")
+    return data
+
+
+def _compressed(
+    columns: Sequence[tuple[str, str]], rows: Iterator[tuple[Any, ...]], *, paged: bool
+) -> bytes:
+    """Return columns and rows as JSON Lines by gzip: all rows, or if paged the first ones."""
+    stream = zlib.compressobj(_FAST, zlib.DEFLATED, _GZIP)
+    parts = [stream.compress(encode(columns) + b"\n")]
+    size = 0
+    for row in rows:
+        line = encode([Raw(one) if type(one) is JsonText else one for one in row])
+        parts.append(stream.compress(line + b"\n"))
+        size += len(line)
+        if paged and size > PAGE_BYTES:
+            break
+        if size > MAX_ANSWER_BYTES:
+            raise TooLarge(f"the answer has more than {MAX_ANSWER_BYTES} bytes; ask for less")
+    parts.append(stream.flush())
+    return b"".join(parts)

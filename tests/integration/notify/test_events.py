@@ -1,0 +1,316 @@
+"""What notification rules tell of: each event once, when it has been so for long enough."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from taskq import Campaign, Client
+from taskq.db.connections import Database
+from taskq.notify.store import EVENTS, Notifications
+from tests.fixtures.queues import Hire
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres, promote, silence
+from tests.helpers.scripted_agent import report_of
+from tests.integration.notify.support import look
+
+KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
+TARGET = "webhook:here"
+Look = Callable[[], list[tuple[str, str]]]
+
+
+@pytest.fixture
+def found(database: Database, postgres: Postgres, rules: Notifications) -> Look:
+    """Give a function that looks, and returns event and campaign of what it noted first."""
+    seen: set[Any] = set()
+
+    def looked() -> list[tuple[str, str]]:
+        number = look(database, postgres)
+        events = [event for rule in rules.list() for event in rules.events(rule.name)]
+        new = [event for event in events if event.event_id not in seen]
+        seen.update(event.event_id for event in new)
+        assert len(new) == number
+        return sorted((event.event, event.subject) for event in new)
+
+    return looked
+
+
+@pytest.fixture
+def every(rules: Notifications, campaign: Campaign) -> None:
+    """Let there be a rule for all that happens to /c, told at once."""
+    rules.add("all", campaign.path, EVENTS, TARGET, after_s=0)
+
+
+def pass_by(postgres: Postgres, seconds: float) -> None:
+    """Let time pass for all conditions."""
+    postgres.execute(
+        "update taskq.notify_condition set since = since - %s * interval '1 s',"
+        " gone_at = gone_at - %s * interval '1 s'",
+        [seconds, seconds],
+    )
+
+
+@pytest.mark.usefixtures("every")
+def test_end_of_a_campaign_is_told_once_and_again_after_it_went_on(
+    campaign: Campaign, found: Look, hire: Hire
+) -> None:
+    """Nothing is told of a campaign without tasks, nor while one is left."""
+    agent = hire()
+    assert found() == []
+    campaign.seed({"n": n} for n in range(2))
+    agent.done(agent.claim(1)[0])
+    assert found() == []
+    agent.done(agent.claim(1)[0])
+    assert found() == [("finished", "/c")]
+    assert found() == []
+    campaign.seed([{"n": 9}])
+    assert found() == []
+    agent.done(agent.claim(1)[0])
+    assert found() == [("finished", "/c")]
+
+
+def test_a_campaign_has_finished_with_all_below_it(
+    queue: Client, campaign: Campaign, rules: Notifications, found: Look, hire: Hire
+) -> None:
+    """Of what is beside it nothing is told."""
+    queue.create_campaign("/c/below").seed([{"n": 1}])
+    queue.create_campaign("/c-beside").seed([{"n": 1}])
+    campaign.seed([{"n": 1}])
+    rules.add("one", "/c", ["finished"], TARGET, after_s=0)
+    one, other = hire("/c"), hire("/c/below")
+    one.done(one.claim(1)[0])
+    assert found() == []
+    other.done(other.claim(1)[0])
+    assert found() == [("finished", "/c")]
+
+
+def test_pauses_are_told_of_the_campaign_and_those_above_and_below(
+    queue: Client, campaign: Campaign, rules: Notifications, found: Look, postgres: Postgres
+) -> None:
+    """By somebody or by itself; each once, until it is open again."""
+    below, beside = queue.create_campaign("/c/below"), queue.create_campaign("/d")
+    rules.add("p", campaign.path, ["paused"], TARGET)
+    for one in (below, beside):
+        one.pause()
+    assert found() == [("paused", "/c/below")]
+    queue.campaign("/").pause()
+    postgres.execute(
+        "update taskq.campaign set status = 'paused', paused_why = '97 of 100 failed'"
+        " where path = '/c'"
+    )
+    assert found() == [("paused", "/"), ("paused", "/c")]
+    assert [one.figures["why"] for one in rules.events("p", limit=2)] == [None, "97 of 100 failed"]
+    below.resume()
+    assert found() == []
+    below.pause()
+    assert found() == [("paused", "/c/below")]
+
+
+@pytest.mark.usefixtures("every")
+def test_tasks_that_no_agent_serves_are_told(
+    queue: Client, campaign: Campaign, found: Look, hire: Hire, postgres: Postgres
+) -> None:
+    """Agents that are silent, leave, or serve another campaign are none."""
+    queue.create_campaign("/c/a")
+    other = hire("/c/a")
+    campaign.seed([{"n": 1}])
+    assert found() == [("no-agents", "/c")]
+    agent = hire("/c")
+    assert found() == []
+    pass_by(postgres, 601)
+    assert found() == []
+    silence(postgres, agent.session)
+    assert found() == [("no-agents", "/c")]
+    hire("/")
+    assert found() == []
+    pass_by(postgres, 601)
+    assert found() == []
+    queue.drain_agents("/")
+    assert found() == [("no-agents", "/c")]
+    assert other.leave() == 0
+
+
+@pytest.mark.usefixtures("every")
+def test_nobody_needs_agents_for_a_paused_campaign(campaign: Campaign, found: Look) -> None:
+    """What waits there waits for its being opened."""
+    campaign.seed([{"n": 1}])
+    campaign.pause()
+    assert found() == [("paused", "/c")]
+
+
+@pytest.mark.usefixtures("every")
+def test_what_comes_back_within_ten_minutes_is_not_told_again(
+    campaign: Campaign, found: Look, hire: Hire, postgres: Postgres
+) -> None:
+    """Agents that come and go make one message."""
+    campaign.seed([{"n": 1}])
+    assert found() == [("no-agents", "/c")]
+    hire()
+    assert found() == []
+    pass_by(postgres, 599)
+    postgres.execute("update taskq.session set drain = true")
+    assert found() == []
+    postgres.execute("update taskq.session set drain = false")
+    assert found() == []
+    pass_by(postgres, 601)
+    assert found() == []
+    postgres.execute("update taskq.session set drain = true")
+    assert found() == [("no-agents", "/c")]
+
+
+def test_what_does_not_last_is_not_told(
+    campaign: Campaign, rules: Notifications, found: Look, hire: Hire, postgres: Postgres
+) -> None:
+    """By default a campaign without agents is told after five minutes, its end after one."""
+    rules.add("one", "/c", EVENTS, TARGET)
+    campaign.seed([{"n": 1}])
+    assert found() == []
+    pass_by(postgres, 299)
+    agent = hire()
+    assert found() == []
+    postgres.execute("update taskq.session set drain = true")
+    assert found() == []
+    pass_by(postgres, 299)
+    assert found() == []
+    pass_by(postgres, 2)
+    assert found() == [("no-agents", "/c")]
+    postgres.execute("update taskq.session set drain = false")
+    agent.done(agent.claim(1)[0])
+    assert found() == []
+    pass_by(postgres, 61)
+    assert found() == [("finished", "/c")]
+
+
+def test_failing_campaign_is_told_by_its_window(
+    queue: Client, rules: Notifications, found: Look, hire: Hire, postgres: Postgres
+) -> None:
+    """More than half of at least 20 first attempts, of the campaign that fails; once in a while."""
+    for path in ("/c/good", "/c/bad", "/d"):
+        queue.create_campaign(path).seed({"n": n} for n in range(100))
+    rules.add("f", "/c", ["failing"], TARGET)
+
+    def work(path: str, *, done: int = 0, failed: int = 0) -> None:
+        agent = hire(path)
+        tasks = agent.claim(done + failed)
+        reports = [report_of(task, "done", result={}) for task in tasks[:done]]
+        reports += [report_of(task, "failed", error_class="Boom") for task in tasks[done:]]
+        assert set(agent.exchange(reports)["acks"]) == {"accepted"}
+        postgres.execute(KEEP)
+
+    work("/c/bad", failed=1, done=1)
+    work("/c/bad", failed=18)
+    work("/c/good", failed=10, done=20)
+    work("/d", failed=30)
+    assert found() == []
+    work("/c/bad", failed=10)
+    assert found() == [("failing", "/c/bad")]
+    figures = rules.events("f", limit=1)[0].figures  # type: ignore[index]
+    assert figures["failures"] == 29
+    assert found() == []
+
+
+def test_several_rules_on_one_campaign_are_told_each_its_own(
+    campaign: Campaign, rules: Notifications, found: Look, hire: Hire
+) -> None:
+    """Each has its own events; one that comes later is told what is so."""
+    rules.add("a", "/c", ["finished", "paused"], TARGET, after_s=0)
+    rules.add("b", "/", ["finished"], TARGET, after_s=0)
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    agent.done(agent.claim(1)[0])
+    assert found() == [("finished", "/"), ("finished", "/c")]
+    rules.add("later", "/c", ["finished"], TARGET, after_s=0)
+    assert found() == [("finished", "/c")]
+
+
+def test_rule_outlives_its_campaign(
+    queue: Client, campaign: Campaign, rules: Notifications, found: Look
+) -> None:
+    """A campaign that is removed and made anew is watched again."""
+    rules.add("p", "/c", ["paused"], TARGET)
+    campaign.pause()
+    assert found() == [("paused", "/c")]
+    campaign.cancel()
+    campaign.remove()
+    assert found() == []
+    queue.create_campaign("/c").pause()
+    assert found() == [("paused", "/c")]
+
+
+def test_one_looks_at_a_time_and_no_more_often_than_every_five_seconds(
+    database: Database, postgres: Postgres, rules: Notifications, campaign: Campaign
+) -> None:
+    """A second keeper neither waits nor looks."""
+    assert database.value("note_events") is None
+    rules.add("p", campaign.path, ["paused"], TARGET)
+    postgres.execute("update taskq.notify_watch set due_at = now()")
+    with database.transaction() as slow:
+        assert slow.value("note_events") == 0
+        assert database.value("note_events") is None
+    assert database.value("note_events") is None
+    (left,) = (
+        postgres.execute("select extract(epoch from due_at - now()) as s from taskq.notify_watch")
+        .fetchone()
+        .values()
+    )  # type: ignore[union-attr]
+    assert 0 < left <= 5
+
+
+def test_numbers_of_what_waits_are_bounded(
+    queue: Client, rules: Notifications, found: Look, postgres: Postgres
+) -> None:
+    """Of 250 campaigns that pause, 100 are told; events that nobody sends are 200 at most."""
+    for n in range(250):
+        queue.create_campaign(f"/c/{n:03}").pause()
+    rules.add("p", "/c", ["paused"], TARGET)
+    assert len(found()) == 100
+    assert found() == []
+    for number in (100, 0):
+        postgres.execute("delete from taskq.notify_condition")
+        assert len(found()) == number
+    assert rules.rule("p").waiting == 200
+
+
+def test_events_that_nobody_sends_are_given_up_after_a_day(
+    campaign: Campaign, rules: Notifications, found: Look, postgres: Postgres
+) -> None:
+    """And are shown as that."""
+    rules.add("p", "/c", ["paused"], TARGET)
+    campaign.pause()
+    assert found() == [("paused", "/c")]
+    postgres.execute("update taskq.notify_event set noted_at = now() - interval '25 h'")
+    assert found() == []
+    rule = rules.rule("p")
+    assert (rule.waiting, rule.given_up) == (0, 1)
+
+
+@pytest.mark.usefixtures("every")
+def test_looking_reads_no_task_and_no_attempt(
+    campaign: Campaign, postgres: Postgres, hire: Hire
+) -> None:
+    """Its cost grows with campaigns, sessions and rules only."""
+    campaign.seed({"n": n} for n in range(3_000))
+    agent = hire()
+    for task in agent.claim(100):
+        agent.fail(task)
+    promote(postgres)
+    postgres.execute(KEEP)
+    postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
+    with watched(postgres) as plans:
+        postgres.execute("select taskq.note_events()")
+    tables = {one.table for one in plans.accesses}
+    assert {"notify_condition", "campaign", "counter", "session", "pulse"} <= tables
+    assert not tables & {"task", "attempt", "spec", "span", "bundle"}
+    assert plans.rows_met < 400
+
+
+def test_event_ids_are_drawn(campaign: Campaign, rules: Notifications, found: Look) -> None:
+    """So that no receiver takes one for another, of whatever queue."""
+    rules.add("p", "/c", ["paused"], TARGET)
+    campaign.pause()
+    found()
+    (event,) = rules.events("p")
+    assert uuid.UUID(str(event.event_id)).version == 4

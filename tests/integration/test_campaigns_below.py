@@ -1,0 +1,134 @@
+"""A campaign stands for itself and all campaigns below it, unless it is said otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Campaign, Client
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+
+#: A campaign and one below it: of each, a task that is done, one that has failed, one that waits.
+PATHS = ("/a", "/a/b")
+
+
+@pytest.fixture
+def tree(queue: Client, hire: Hire) -> Campaign:
+    """Give the upper one."""
+    for path in PATHS:
+        campaign = queue.create_campaign(path)
+        for number, name in enumerate(("done", "failed", "waiting")):
+            campaign.submit({"n": number}, key=name, priority=-number)
+    for path in reversed(PATHS):
+        agent = hire(path)
+        done, failed = agent.claim(1) + agent.claim(1)
+        agent.done(done, {"n": 1})
+        agent.fail(failed, "odd", retry=False)
+        agent.leave()
+    return queue.campaign("/a")
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of this queue."""
+    return CommandLine(dsn)
+
+
+def test_what_is_read_includes_what_is_below(tree: Campaign) -> None:
+    """Of each task it is said whose it is; a key is one of the campaign itself."""
+    for below, paths in ((True, list(PATHS)), (False, ["/a"])):
+        assert [one.campaign for one in tree.results(below=below)] == paths
+        assert [one.campaign for one in tree.failures(below=below)] == paths
+        assert [one.campaign for one in tree.tasks("waiting", below=below)] == paths
+        assert sorted({one.campaign for one in tree.tasks(below=below)}) == paths
+        assert sorted(one.campaign for one in tree.failure_causes(below=below)) == paths
+        assert tree.failure_classes(below=below) == {"odd": len(paths)}
+        assert tree.status(below=below).total == 3 * len(paths)
+    assert len(tree.failure_causes(limit=1)) == 1
+    assert tree.task("done").campaign == "/a"
+
+
+def test_what_is_done_includes_what_is_below(tree: Campaign) -> None:
+    """A campaign whose own tasks are cancelled stays open, and so does what is below."""
+    assert tree.retry(dry_run=True) == 2
+    assert tree.retry(dry_run=True, error_class="odd", below=False) == 1
+    assert tree.retry(dry_run=True, error_class="even") == 0
+    assert tree.status().failed == 2
+    assert tree.retry(below=False) == 1
+    assert tree.retry() == 1
+    assert tree.cancel(below=False) == 2
+    assert (tree.status().state, tree.status().cancelled) == ("open", 2)
+    assert tree.wait(timeout_s=0, below=False).cancelled == 2
+    with pytest.raises(TimeoutError):
+        tree.wait(timeout_s=0)
+    assert tree.cancel() == 2
+    assert tree.status().state == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["results"], ["tasks", "--status", "done"], ["failures"], ["failures", "--tasks"]],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("tree")
+def test_commands_list_what_is_below(taskq: CommandLine, words: list[str]) -> None:
+    """And leave it out when that is said."""
+    command, *options = words
+    listed = taskq.json(command, "/a", *options)
+    assert [one["campaign"] for one in listed] == list(PATHS)
+    own = taskq.json(command, "/a", "--no-below", *options)
+    assert own == [one for one in listed if one["campaign"] == "/a"]
+    assert "/a/b" not in taskq.out(command, "/a", "--no-below", *options)
+
+
+@pytest.mark.usefixtures("tree")
+def test_status_counts_what_is_below(taskq: CommandLine) -> None:
+    """Without it, who can be given what is below is not told either."""
+    whole, own = taskq.json("status", "/a"), taskq.json("status", "/a", "--no-below")
+    assert (whole["waiting"], own["waiting"]) == (2, 1)
+    assert (whole["unservable"], own["unservable"]) == (2, None)
+    assert own["failure_classes"] == [{"error_class": "odd", "attempts": 1}]
+    assert taskq.refused("failures", "/a", "--by", "class", "--no-below")[0] == 2
+
+
+@pytest.mark.usefixtures("tree")
+def test_everything_is_retried_after_a_question_only(taskq: CommandLine) -> None:
+    """It says how many; what was chosen by class or key needs none."""
+    code, error = taskq.refused("retry", "/a")
+    assert (code, "Retry 2 failed tasks of /a and all below it? Add --yes" in error) == (2, True)
+    said = taskq.json("retry", "/a", "--dry-run")
+    assert said == {"path": "/a", "tasks": 2, "dry_run": True}
+    assert taskq.out("retry", "/a", "--dry-run", "--no-below").startswith("1 task of /a would be")
+    assert taskq.json("status", "/a")["failed"] == 2
+    assert taskq.json("retry", "/a", "--key", "failed")["tasks"] == 1
+    assert taskq.json("retry", "/a", "--yes")["tasks"] == 1
+    assert taskq.out("retry", "/a") == "0 tasks of /a will be tried again.\n"
+
+
+def test_all_agents_are_drained_after_a_question_only(taskq: CommandLine, hire: Hire) -> None:
+    """Those of a site, a name or a host need none."""
+    for host in ("one", "two"):
+        hire("/", host=host)
+    code, error = taskq.refused("agents", "drain", "--campaign", "/")
+    assert (code, "Drain 2 agents of / and all below it? Add --yes" in error) == (2, True)
+    drain = ("agents", "drain", "--campaign", "/")
+    assert taskq.json(*drain, "--dry-run") == {"agents": 2, "dry_run": True}
+    assert taskq.json(*drain, "--host", "one") == {"agents": 1, "dry_run": False}
+    assert taskq.json(*drain, "--dry-run")["agents"] == 1
+    assert taskq.json(*drain, "--yes")["agents"] == 1
+    assert taskq.json(*drain)["agents"] == 0
+
+
+def test_watching_ends_with_a_code_that_says_whether_tasks_failed(
+    taskq: CommandLine, tree: Campaign
+) -> None:
+    """That of timeout(1) when its time is over, and 0 where all went well."""
+    late = taskq("watch", "/a", "--timeout", "0s")
+    assert late.exit_code == 124
+    assert late.stderr == "Error: /a after 0.0 s: 2 unfinished tasks.\n"
+    tree.cancel(["waiting"])
+    own = taskq("watch", "/a", "--no-below", "--timeout", "2h")
+    assert (own.exit_code, "1 task failed; see `taskq failures /a`" in own.stderr) == (1, True)
+    tree.retry(keys=["failed"])
+    tree.cancel(["failed"])
+    assert taskq("watch", "/a", "--no-below").exit_code == 0

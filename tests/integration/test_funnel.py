@@ -1,0 +1,202 @@
+"""The best results of one stage become the tasks of the next: as if all were fetched and sorted."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq import Client, Conflict, Seed, UsageError
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.store import BlobStore
+from taskq.funnel import group_ranking
+from taskq.funnel.best import Best
+from taskq.funnel.selection import select
+from taskq.funnel.sorting import LineSorter
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+
+SCORES: tuple[Any, ...] = (-9.1, -7, -7.0, 0, 1e-30, 3, 12.5, "-11", None, True)
+LIGANDS: tuple[Any, ...] = ("CCO", "CC", "C\\C=C/C", "", 1, 7, None, "ß\n")
+
+
+@pytest.fixture
+def taskq(dsn: str) -> CommandLine:
+    """Give the command line of this queue."""
+    return CommandLine(dsn)
+
+
+def dock(queue: Client, hire: Hire, tasks: dict[str, list[tuple[str, Any, Any]]]) -> None:
+    """Finish tasks of campaigns, each with its key, its ligand and its score."""
+    for path, rows in tasks.items():
+        campaign = queue.create_campaign(path)
+        campaign.seed(Seed({"smiles": ligand}, key) for key, ligand, _ in rows)
+        scores = {key: score for key, _, score in rows}
+        agent = hire(path)
+        while claimed := agent.claim(100):
+            for task in claimed:
+                agent.done(task, {"score": scores[task.key]})
+
+
+def expected(
+    tasks: dict[str, list[tuple[str, Any, Any]]], wanted: Best
+) -> tuple[list[tuple[str, str]], int]:
+    """Return what is to be chosen, as campaign and key, and of how many."""
+    rows = [
+        (score if wanted.lowest else -score, place, path, key, f"{type(ligand)} {ligand}")
+        for place, path in enumerate(sorted(tasks))
+        for key, ligand, score in tasks[path]
+        if type(score) in (int, float) and (wanted.group is None or ligand is not None)
+    ]
+    ranked = sorted(rows, key=lambda one: one[:2])  # stable: in the order of seeding
+    if wanted.group is not None:
+        ranked = list({one[4]: one for one in reversed(ranked)}.values())
+        ranked.sort(
+            key=lambda one: (one[0], one[1], [k for k, _, _ in tasks[one[2]]].index(one[3]))
+        )
+    number = wanted.n or math.ceil(len(ranked) * float(wanted.percent or 0) / 100)
+    return [one[2:4] for one in ranked[:number]], len(ranked)
+
+
+@pytest.mark.parametrize("group", [None, "payload.smiles"])
+def test_the_chosen_are_those_of_a_sorted_list(
+    queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch, group: str | None
+) -> None:
+    """Whatever ties there are, however small the parts are that are read; and all is counted."""
+    monkeypatch.setattr(group_ranking, "SCAN", 7)
+    monkeypatch.setattr(group_ranking, "LineSorter", partial(LineSorter, 10))
+    chance = random.Random(17)
+    tasks = {
+        path: [(f"t{n}", chance.choice(LIGANDS), chance.choice(SCORES)) for n in range(60)]
+        for path in ("/dock", "/dock/b", "/dock/a")
+    }
+    dock(queue, hire, tasks)
+    for wanted in (
+        Best("result.score", n=1, group=group),
+        Best("result.score", n=40, group=group),
+        Best("result.score", percent=1, lowest=False, group=group),
+        Best("result.score", percent=33.3, group=group),
+        Best("result.score", percent=100, lowest=False, group=group),
+    ):
+        chosen, ranked = expected(tasks, wanted)
+        found = select(queue.database, queue.campaign("/dock"), wanted)
+        assert [(one.campaign, one.key) for one in found] == chosen, wanted
+        assert found.ranked == ranked
+        own, _ = expected({"/dock": tasks["/dock"]}, wanted)
+        again = select(queue.database, queue.campaign("/dock"), wanted, below=False)
+        assert [(one.campaign, one.key) for one in again] == own
+
+
+def test_large_results_are_ranked_as_well(queue: Client, hire: Hire) -> None:
+    """Their values, and their groups, are in a blob."""
+    store: BlobStore = open_blobs(queue.database)
+    campaign = queue.create_campaign("/dock")
+    campaign.seed(Seed({"smiles": "CC" if n % 2 else "C"}, f"t{n}") for n in range(6))
+    agent = hire("/dock")
+    for n, task in enumerate(agent.claim(6)):
+        result = {"score": n, "scaffold": f"s{n // 3}"}
+        if n % 3 == 0:
+            digest = store_result(store, result)
+            agent.done(task, {"taskq_blob": {"digest": digest, "size": 9}})
+        else:
+            agent.done(task, result)
+    for group, keys in (("payload.smiles", ["t0", "t1"]), ("result.scaffold", ["t0", "t3"])):
+        best = queue.best("/dock", by="result.score", percent=100, group=group)
+        assert [one.key for one in best] == keys
+        assert (best.ranked, best.left_out) == (2, 0)
+
+
+def store_result(store: BlobStore, result: dict[str, Any]) -> str:
+    """Store a large result; return its digest."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "result")
+        file.write_text(json.dumps(result))
+        return store.put(file)[0]
+
+
+def test_unfinished_stages_are_refused(queue: Client, hire: Hire, taskq: CommandLine) -> None:
+    """Their best are not known; the next stage may lie below the first."""
+    dock(queue, hire, {"/dock": [("a", "C", 1), ("b", "CC", 2)]})
+    queue.create_campaign("/dock/md").seed([{"x": 1}])
+    seed = ("seed", "/dock/md", "--from", "/dock", "--best", "1", "--by", "result.score")
+    assert taskq.json(*seed)["added"] == 1
+    assert queue.campaign("/dock/md").task("a").payload == {"smiles": "C"}
+    queue.campaign("/dock").seed([Seed({"smiles": "N"}, "c")])
+    code, error = taskq.refused(*seed)
+    assert (code, "/dock has 1 unfinished task" in error) == (3, True), error
+    with pytest.raises(Conflict):
+        queue.best("/dock", by="result.score", n=1)
+    assert taskq.json(*seed, "--so-far", "--highest")["added"] == 1
+
+
+def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandLine) -> None:
+    """The same are chosen each time; those that are told are counted."""
+    rows = [(f"t{n}", f"C{n % 50}", n // 2 if n % 10 else None) for n in range(200)]
+    dock(queue, hire, {"/dock": rows})
+    queue.create_campaign("/md")
+    seed = ("seed", "/md", "--from", "/dock", "--best", "10%", "--by", "result.score")
+    first = taskq(*seed)
+    assert first.stdout.startswith("18 tasks added to /md; 18 records")
+    assert "The lowest by result.score: 18 of 180 results, from 0 to 9.\n" in first.stderr
+    assert "Left out: 20 results without a number in result.score.\n" in first.stderr
+    assert taskq.json(*seed) | {"read": 0} == {
+        "path": "/md",
+        "read": 0,
+        "added": 0,
+        "known": 18,
+        "bad": 0,
+        "conflicts": 0,
+    }
+    grouped = taskq(*seed, "--group", "payload.smiles")
+    assert "The lowest by result.score: 5 of 45 groups, from 0 to 2.\n" in grouped.stderr
+    stored = {one.key: one.payload for one in queue.campaign("/md").tasks()}
+    assert stored == {key: {"smiles": ligand} for key, ligand, _ in rows if key in stored}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--best", "1%"], 2, "go with --from"),
+        (["--lowest"], 2, "go with --from"),
+        (["--from", "/dock"], 2, "--from goes with --best and --by"),
+        (["--from", "/dock", "--best", "1%"], 2, "--from goes with --best and --by"),
+        (["--from", "/dock", "--best", "1.5", "--by", "result.x"], 2, "a number or a share"),
+        (["--from", "/dock", "--best", "0", "--by", "result.x"], 2, "whole number from 1"),
+        (["--from", "/dock", "--best", "101%", "--by", "result.x"], 2, "at most 100"),
+        (["--from", "/dock", "--best", "5", "--by", "result.x"], 2, "none of 1 results"),
+        (["--from", "/dock", "--best", "5", "--by", "result.score", "--group", "key"], 2, "group"),
+        (["--from", "/dock", "--best", "5", "--by", "x", "--sweep", "n=1:2"], 2, "says it all"),
+        (["--from", "/md", "--best", "5", "--by", "result.score"], 2, "from itself"),
+        (["--from", "/nope", "--best", "5", "--by", "result.score"], 66, "no campaign /nope"),
+        (["--from", "/dock", "--best", "5", "--by", "result.score\udcff"], 2, "UTF-8"),
+    ],
+)
+def test_what_cannot_be_chosen_is_told(
+    queue: Client, hire: Hire, taskq: CommandLine, options: list[str], code: int, said: str
+) -> None:
+    """In a line; nothing is added."""
+    dock(queue, hire, {"/dock": [("a", "C", 1)]})
+    queue.create_campaign("/md")
+    exit_code, error = taskq.refused("seed", "/md", *options)
+    assert (exit_code, said in error) == (code, True), error
+    assert queue.campaign("/md").status().total == 0
+
+
+def test_nothing_done_gives_nothing(queue: Client) -> None:
+    """Of an empty campaign nothing is the best."""
+    queue.create_campaign("/dock")
+    assert list(queue.best("/dock", by="result.score", percent=1)) == []
+    assert list(queue.best("/dock", by="result.score", n=1, group="payload.a")) == []
+
+
+def test_groups_without_a_value_are_told(queue: Client, hire: Hire) -> None:
+    """Rather than that nothing is chosen."""
+    dock(queue, hire, {"/dock": [("a", "C", 1)]})
+    with pytest.raises(UsageError, match=r"none of 1 result has .* a value in 'payload.ligand'"):
+        list(queue.best("/dock", by="result.score", n=1, group="payload.ligand"))
