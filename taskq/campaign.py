@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from datetime import timedelta
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -44,6 +45,7 @@ from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.steering import verbs
 from taskq.steering.campaign import SteeredCampaign
 from taskq.stored_spec import spec_body
+from taskq.trend import Pace, Point, recent_pace
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
@@ -273,6 +275,24 @@ class Campaign(SteeredCampaign):
         (row,) = self._database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]
         return mean_s
+
+    def trend(self, within: timedelta | None = None) -> list[Point]:
+        """Return how the campaign with all below it went, a point a minute, the first first.
+
+        Points are farther apart with age, and none is older than a year; a campaign that does not
+        move gets none. within: only those of the latest time.
+        """
+        minutes = None if within is None else within // timedelta(minutes=1)
+        rows = self._database.rows("trend", campaign=self.campaign_id, minutes=minutes)
+        return [Point(**row) for row in rows]
+
+    def pace(self, status: Status | None = None) -> Pace | None:
+        """Return at what rate tasks end, over the last ten minutes, or longer if few do.
+
+        None: none ended within a day, or no keeper has recorded it. status: as just read.
+        """
+        now = self.status() if status is None else status
+        return recent_pace(self.trend(timedelta(days=2)), now.done + now.failed, now.unfinished)
 
     def task(self, key: str) -> TaskView:
         """Return a task by its key; raise `NotFound`."""

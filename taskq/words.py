@@ -33,6 +33,20 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def rate(per_second: float) -> str:
+    """Return a rate in the unit that makes it readable: `1,200/s`, `0.85/s`, `12/min`, `3/h`."""
+    if not per_second:
+        return "0/s"
+    for value, unit in (
+        (per_second, "s"),
+        (per_second * MINUTE_S, "min"),
+        (per_second * HOUR_S, "h"),
+    ):
+        if value >= 0.5 or unit == "h":  # noqa: PLR2004  # below, the next unit reads better
+            return f"{value:,.0f}/{unit}" if value >= 10 else f"{value:.2g}/{unit}"  # noqa: PLR2004  # two digits
+    raise AssertionError("unreachable: the last unit takes every value")
+
+
 def percent(share: float) -> str:
     """Return a share from 0 to 1 in percent, with the digits that tell something: `0.4 %`."""
     value = 100 * share

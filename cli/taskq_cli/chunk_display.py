@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 import click
 
 from taskq.steering.bulk import BulkProgress
+from taskq.words import rate
 from taskq_cli import render
 from taskq_cli.rate_meter import RateMeter
-from taskq_cli.text import rate
 
 LINE_INTERVAL_S: Final = 10.0
 WINDOW_S: Final = 10.0

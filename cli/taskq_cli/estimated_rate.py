@@ -12,19 +12,23 @@ FRESH_S: Final = 30.0
 """Age in seconds after which the mean run time is read again."""
 CAMPAIGNS: Final = 20
 """Most campaigns of a subtree that are read: those with most working tasks represent all."""
+ENOUGH: Final = 10
+"""Fewest tasks of the trend that tell more than the run times do."""
 
 
 class EstimatedRate:
-    """Estimate of the tasks that become final per second: working tasks over mean run time.
+    """Estimate of the tasks that become final per second: as the trend has it, if enough ended.
 
-    This is Little's law (Operations Research 9(3), 1961). It reads a bounded number of attempts
-    by key, at most once in `FRESH_S` seconds.
+    Otherwise it is the working tasks over the mean run time, which is Little's law (Operations
+    Research 9(3), 1961). It reads a bounded number of points and attempts by key, at most once in
+    `FRESH_S` seconds.
     """
 
     def __init__(self, client: Client, path: str, *, below: bool = True) -> None:
         self._client = client
         self._below = below
         self._path = path
+        self._trend_per_s: float | None = None
         self._mean_s: float | None = None
         self._stale_at = 0.0
 
@@ -34,8 +38,12 @@ class EstimatedRate:
         if not status.working or not final:
             return None
         if time.monotonic() >= self._stale_at:
-            self._mean_s = self._read_mean_s(status)
+            pace = self._client.campaign(self._path).pace(status)
+            self._trend_per_s = pace.per_s if pace and pace.ended >= ENOUGH else None
+            self._mean_s = None if self._trend_per_s else self._read_mean_s(status)
             self._stale_at = time.monotonic() + FRESH_S
+        if self._trend_per_s:
+            return self._trend_per_s
         if not self._mean_s:
             return None
         # An attempt after which the task is retried makes no task final.

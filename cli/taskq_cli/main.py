@@ -42,6 +42,7 @@ SECTIONS: Final[Sections] = {
         "pilots": "pilots:pilots",
         "recover": "recover:recover",
         "gateway": "gateway:gateway",
+        "web": "web:web",
         "token": "token:token",
         "keeper": "keeper:keeper",
         "front": "front:front",

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskq.views import Status
-from taskq.words import counted, duration, instant
+from taskq.words import counted, duration, instant, rate
 from taskq_cli import render
 from taskq_cli.counts import counts, final, percent_final
 from taskq_cli.overview import PAUSED, Overview
-from taskq_cli.text import one_line, rate
+from taskq_cli.text import one_line
 
 CHILDREN: Final = 10
 

@@ -11,11 +11,10 @@ from typing import Final
 import click
 
 from taskq.ingest.seeding import SeedCount
-from taskq.words import counted, duration
+from taskq.words import counted, duration, rate
 from taskq_cli import render
 from taskq_cli.rate_meter import RateMeter
 from taskq_cli.seeder import Show
-from taskq_cli.text import rate
 
 LINE_INTERVAL_S: Final = 10.0
 WINDOW_S: Final = 10.0

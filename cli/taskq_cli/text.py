@@ -7,8 +7,6 @@ import unicodedata
 from collections import Counter
 from typing import Final
 
-from taskq.words import HOUR_S, MINUTE_S
-
 _LINE_END: Final = re.compile(r"\s*\n\s*")
 # Characters that JSON allows unescaped in a string but a terminal may interpret: control characters
 # beyond ASCII, and invisible ones or those that change the direction (https://trojansource.codes).
@@ -36,20 +34,6 @@ def one_line(text: str) -> str:
 def safe_json(text: str) -> str:
     """Return equivalent JSON with characters that a terminal may interpret escaped."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def rate(per_second: float) -> str:
-    """Return a rate in the unit that makes it readable: `1,200/s`, `0.85/s`, `12/min`, `3/h`."""
-    if not per_second:
-        return "0/s"
-    for value, unit in (
-        (per_second, "s"),
-        (per_second * MINUTE_S, "min"),
-        (per_second * HOUR_S, "h"),
-    ):
-        if value >= 0.5 or unit == "h":  # noqa: PLR2004  # below, the next unit reads better
-            return f"{value:,.0f}/{unit}" if value >= 10 else f"{value:.2g}/{unit}"  # noqa: PLR2004  # two digits
-    raise AssertionError("unreachable: the last unit takes every value")
 
 
 def most_common(counts: Counter[str], shown: int) -> str:

@@ -69,5 +69,11 @@ begin
         when others then
             raise warning 'taskq: no host could be judged: %', sqlerrm;
     end;
+    begin
+        perform taskq.record_trends();
+    exception
+        when others then
+            raise warning 'taskq: no trend could be recorded: %', sqlerrm;
+    end;
 end
 $$;

@@ -22,6 +22,7 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
     "reader": ("reader",),
     "operator": ("reader", "upkeep", "operator", "pilots"),
     "pilots": ("reader", "pilots"),
+    "web": ("reader", "web"),
 }
 
 

@@ -63,7 +63,7 @@ class FrontAddress:
         """
         check_delimited(text, "/?#")
         try:
-            parts = urlsplit(text)
+            parts = _split(text)
             nodes = _nodes(parts)
         except ValueError:
             raise UsageError(f"not the address of a Redis server; {_HOW}") from None
@@ -111,6 +111,15 @@ class FrontAddress:
             user, at, _ = parts.netloc.rpartition("@")
             parts = parts._replace(netloc=f"{user}{at}{node}")
         return parts.geturl()
+
+
+def _split(text: str) -> SplitResult:
+    """Split a URL of one or several hosts; `urlsplit` may refuse several with one in brackets."""
+    scheme, delimiter, rest = text.partition("://")
+    if not delimiter:
+        return urlsplit(text)
+    hosts = re.split("[/?#]", rest, maxsplit=1)[0]
+    return urlsplit(f"{scheme}://{rest[len(hosts) :]}")._replace(netloc=hosts)
 
 
 def _nodes(parts: SplitResult) -> tuple[Node, ...]:

@@ -188,7 +188,7 @@ class WaitTests:
     def test_first_exception(self):
         future1 = self.executor.submit(mul, 2, 21)
         future2 = self.executor.submit(sleep_and_raise, 1.5)
-        future3 = self.executor.submit(time.sleep, 3)
+        future3 = self.executor.submit(time.sleep, 8)
 
         finished, pending = futures.wait(
             [future1, future2, future3], return_when=futures.FIRST_EXCEPTION

@@ -16,6 +16,7 @@ from taskq.gateway.app import App
 from taskq.gateway.errors import Busy, failure
 from taskq.gateway.large_bodies import LARGE_BYTES, LargeBodies
 from taskq.gateway.management import Management
+from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_text, read_heartbeat
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
@@ -164,7 +165,7 @@ def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) ->
 
     async def run() -> None:
         service = Service(realm.queue.database, Settings(), lambda: 3)
-        app = App(service, cast("Management", None)).asgi
+        app = App(service, cast("Management", None), cast("ManagerQueries", None)).asgi
         try:
             large, waiting = (
                 asyncio.create_task(posted(app, path, token, b"{}" + b" " * LARGE_BYTES))

@@ -288,6 +288,10 @@ class Scene:
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "input": "x"})],
             "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
+            "result_sample": [
+                Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "field": name})
+                for name in ("score", None)
+            ],
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
@@ -318,6 +322,7 @@ class Scene:
                 Case(NEW, {**page, "status": "working"}),
                 Case(1, {**page, "limit": 1, "status": None}),
             ],
+            "trend": [Case(0, {**one, "minutes": None})],
             "usual_run": [Case(PAGE, {**one, "most": PAGE})],
         }
 

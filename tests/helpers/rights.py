@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskq.db.roles import ROLES
 
 FEEDING = "submitter pickler manager"
-READING = f"reader {FEEDING} operator pilots"
+READING = f"reader {FEEDING} operator pilots web"
 SUBMITTING_PILOTS = "operator pilots"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
@@ -71,7 +71,7 @@ MAY = {
     "front_status": READING,
     "frontable": UPKEEP,
     "hold_pilot": SUBMITTING_PILOTS,
-    "identify": "gateway",
+    "identify": "gateway web",
     "installation": ALL,
     "installed": OWNER,
     "is_input": "gateway",
@@ -90,6 +90,7 @@ MAY = {
     "notify_events": READING,
     "notify_rules": READING,
     "open_session": "agent",
+    "paces": READING,
     "places": READING,
     "pilot_demand": READING,
     "pilot_jobs": READING,
@@ -105,6 +106,7 @@ MAY = {
     "remove_notify_rule": "operator",
     "remove_tasks": "operator manager",
     "remove_unused_blobs": "operator",
+    "result_sample": READING,
     "results": READING,
     "results_of": READING,
     "retry": "operator manager",
@@ -112,6 +114,7 @@ MAY = {
     "return_ahead": UPKEEP,
     "revoke_token": "operator",
     "save_checkpoint": SERVING,
+    "scopes": READING,
     "seed_again": OWNER,
     "seed_begin": OWNER,
     "seed_copy": OWNER,
@@ -130,6 +133,7 @@ MAY = {
     "test_notify_rule": "operator",
     "timeline": ALL,
     "tokens": READING,
+    "trend": READING,
     "troubles": f"{READING} gateway",
     "unban": "operator",
     "usual_run": READING,

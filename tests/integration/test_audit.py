@@ -176,7 +176,9 @@ def test_audit_writes_nothing_and_waits_for_nobody(
     with queue.database.transaction() as snapshot:
         snapshot.execute("audit_snapshot")
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-            snapshot.rows("drain_sessions", path="/", sites=None, agents=None, hosts=None)
+            snapshot.rows(
+                "drain_sessions", path="/", sites=None, agents=None, hosts=None, dry_run=False
+            )
     assert history.campaign.status().total == len(LIVES) + 2
 
 

@@ -256,6 +256,7 @@ def test_status_tells_tasks_agents_and_commonest_errors(
         "agents",
         "agents_left",
         "closed_by",
+        "pace",
         "failure_classes",
         "paused_below",
         "refusals",

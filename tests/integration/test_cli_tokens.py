@@ -104,13 +104,14 @@ def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Post
     """Those that were chosen and no others; it shows in the list, and each is counted once."""
     above, below = hire("/c"), hire("/c/below")
     postgres.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
-    assert taskq.out("agents", "drain", "--campaign", "/c/below") == "1 agent told to leave.\n"
+    drain = ("agents", "drain", "--yes")
+    assert taskq.out(*drain, "--campaign", "/c/below") == "1 agent told to leave.\n"
     draining = {one["session_id"]: one["draining"] for one in taskq.json("agents")}
     assert draining == {above.session: False, below.session: True}
     assert "DRAINING" in taskq.out("agents")
-    assert taskq.json("agents", "drain", "--site", "b", "--name", "other") == {"agents": 0}
-    assert taskq.json("agents", "drain", "--site", "b", "--name", "double") == {"agents": 1}
-    assert taskq.json("agents", "drain", "--campaign", "/") == {"agents": 0}
+    assert taskq.json(*drain, "--site", "b", "--name", "other")["agents"] == 0
+    assert taskq.json(*drain, "--site", "b", "--name", "double")["agents"] == 1
+    assert taskq.json(*drain, "--campaign", "/")["agents"] == 0
     assert taskq.refused("agents", "drain", "--campaign", "/none")[0] == 66
     code, error = taskq.refused("agents", "drain")
     assert (code, error) == (2, "say which agents shall leave; --campaign / stands for all")

@@ -67,7 +67,7 @@ def test_ising_goes_on_from_checkpoints_to_the_same_result(
     command: CommandLine, tmp_path: Path
 ) -> None:
     """Four attempts find the energy that a single one finds, to the last digit."""
-    command.out("campaign", "create", "--file", EXAMPLES / "ising/campaign.toml")
+    command.out("campaign", "create", "--campaign-file", EXAMPLES / "ising/campaign.toml")
     command.out("campaign", "change", "/demo/ising", "--param", "sweeps=300")
     command.out("campaign", "create", "/demo/whole", "--python", "ising:run")
     command.out("campaign", "change", "/demo/whole", "--param", "sweeps=300", "--param", "side=32")

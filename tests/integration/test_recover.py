@@ -299,8 +299,8 @@ def test_command_knows_times_and_durations(
 @pytest.mark.parametrize(
     ("option", "said", "told"),
     [
-        ("--silent-for", "1e19", "from 0 to 604800"),
-        ("--silent-for", "nan", "from 0 to 604800"),
+        ("--silent-for", "1e19", "from 0 to 7 d"),
+        ("--silent-for", "nan", "from 0 to 7 d"),
         ("--lost-since", "999999999d", "no calendar"),
         ("--lost-since", "2999-01-01", "still to come"),
         ("--lost-since", "2w", "neither a time"),
@@ -321,4 +321,4 @@ def test_command_refuses_times_that_cannot_be_meant(
 def test_command_refuses_what_is_no_time(since: str, taskq: CommandLine) -> None:
     """And says what is one."""
     _, said = taskq.refused("recover", "--lost-since", since)
-    assert "nor a duration, as 90min or 2h" in said
+    assert "nor a duration, as 90m or 2h" in said

@@ -22,6 +22,8 @@ from tests.helpers.variants import rest_thorough
 
 MIB = 1024 * 1024
 
+pytestmark = pytest.mark.both_transports
+
 # Seeds so many tasks, and says how many were added and the greatest memory it took, in KiB: not
 # ru_maxrss, which a process inherits from the one that started it.
 SEEDER = """
@@ -29,7 +31,6 @@ import json, re, sys
 from pathlib import Path
 import taskq
 
-pytestmark = pytest.mark.both_transports
 dsn, count = sys.argv[1], int(sys.argv[2])
 with taskq.connect(dsn) as queue:
     done = queue.campaign("/c").seed(

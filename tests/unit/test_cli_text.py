@@ -14,11 +14,11 @@ from rich.cells import cell_len
 
 from taskq.export.ranking import dotted
 from taskq.views import Status
-from taskq.words import duration
+from taskq.words import duration, rate
 from taskq_cli import render
 from taskq_cli.counts import percent_final
 from taskq_cli.rate_meter import RateMeter
-from taskq_cli.text import one_line, printable, rate, safe_json
+from taskq_cli.text import one_line, printable, safe_json
 
 NOTHING = Status(1, "/c", "open", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from taskq.words import duration, rate
 from taskq_cli import render
 from taskq_cli.counts import counts
-from taskq_cli.output import write_record
+from taskq_cli.output import as_record, write_record
 from taskq_cli.overview import read_overview
 from taskq_cli.shared import Invocation, below_option, path_argument, shared_options
 
@@ -18,13 +19,21 @@ from taskq_cli.shared import Invocation, below_option, path_argument, shared_opt
 def status(invocation: Invocation, *, path: str, below: bool) -> None:
     """Show the progress of PATH and all below it.
 
-    Shows tasks by status, agents and the most frequent errors. It takes as long for a million
-    tasks as for one: it reads counters, not tasks.
+    Shows tasks by status, at what rate they end and when nothing is left at that, agents and the
+    most frequent errors. The rate is that of the last ten minutes, or longer if few tasks end. It
+    takes as long for a million tasks as for one: it reads counters, not tasks.
 
     Example:
       taskq status /demo
     """
     with invocation.client() as client:
         overview = read_overview(client, path, below=below)
-    shown = render.campaign(overview.title(), counts(overview.status), overview.lines())
-    write_record(invocation.output, overview.record(), render.as_text(shown).rstrip("\n"))
+        pace = client.campaign(path).pace(overview.status) if below else None
+    lines = overview.lines()
+    if pace is not None and overview.status.unfinished:
+        lines.insert(
+            0, f"pace       {rate(pace.per_s)} over {duration(pace.over_s)}, ETA {pace.eta()}"
+        )
+    shown = render.campaign(overview.title(), counts(overview.status), lines)
+    record = overview.record() | {"pace": None if pace is None else as_record(pace)}
+    write_record(invocation.output, record, render.as_text(shown).rstrip("\n"))

@@ -64,8 +64,9 @@ def watch(
 
     On a terminal the display redraws itself; elsewhere each sample is one line, in JSON with
     --output jsonl. The rate is that of the last minute. If fewer than ten tasks ended within it,
-    the rate, marked with a ~, is estimated from the working tasks and the run times of the latest
-    attempts. While the server is unavailable, the command waits. Ctrl-C ends only the watching.
+    the rate, marked with a ~, is that of the last hours, or estimated from the working tasks and
+    the run times of the latest attempts. While the server is unavailable, the command waits. Ctrl-C
+    ends only the watching.
 
     Exit codes:
       0    no task is unfinished, and none has failed

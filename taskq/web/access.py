@@ -1,0 +1,136 @@
+"""Who may look: whoever is at this machine, or who has a manager's token.
+
+Without tokens, only requests are answered that name this machine as their host and came through no
+proxy: otherwise a page of a stranger, in the browser of somebody here, could read all of this under
+a name of the stranger's that leads here (DNS rebinding), and a proxy would show it to the world.
+
+With tokens, a browser gets a cookie for the token that was signed in with. The cookie is random;
+what it stands for is kept in this process only, and asked anew every few seconds, so that a token
+that was revoked or has expired shows nothing any more.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from taskq.db.connections import Database
+from taskq.errors import Forbidden, Unauthorized
+from taskq.tokens import hashed
+
+#: Seconds for which it is known that a token is valid; a revocation works within 30.
+FRESH_S: Final = 10.0
+#: Seconds without a request after which one has to sign in again.
+IDLE_S: Final = 12 * 3_600.0
+MOST_SIGNED_IN: Final = 10_000
+MAX_TOKEN_CHARS: Final = 200
+_PROXIED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host")
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Somebody who looks. paths: the campaigns that may be seen, each with all below it."""
+
+    paths: tuple[str, ...]
+
+    def may(self, path: str) -> bool:
+        """Tell whether a campaign may be seen."""
+        return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.paths)
+
+    def check(self, path: str) -> None:
+        """Raise `Forbidden` unless a campaign may be seen."""
+        if not self.may(path):
+            raise Forbidden(f"your token is not for {path}, but for {', '.join(self.paths)}")
+
+
+EVERYTHING: Final = Viewer(("/",))
+
+
+@dataclass(slots=True)
+class _SignedIn:
+    token_hash: bytes
+    viewer: Viewer
+    known_at: float
+    seen_at: float
+
+
+class Access:
+    """Who has signed in. Used by threads, one at a time for each cookie."""
+
+    def __init__(
+        self, database: Database, *, tokens: bool, secure: bool, fresh_s: float = FRESH_S
+    ) -> None:
+        """tokens: whether one is needed. secure: whether it is served over TLS."""
+        self._fresh_s = fresh_s
+        self._database = database
+        self.tokens = tokens
+        self.secure = secure
+        self.cookie: Final = "__Host-taskq" if secure else "taskq"
+        self._signed_in: OrderedDict[str, _SignedIn] = OrderedDict()
+
+    def viewer(self, headers: Mapping[str, str], cookie: str | None) -> Viewer:
+        """Return who sent a request; raise `Unauthorized` or `Forbidden`."""
+        if not self.tokens:
+            check_local(headers)
+            return EVERYTHING
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._identified(hashed(token.strip()))
+        known = self._signed_in.get(cookie or "")
+        if known is None or time.monotonic() > known.seen_at + IDLE_S:
+            raise Unauthorized("sign in with a manager's token")
+        known.seen_at = time.monotonic()
+        if known.seen_at > known.known_at + self._fresh_s:
+            try:
+                known.viewer = self._identified(known.token_hash)
+            except Unauthorized:
+                self.sign_out(cookie)
+                raise
+            known.known_at = known.seen_at
+        return known.viewer
+
+    def sign_in(self, token: str) -> str:
+        """Return a new cookie for a token; raise `Unauthorized` if it is no valid manager's."""
+        token_hash = hashed(token[:MAX_TOKEN_CHARS].strip())
+        viewer = self._identified(token_hash)
+        cookie, now = secrets.token_urlsafe(32), time.monotonic()
+        self._signed_in[cookie] = _SignedIn(token_hash, viewer, now, now)
+        while len(self._signed_in) > MOST_SIGNED_IN:
+            self._signed_in.popitem(last=False)
+        return cookie
+
+    def sign_out(self, cookie: str | None) -> None:
+        """Forget a cookie."""
+        self._signed_in.pop(cookie or "", None)
+
+    def _identified(self, token_hash: bytes) -> Viewer:
+        row = self._database.row("identify", hashes=[token_hash])
+        if row is None or row["session_id"] is not None:
+            raise Unauthorized("this is no manager's token, or it has expired or was revoked")
+        return Viewer(tuple(row["paths"]))
+
+
+def check_local(headers: Mapping[str, str]) -> None:
+    """Raise `Forbidden` unless a request names this machine, and came through no proxy."""
+    name = headers.get("host", "")
+    host = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    if not is_loopback(host):
+        raise Forbidden(
+            f"this is for http://localhost and http://127.0.0.1 only, not for {name!r:.100}; "
+            "`taskq web --require-token` answers under other names"
+        )
+    if any(one in headers for one in _PROXIED):
+        raise Forbidden("this came through a proxy; behind one, say `taskq web --require-token`")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is that of the machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,109 @@
+"""Best results of a campaign by a number in them, and its distribution, from a bounded sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskq.db.connections import Database
+
+#: Parts of a campaign that are looked at, and attempts that are read of each.
+STRETCHES: Final = 50
+EACH: Final = 200
+#: Results whose fields can be chosen: of so many parts, so many attempts.
+_FIELDS_OF: Final = (4, 5)
+MOST_FIELDS: Final = 50
+_DEEPEST: Final = 5
+TOP: Final = 10
+BINS: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A result among the best. task: its key."""
+
+    key: str
+    host: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The best of a sample of a campaign's results, and how the numbers in it are distributed.
+
+    seen: results in the sample; numbers: those with a number in the field. bins: how many numbers
+    are in each of as many equal parts of low to high.
+    """
+
+    field: str
+    seen: int
+    numbers: int
+    low: float
+    median: float
+    high: float
+    bins: Sequence[int]
+    best: Sequence[Hit]
+
+
+def numeric_fields(database: Database, campaign: int) -> list[str]:
+    """Return the dotted names of numbers in some results of a campaign, sorted."""
+    stretches, each = _FIELDS_OF
+    rows = database.rows(
+        "result_sample", campaign=campaign, field=None, stretches=stretches, each=each
+    )
+    names = {name for row in rows for name in _numbers("", row["result"])}
+    return sorted(names)[:MOST_FIELDS]
+
+
+def read_hits(database: Database, campaign: int, field: str, *, ascending: bool) -> Hits | None:
+    """Read a sample of a campaign's results; None: none has a number there."""
+    rows = database.rows(
+        "result_sample", campaign=campaign, field=field, stretches=STRETCHES, each=EACH
+    )
+    found = sorted((row["value"], row["task_id"]) for row in rows if row["value"] is not None)
+    if not found:
+        return None
+    values = [value for value, _ in found]
+    best = found[:TOP] if ascending else found[::-1][:TOP]
+    return Hits(
+        field=field,
+        seen=len(rows),
+        numbers=len(found),
+        low=values[0],
+        median=values[len(values) // 2],
+        high=values[-1],
+        bins=_bins(values),
+        best=_named(database, campaign, best),
+    )
+
+
+def _named(database: Database, campaign: int, best: Sequence[tuple[float, int]]) -> list[Hit]:
+    rows = database.rows("results_of", campaign=campaign, tasks=[task for _, task in best])
+    known = {row["task_id"]: row for row in rows}
+    return [
+        Hit(known[task]["key"], known[task]["host"], value)
+        for value, task in best
+        if task in known  # not removed meanwhile
+    ]
+
+
+def _bins(values: Sequence[float]) -> list[int]:
+    """Count sorted values in equal parts of their range."""
+    low, high = values[0], values[-1]
+    if low == high:
+        return [len(values)]
+    bins = [0] * BINS
+    for value in values:
+        bins[min(int((value - low) / (high - low) * BINS), BINS - 1)] += 1
+    return bins
+
+
+def _numbers(prefix: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        return
+    for name, inner in value.items():
+        if isinstance(inner, Mapping) and prefix.count(".") < _DEEPEST:
+            yield from _numbers(f"{prefix}{name}.", inner)
+        elif isinstance(inner, (int, float)) and not isinstance(inner, bool):
+            yield f"{prefix}{name}"

@@ -1,0 +1,302 @@
+"""What each page shows: read by the functions that the commands use, bounded, kept for seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice, pairwise
+from typing import Any, Final
+
+from taskq.campaign import Campaign
+from taskq.client import Client
+from taskq.errors import UnknownCampaign
+from taskq.fleet.places import Place
+from taskq.spec.model import check_path
+from taskq.trend import Point, intervals
+from taskq.web.access import Viewer
+from taskq.web.charts import Line, histogram, timeline
+from taskq.web.hits import numeric_fields, read_hits
+from taskq.web.live import Ticker
+from taskq.web.readings import Readings
+from taskq.web.rendering import address, figure, number, render, visible
+from taskq.web.tree import Node, Tree, parent, usual_levels
+from taskq.words import counted, rate
+
+#: Seconds for which readings are kept.
+QUICK_S: Final = 3.0
+SAMPLE_S: Final = 15.0
+TREND_S: Final = 30.0
+HITS_S: Final = 60.0
+#: Rows that pages show.
+MOST_PLACES: Final = 500
+MOST_AGENTS: Final = 500
+MOST_CAUSES: Final = 10
+#: Failed attempts that are grouped: grouping reads each of them.
+MOST_GROUPED: Final = 10_000
+#: Times of which a page can show a trend.
+SPANS: Final[Mapping[str, tuple[str, timedelta | None]]] = {
+    "3h": ("3 hours", timedelta(hours=3)),
+    "1d": ("a day", timedelta(days=1)),
+    "7d": ("a week", timedelta(days=7)),
+    "all": ("a year", None),
+}
+_TABLE_ROWS: Final = 30
+_LONG: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request. query: its parameters."""
+
+    viewer: Viewer
+    query: Mapping[str, str]
+    signed_in: bool
+
+    @property
+    def path(self) -> str:
+        """The campaign that it is about, by default the first that the viewer may see."""
+        path = check_path(self.query.get("path") or self.viewer.paths[0])
+        self.viewer.check(path)
+        return path
+
+    def common(self, page: str) -> dict[str, Any]:
+        """Return what all pages show."""
+        return {"page": page, "path": self.path, "signed_in": self.signed_in}
+
+
+class Pages:
+    """The pages; each method returns one as HTML."""
+
+    def __init__(self, client: Client, ticker: Ticker, readings: Readings) -> None:
+        self._client = client
+        self._ticker = ticker
+        self._readings = readings
+
+    async def overview(self, asked: Asked) -> str:
+        """Return the tree of campaigns."""
+        tree = await self._tree(asked.path)
+        below = _below(tree, asked, "/")
+        return render("overview.html", **asked.common("overview"), tops=asked.viewer.paths, **below)
+
+    async def campaign(self, asked: Asked) -> str:
+        """Return all about one campaign."""
+        path, query = asked.path, asked.query
+        tree = await self._tree(path)
+        node = tree.nodes[path]
+        campaign = Campaign(self._client.database, node.own.campaign_id, path)
+        span = query.get("span", "1d")
+        span = span if span in SPANS else "1d"
+        failed = node.status.failures or node.status.losses
+        own_failed = node.own.failures + node.own.losses
+        explanation, points, pace, verdicts, causes = await asyncio.gather(
+            self._readings.get(("explain", path), QUICK_S, campaign.explain),
+            self._readings.get(
+                ("trend", path, span), TREND_S, lambda: campaign.trend(SPANS[span][1])
+            ),
+            self._readings.get(("pace", path), TREND_S, campaign.pace),
+            self._readings.get(
+                ("failures", path), SAMPLE_S, lambda: self._client.fleet.failures(path)
+            )
+            if failed
+            else _nothing(),
+            self._readings.get(
+                ("causes", path),
+                SAMPLE_S,
+                lambda: campaign.failure_causes(MOST_CAUSES, below=False),
+            )
+            if 0 < own_failed <= MOST_GROUPED
+            else _nothing(),
+        )
+        below = _below(tree, asked, "/campaign")
+        return render(
+            "campaign.html",
+            **asked.common("campaign"),
+            node=node,
+            above=_above(path, asked.viewer),
+            explanation=explanation,
+            pace=pace,
+            span=span,
+            spans={name: words for name, (words, _) in SPANS.items()},
+            charts=_charts(points),
+            points=_thinned(points),
+            verdicts=verdicts,
+            causes=causes,
+            ungrouped=own_failed > MOST_GROUPED,
+            **below | {"nodes": below["nodes"][1:], "least": node.depth + 1},
+            **await self._hits(campaign, node, query),
+        )
+
+    async def _tree(self, path: str) -> Tree:
+        """Return the tree, in which there is this campaign; raise `UnknownCampaign`."""
+        tree = await self._ticker.tree()
+        if path not in tree.nodes:
+            await asyncio.to_thread(self._client.campaign, path)
+            tree = await self._ticker.tree(anew=True)
+        if path not in tree.nodes:  # it has been removed meanwhile
+            raise UnknownCampaign(path)
+        return tree
+
+    async def hosts(self, asked: Asked) -> str:
+        """Return the comparison of hosts."""
+        return await self._places(asked, "hosts")
+
+    async def sites(self, asked: Asked) -> str:
+        """Return the comparison of sites."""
+        return await self._places(asked, "sites")
+
+    async def _places(self, asked: Asked, kind: str) -> str:
+        path, fleet = asked.path, self._client.fleet
+        read = fleet.hosts if kind == "hosts" else fleet.sites
+        places: list[Place] = await self._readings.get((kind, path), SAMPLE_S, lambda: read(path))
+        return render(
+            "places.html",
+            **asked.common(kind),
+            places=places[:MOST_PLACES],
+            whole=len(places),
+        )
+
+    async def agents(self, asked: Asked) -> str:
+        """Return the agents that serve a campaign."""
+        path = asked.path
+
+        def read() -> tuple[Any, ...]:
+            client = self._client
+            return (
+                client.agents(path, limit=MOST_AGENTS + 1),
+                client.left_agents(path, limit=MOST_AGENTS),
+                client.brake(),
+            )
+
+        agents, left, brake = await self._readings.get(("agents", path), QUICK_S, read)
+        tree = await self._ticker.tree()
+        node = tree.nodes.get(path)
+        return render(
+            "agents.html",
+            **asked.common("agents"),
+            agents=agents[:MOST_AGENTS],
+            more=len(agents) > MOST_AGENTS,
+            whole=None if node is None else node.agents,
+            left=left,
+            brake=brake,
+        )
+
+    async def task(self, asked: Asked) -> str:
+        """Return a task with its attempts."""
+        path, key = asked.path, asked.query.get("key", "")
+
+        def read() -> dict[str, Any]:
+            campaign = self._client.campaign(path)
+            return {
+                "task": campaign.task(key),
+                "attempts": campaign.attempts(key)[::-1],
+                "events": campaign.history(key),
+                "explanation": campaign.explain(key),
+            }
+
+        known = await self._readings.get(("task", path, key), QUICK_S, read)
+        return render(
+            "task.html", **asked.common("task"), above=_above(path, asked.viewer), **known
+        )
+
+    async def _hits(
+        self, campaign: Campaign, node: Node, query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return the best results and their distribution; they are of the campaign's own tasks."""
+        found: dict[str, Any] = {"fields": [], "field": "", "order": "highest", "hits": None}
+        if not node.own.done:
+            return found
+        one, database = campaign.campaign_id, self._client.database
+        found["fields"] = await self._readings.get(
+            ("fields", one), HITS_S, lambda: numeric_fields(database, one)
+        )
+        field = query.get("field") or next(iter(found["fields"]), "")
+        if not field:
+            return found
+        ascending = query.get("order") == "lowest"
+        hits = await self._readings.get(
+            ("hits", one, field, ascending),
+            HITS_S,
+            lambda: read_hits(database, one, field, ascending=ascending),
+        )
+        found |= {"field": field, "order": "lowest" if ascending else "highest", "hits": hits}
+        if hits is not None:
+            words = (
+                f"{number(hits.numbers)} results from {figure(hits.low)} to {figure(hits.high)}, "
+                f"half of them below {figure(hits.median)}."
+            )
+            found["histogram"] = histogram(
+                f"Distribution of {visible(field)}", words, hits.bins, (hits.low, hits.high), figure
+            )
+        return found
+
+
+def levels_of(query: Mapping[str, str]) -> int | None:
+    """Return how many levels of campaigns are asked for; None: as many as usual."""
+    text = query.get("levels", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _LONG else None
+
+
+def _below(tree: Tree, asked: Asked, page: str) -> dict[str, Any]:
+    """Return what is shown of the tree at and below a campaign."""
+    counts = tree.levels(asked.path)
+    levels = levels_of(asked.query) or usual_levels(counts)
+    nodes, more = tree.shown(asked.path, levels)
+    return {
+        "nodes": nodes,
+        "least": min((node.depth for node in nodes), default=0),
+        "more": more,
+        "levels": levels,
+        "depths": range(1, len(counts)),
+        "tree_page": page,
+        "live": address("/live", path=asked.path, levels=levels),
+    }
+
+
+async def _nothing() -> list[Any]:
+    return []
+
+
+def _above(path: str, viewer: Viewer) -> list[str]:
+    """Return the paths above one that may be seen, from the top."""
+    found = []
+    above = parent(path)
+    while above is not None and viewer.may(above):
+        found.append(above)
+        above = parent(above)
+    return found[::-1]
+
+
+def _charts(points: Sequence[Point]) -> list[Any]:
+    """Return the charts of a trend."""
+    rates = intervals(points)
+    if not rates:
+        return []
+    last, most = rates[-1], max(one.ended_per_s for one in rates)
+    ended = Line("tasks that ended", "ended", [(r.begin, r.end, r.ended_per_s) for r in rates])
+    bad = Line("attempts that failed", "bad", [(r.begin, r.end, r.failures_per_s) for r in rates])
+    pairs = list(pairwise(points))
+    agents = Line("agents", "agents", [(a.at, b.at, float(a.agents)) for a, b in pairs])
+    working = Line("running tasks", "working", [(a.at, b.at, float(a.working)) for a, b in pairs])
+    crowd = max(one.agents for one in points)
+    return [
+        timeline(
+            "Rate over time",
+            f"{rate(last.ended_per_s)} at last, {rate(most)} at most.",
+            [ended, bad],
+            rate,
+        ),
+        timeline(
+            "Agents and running tasks over time",
+            f"{counted(points[-1].agents, 'agent')} at last, {number(crowd)} at most.",
+            [agents, working],
+            lambda value: f"{value:,.0f}",
+        ),
+    ]
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """Return some points for a table, evenly, the last first."""
+    step = max(1, -(-len(points) // _TABLE_ROWS))
+    return list(islice(reversed(points), 0, None, step))

@@ -1,0 +1,143 @@
+"""Server of the pages: a socket, uvicorn, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from taskq.client import Client
+from taskq.db.queries import load_statements
+from taskq.errors import Unavailable, UsageError
+from taskq.web.access import Access
+from taskq.web.app import App
+from taskq.web.live import Ticker
+from taskq.web.pages import Pages
+from taskq.web.readings import Readings
+
+#: Connections that are served at a time; others are answered that this is too busy.
+MOST_CONNECTIONS: Final = 1_000
+BACKLOG: Final = 128
+#: Seconds that requests may go on at the end; what is live goes on for ever.
+LAST_ANSWERS_S: Final = 1
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where pages are served, and to whom.
+
+    port 0: any that is free. tokens: whether one needs a manager's token. certificate, key: files
+    in PEM; None: no TLS.
+    """
+
+    host: str
+    port: int
+    tokens: bool
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def bind(self) -> socket.socket:
+        """Return a listening socket; raise `Unavailable` if the address cannot be used."""
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            family, _, _, _, address = found[0]
+            listener = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise Unavailable(f"cannot listen at {self.host}: {error.strerror}") from None
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise Unavailable(
+                f"cannot listen at {self.host} port {self.port}: {error.strerror}"
+            ) from None
+        listener.setblocking(False)
+        return listener
+
+    def address(self, listener: socket.socket) -> str:
+        """Return the URL of a listening socket."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://{host}:{listener.getsockname()[1]}/"
+
+
+def serve(client: Client, site: Site, announce: Callable[[str], None]) -> None:
+    """Serve pages until SIGTERM or SIGINT.
+
+    client: its database is anonymous, since errors are shown. announce: called with the URL, once
+    it can be opened. Raise `Unavailable` if it cannot listen there, `UsageError` if something is
+    wrong with the certificate.
+    """
+    load_statements()
+    with site.bind() as listener:
+        asyncio.run(_serve(client, site, listener, announce))
+
+
+async def _serve(
+    client: Client, site: Site, listener: socket.socket, announce: Callable[[str], None]
+) -> None:
+    ticker = Ticker(client.database)
+    access = Access(client.database, tokens=site.tokens, secure=site.certificate is not None)
+    app = App(Pages(client, ticker, Readings()), ticker, access)
+    config = uvicorn.Config(
+        app.asgi,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=LAST_ANSWERS_S,
+        ssl_certfile=site.certificate,
+        ssl_keyfile=site.key,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"{site.certificate} and {site.key} cannot be used: {error}") from None
+    server = _Server(config, lambda: announce(site.address(listener)))
+    try:
+        await server.serve([listener])
+    finally:
+        await ticker.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that ends with exit code 0 on a signal, and says when it can be reached."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals in place of uvicorn, which would raise them again at its end."""
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._end)
+        try:
+            yield
+        finally:
+            for number in _ENDING:
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept clients."""
+        await super().startup(sockets)
+        self._ready()
+
+    def _end(self) -> None:
+        self.should_exit = True

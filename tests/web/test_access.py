@@ -1,0 +1,185 @@
+"""Who may look: this machine, or who has a manager's token; never a page of somebody else."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from taskq import Client
+from taskq.errors import Unauthorized
+from taskq.web.access import Access
+from tests.fixtures.logins import Staff
+from tests.helpers.command_line import CommandLine
+from tests.web.conftest import WebProcess
+
+FORM = {"content_type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+def paths(shown: Client) -> tuple[str, str]:
+    """Give the paths of two campaigns."""
+    made = f"/{secrets.token_hex(4)}", f"/{secrets.token_hex(4)}"
+    for path in made:
+        shown.create_campaign(path)
+    return made
+
+
+def token(queue: Client, path: str, kind: str = "manager") -> str:
+    """Return a new token."""
+    return queue.tokens.create(kind, secrets.token_hex(4), [path])[0]
+
+
+def sign_in(web: WebProcess, text: str, **headers: str) -> tuple[int, str]:
+    """Send the form; return the status of the answer, and the cookie."""
+    reply = web.ask("/sign-in", "POST", urlencode({"token": text}), **FORM, **headers)
+    return reply.status, reply.headers.get("set-cookie", "").partition(";")[0]
+
+
+@pytest.mark.parametrize("host", ["localhost:80", "127.0.0.1", "LOCALHOST", "[::1]:8078"])
+def test_this_machine_needs_no_token(web: WebProcess, host: str) -> None:
+    """By each of its names."""
+    assert web.ask("/", host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "127.0.0.1.evil.example:8078"},
+        {"host": "localhost.evil.example"},
+        {"host": "10.0.0.1"},
+        {"host": "127.0.0.1", "x_forwarded_for": "203.0.113.1"},
+        {"host": "127.0.0.1", "forwarded": "for=203.0.113.1"},
+        {"host": "127.0.0.1", "via": "1.1 proxy"},
+    ],
+)
+def test_other_names_and_proxies_are_refused_without_tokens(
+    web: WebProcess, headers: dict[str, str]
+) -> None:
+    """A stranger's name may lead here, and a proxy to everybody."""
+    for address in ("/", "/campaign?path=/", "/live?path=/"):
+        reply = web.ask(address, **headers)
+        assert reply.status == 403
+        assert "--require-token" in reply.text
+
+
+def test_without_a_token_nothing_is_shown(guarded: WebProcess, paths: tuple[str, str]) -> None:
+    """But the form that asks for one, and what it is made of."""
+    for address in ("/", f"/campaign?path={paths[0]}", "/live?path=/", "/hosts", "/agents"):
+        for cookie in ("", "taskq=", "taskq=x", "taskq=" + "y" * 43):
+            reply = guarded.ask(address, cookie=cookie)
+            assert reply.status == 401
+            assert paths[0] not in reply.text
+    assert guarded.ask("/static/style.css").status == 200
+    assert guarded.page("/", 401).all("input")[0]["type"] == "password"
+
+
+def test_token_shows_its_campaigns_only(
+    guarded: WebProcess, shown: Client, paths: tuple[str, str]
+) -> None:
+    """By a cookie that scripts cannot read and other pages cannot send, or as a header."""
+    mine, other = paths
+    text = token(shown, mine)
+    reply = guarded.ask("/sign-in", "POST", urlencode({"token": text}), **FORM)
+    assert reply.status == 303
+    attributes = {one.strip().lower() for one in reply.headers["set-cookie"].split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/"} <= attributes
+    cookie = {"cookie": reply.headers["set-cookie"].partition(";")[0]}
+    assert text not in cookie["cookie"]
+    for headers in (cookie, {"authorization": f"Bearer {text}"}):
+        for address in ("/", f"/campaign?path={mine}", f"/hosts?path={mine}", "/agents"):
+            seen = guarded.ask(address, **headers)
+            assert seen.status == 200
+            assert mine in seen.text
+            assert other not in seen.text
+        for page in ("", "campaign", "hosts", "sites", "agents", "task", "live"):
+            for path in ("/", other, mine + "x"):
+                assert guarded.ask(f"/{page}?path={path}", **headers).status == 403
+    guarded.ask("/sign-out", "POST", **cookie)
+    assert guarded.ask("/", **cookie).status == 401
+
+
+def test_bad_tokens_are_refused(guarded: WebProcess, shown: Client) -> None:
+    """Unknown, a site's, revoked, empty, too long, or no text."""
+    name = secrets.token_hex(4)
+    revoked, _ = shown.tokens.create("manager", name, ["/"])
+    shown.tokens.revoke(name)
+    for text in ("tqm_x", token(shown, "/", "site"), revoked, "", "\x00", "\ud800", "x" * 100):
+        body = urlencode({"token": text}, errors="surrogatepass")
+        assert guarded.ask("/sign-in", "POST", body, **FORM).status == 401
+    assert guarded.ask("/sign-in", "POST", "token=" + "x" * 5_000, **FORM).status == 400
+    assert guarded.ask("/sign-in", "POST", "", **FORM).status == 401
+
+
+def test_forms_of_other_pages_are_refused(guarded: WebProcess, shown: Client) -> None:
+    """They could sign somebody in with a token of theirs, or out."""
+    text = token(shown, "/")
+    _, cookie = sign_in(guarded, text)
+    for headers in ({"origin": "https://evil.example"}, {"sec_fetch_site": "cross-site"}):
+        assert sign_in(guarded, text, **headers) == (403, "")
+        assert guarded.ask("/sign-out", "POST", cookie=cookie, **headers).status == 403
+    assert guarded.ask("/", cookie=cookie).status == 200
+    assert sign_in(guarded, text, origin=guarded.url.rstrip("/"))[0] == 303
+
+
+def test_revoked_token_shows_nothing_any_more(queue: Client) -> None:
+    """Also to who has signed in with it."""
+    text, known = queue.tokens.create("manager", "one", ["/"])
+    access = Access(queue.database, tokens=True, secure=False, fresh_s=0.0)
+    cookie = access.sign_in(text)
+    assert access.viewer({}, cookie).paths == ("/",)
+    queue.tokens.revoke(known.name)
+    for _ in range(2):
+        with pytest.raises(Unauthorized):
+            access.viewer({}, cookie)
+
+
+def test_addresses_beyond_this_machine_demand_tokens_and_tls(taskq: CommandLine) -> None:
+    """The refusal says what to do."""
+    for host in ("0.0.0.0:0", "[::]:0", "203.0.113.1:8078", "somewhere:8078"):
+        code, text = taskq.refused("web", "--listen", host)
+        assert (code, "--require-token" in text) == (2, True)
+        code, text = taskq.refused("web", "--listen", host, "--require-token")
+        assert (code, "--tls-cert" in text) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", ":8078", "127.0.0.1:", "127.0.0.1:x", "a:70000"])
+def test_bad_address_is_refused(taskq: CommandLine, text: str) -> None:
+    """With an example of a good one."""
+    code, told = taskq.refused("web", "--listen", text)
+    assert (code, "127.0.0.1:8078" in told) == (2, True)
+
+
+def test_address_in_use_and_bad_certificates_are_told(
+    web: WebProcess, taskq: CommandLine, tmp_path: Path
+) -> None:
+    """In one line."""
+    assert "cannot listen" in taskq.refused("web", "--listen", f"127.0.0.1:{web.port}")[1]
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    for file in (empty, tmp_path / "none.pem"):
+        words = ("--tls-cert", file, "--tls-key", file)
+        assert "cannot be used" in taskq.refused("web", "--listen", "127.0.0.1:0", *words)[1]
+    assert "belong together" in taskq.refused("web", "--tls-cert", empty)[1]
+
+
+@pytest.mark.thorough
+def test_roles_that_the_pages_need(staff: Staff, tmp_path: Path) -> None:
+    """A reader's without tokens, with them that of the pages."""
+    staff.owner.create_campaign("/a")
+    text = token(staff.owner, "/a")
+    process = WebProcess(staff.login("reader").dsn, tmp_path)
+    try:
+        for address in ("/", "/campaign?path=/a", "/hosts", "/sites", "/agents"):
+            assert process.ask(address).status == 200, address
+    finally:
+        process.stop()
+    process = WebProcess(staff.login("web").dsn, tmp_path, "--require-token")
+    try:
+        for address in ("/", "/campaign?path=/a", "/hosts", "/sites", "/agents"):
+            assert process.ask(address, authorization=f"Bearer {text}").status == 200, address
+    finally:
+        process.stop()

@@ -1,0 +1,74 @@
+"""Best results and their distribution, from a bounded part of a campaign."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Campaign, Client
+from taskq.web.hits import EACH, STRETCHES, numeric_fields, read_hits
+from tests.fixtures.queues import Hire
+from tests.helpers.plans import watched
+from tests.helpers.postgres import Postgres
+from tests.helpers.scripted_agent import report_of
+
+
+def report(campaign: Campaign, hire: Hire, results: list[dict[str, object]]) -> None:
+    """Do a task for each result."""
+    campaign.seed({"n": n} for n in range(len(results)))
+    agent = hire(campaign.path)
+    tasks = agent.claim(len(results))
+    reports = zip(tasks, results, strict=True)
+    agent.exchange([report_of(task, "done", result=result) for task, result in reports])
+
+
+def test_hits_are_the_best_of_the_campaign(queue: Client, campaign: Campaign, hire: Hire) -> None:
+    """Numbers only, also nested ones; the field is one of those that can be chosen."""
+    odd: list[dict[str, object]] = [{"a": {"b": "text"}}, {"a": 3}, {}, {"a": {"b": True}}]
+    report(campaign, hire, [{"a": {"b": n}, "c": [1]} for n in range(50)] + odd)
+    assert {"a.b"} <= {*numeric_fields(queue.database, campaign.campaign_id)} <= {"a", "a.b"}
+    hits = read_hits(queue.database, campaign.campaign_id, "a.b", ascending=False)
+    assert hits is not None
+    assert [one.value for one in hits.best] == [*range(49, 39, -1)]
+    assert (hits.seen, hits.numbers, hits.low, hits.median, hits.high) == (54, 50, 0, 25, 49)
+    assert sum(hits.bins) == 50
+    hits = read_hits(queue.database, campaign.campaign_id, "a.b", ascending=True)
+    assert hits is not None
+    assert [one.value for one in hits.best] == [*range(10)]
+    assert read_hits(queue.database, campaign.campaign_id, "nope", ascending=True) is None
+
+
+def test_numbers_beyond_a_double_are_left_out(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """JSON has them, and they are no reason to show nothing."""
+    report(campaign, hire, [{"x": n} for n in range(6)])
+    for task, number in ((1, "1e400"), (2, "1e-400"), (3, "-1e5000"), (4, "1." + "9" * 9_000)):
+        postgres.execute(
+            "update taskq.attempt set result = jsonb_build_object('x', %s::numeric) where task_id ="
+            " (select min(task_id) + %s from taskq.attempt)",
+            [number, task],
+        )
+    hits = read_hits(queue.database, campaign.campaign_id, "x", ascending=False)
+    assert hits is not None
+    assert sorted(one.value for one in hits.best) == pytest.approx([0, 2, 5])
+
+
+def test_sample_is_bounded_and_from_all_over(queue: Client, postgres: Postgres) -> None:
+    """Of thirty thousand results ten thousand are read, the last part as much as the first."""
+    campaign = queue.create_campaign("/large")
+    postgres.execute(
+        "insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id,"
+        "  claimed_at, ended_at, outcome, result)"
+        " select %s, n, 1, gen_random_uuid(), 0, now(), now(), 'done',"
+        "        jsonb_build_object('n', n) from generate_series(1, 30000) n",
+        [campaign.campaign_id],
+    )
+    with watched(postgres) as plans:
+        rows = postgres.execute(
+            "select * from taskq.result_sample(%s, 'n', %s, %s)",
+            [campaign.campaign_id, STRETCHES, EACH],
+        ).fetchall()
+    assert len(rows) == STRETCHES * EACH
+    assert len({int(row["value"] - 1) // 600 for row in rows}) == STRETCHES
+    assert sum(one.rows for one in plans.to("attempt").accesses) <= STRETCHES * EACH + 2
+    assert plans.to("attempt").access_paths == {"attempt by attempt_pkey"}
