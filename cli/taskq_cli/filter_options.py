@@ -49,6 +49,7 @@ def write_dry_run(
     *,
     would: str,
     where: str | None,
+    below: bool,
 ) -> None:
     """Write what a dry run has found, with a filter also examples.
 
@@ -64,5 +65,6 @@ def write_dry_run(
         for one in examples
     ]
     if where is not None and matched > len(examples):
-        lines.append(f"All: taskq tasks {path} --where {shlex.quote(one_line(where))}")
+        extent = "" if below else " --no-below"
+        lines.append(f"All: taskq tasks {path}{extent} --where {shlex.quote(one_line(where))}")
     write_record(invocation.output, record, "\n".join(lines))

@@ -119,7 +119,7 @@ def _by_filter(
         )
     if dry_run:
         would = f"wait and would get the priority {priority}"
-        write_dry_run(invocation, path, moved, last, would=would, where=where)
+        write_dry_run(invocation, path, moved, last, would=would, where=where, below=below)
         return
     text = f"{counted(moved, 'task')} of {path} got the priority {priority}."
     write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)

@@ -146,7 +146,9 @@ def retry(
             explain_no_such_class(client, path, error_class) if error_class and not moved else None
         )
     if dry_run:
-        write_dry_run(invocation, path, moved, last, would="would be tried again", where=where)
+        write_dry_run(
+            invocation, path, moved, last, would="would be tried again", where=where, below=below
+        )
     else:
         text = f"{counted(moved, 'task')} of {path} will be tried again."
         write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
@@ -195,7 +197,9 @@ def cancel(
                 keys or None, where=where, below=below, dry_run=dry_run, on_progress=show
             )
     if dry_run:
-        write_dry_run(invocation, path, moved, last, would="would be cancelled", where=where)
+        write_dry_run(
+            invocation, path, moved, last, would="would be cancelled", where=where, below=below
+        )
         return
     text = f"{counted(moved, 'task')} of {path} cancelled."
     write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)

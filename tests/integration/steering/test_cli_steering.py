@@ -35,6 +35,8 @@ def test_dry_run_says_how_many_and_which(
     assert first == "8 tasks of /c would be cancelled; nothing was changed."
     assert examples == [f"  /c  k{n}  waiting, attempt 0" for n in range(2, 7)]
     assert last == "All: taskq tasks /c --where 'payload.n >= 2'"
+    last = taskq.out("cancel", *words, "--no-below").splitlines()[-1]
+    assert last == "All: taskq tasks /c --no-below --where 'payload.n >= 2'"
     assert set(statuses(postgres).values()) == {"waiting"}
     found = json.loads(taskq("cancel", *words, "-o", "json").stdout)
     assert (found["tasks"], found["dry_run"]) == (8, True)
