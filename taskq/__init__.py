@@ -29,6 +29,7 @@ from taskq.errors import (
     Forbidden,
     FunctionChanged,
     InvalidCampaign,
+    InvalidFilter,
     InvalidPath,
     InvalidTask,
     KeyConflict,
@@ -49,6 +50,7 @@ from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import Source, open_source
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.steering.priorities import Prioritised
 from taskq.version import VERSION
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent import FailForGood, NodeBroken, Retry, input_path
@@ -77,6 +79,7 @@ __all__ = [
     "FunctionChanged",
     "Handler",
     "InvalidCampaign",
+    "InvalidFilter",
     "InvalidPath",
     "InvalidTask",
     "KeyConflict",
@@ -86,6 +89,7 @@ __all__ = [
     "NotOverGateway",
     "Outcome",
     "OutputFailed",
+    "Prioritised",
     "Result",
     "ResultLost",
     "ResultNotTrusted",

@@ -21,7 +21,6 @@ from typing import Any, Final
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
-from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import (
     Clash,
@@ -40,9 +39,11 @@ from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
-from taskq.paging import MOVE_CHUNK, in_chunks, pages
+from taskq.paging import MOVE_CHUNK, pages
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.steering import verbs
+from taskq.steering.campaign import SteeredCampaign
 from taskq.stored_spec import spec_body
 from taskq.trend import Pace, Point, recent_pace
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
@@ -52,17 +53,12 @@ from taskq_agent.text import is_unicode
 WAIT_S: Final = 0.5
 
 
-class Campaign:
+class Campaign(SteeredCampaign):
     """A campaign of a queue, returned by `Client`. Every call reads the database; no caching.
 
     It stands for itself and all campaigns below it, unless `below=False`; a key names a task of
     the campaign itself.
     """
-
-    def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
-        self._database = database
-        self.campaign_id: Final = campaign_id
-        self.path: Final = path
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
@@ -122,10 +118,6 @@ class Campaign:
     def child_statuses(self) -> list[Status]:
         """Return the counts of each campaign directly below with all below that, by path."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
-
-    def tree(self) -> list[Status]:
-        """Return the own counts of this and of each campaign below it, ordered by path."""
-        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=None)]
 
     def seed(
         self,
@@ -197,51 +189,6 @@ class Campaign:
         except KeyConflict as error:
             raise submit_conflict(error) from error
 
-    def pause(self) -> bool:
-        """Hand out no more tasks of this campaign and those below; return whether it was open."""
-        return self._set_status("paused")
-
-    def resume(self) -> bool:
-        """Hand out tasks again, unless a campaign above is not open."""
-        return self._set_status("open")
-
-    def cancel(self, keys: Iterable[str] | None = None, *, below: bool = True) -> int:
-        """Cancel tasks that are not final; return how many.
-
-        With keys, those tasks of this campaign. Without, the campaign and all below it, which
-        then accept no seeds until resumed; with `below=False` the tasks of this campaign alone,
-        which stays as it is. Agents stop running ones at their next heartbeat.
-        """
-        if keys is not None:
-            return self._cancel_tasks(self.campaign_id, self._task_ids(keys))
-        if not below:
-            return self._cancel_tasks(self.campaign_id, None)
-        self._set_status("cancelled")
-        return sum(self._cancel_tasks(status.campaign_id, None) for status in self.tree())
-
-    def retry(
-        self,
-        *,
-        status: str = "failed",
-        error_class: str | None = None,
-        keys: Iterable[str] | None = None,
-        below: bool = True,
-        dry_run: bool = False,
-    ) -> int:
-        """Retry failed or cancelled tasks; return how many.
-
-        error_class: only those whose last attempt ended with it. keys: only these tasks of this
-        campaign. Campaigns below that are cancelled are left out. dry_run: change nothing. Raise
-        `Conflict` if this campaign is cancelled.
-        """
-        tasks = None if keys is None else self._task_ids(keys)
-        nodes = [self.campaign_id]
-        if keys is None and below:
-            nodes += [one.campaign_id for one in self.tree()[1:] if one.state != "cancelled"]
-        words = {"status": status, "error_class": error_class, "tasks": tasks}
-        name = "retriable" if dry_run else "retry"
-        return sum(self._in_chunks(name, campaign=campaign, **words) for campaign in nodes)
-
     def remove(self) -> int:
         """Delete the campaign, all below it and all their results; return the number of tasks.
 
@@ -262,6 +209,7 @@ class Campaign:
     def results(
         self,
         *,
+        where: str | None = None,
         below: bool = True,
         raw: bool = False,
         blobs: BlobStore | None = None,
@@ -269,20 +217,32 @@ class Campaign:
     ) -> Iterator[Result]:
         """Iterate over accepted results, campaign by campaign and ordered by task, page by page.
 
+        where: only of tasks that match this filter.
         Large results are fetched one at a time; raw: return their references instead. blobs: the
         store of large results; by default as `open_blobs` says. on_lost: called for each that
         is missing or damaged, which then stays a reference; without it, raise that `ResultLost`.
         """
         fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
-        rows = self._pages("results", below=below)
+        rows = (
+            self._pages("results", below=below)
+            if where is None
+            else verbs.results(self._database, self._nodes(below=below), where)
+        )
         return (Result(**fetching.of(row)) for row in rows)
 
     def failures(self, *, below: bool = True) -> Iterator[Failure]:
         """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
         return (Failure(**row) for row in self._pages("failures", below=below))
 
-    def tasks(self, status: str | None = None, *, below: bool = True) -> Iterator[TaskView]:
-        """Iterate over tasks in one status, or all, campaign by campaign and ordered by task."""
+    def tasks(
+        self, status: str | None = None, *, where: str | None = None, below: bool = True
+    ) -> Iterator[TaskView]:
+        """Iterate over tasks in one status, or all, campaign by campaign and ordered by task.
+
+        where: only those that match this filter.
+        """
+        if where is not None:
+            return verbs.tasks(self._database, self._nodes(below=below), where, status)
         rows = self._pages("tasks", below=below, status=status)
         return (TaskView(**row) for row in rows)
 
@@ -386,33 +346,8 @@ class Campaign:
             raise NotFound(f"no campaign {self.path}")
         return row
 
-    def _set_status(self, status: str) -> bool:
-        return bool(self._database.value("set_status", path=self.path, status=status))
-
-    def _cancel_tasks(self, campaign: int, tasks: list[int] | None) -> int:
-        return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
-
-    def _in_chunks(self, name: str, **values: object) -> int:
-        return in_chunks(self._database, name, **values)
-
-    def _nodes(self, *, below: bool) -> Iterator[tuple[int, str]]:
-        """Yield id and path of this campaign, and of those below it."""
-        if below:
-            yield from ((node.campaign_id, node.path) for node in self.tree())
-        else:
-            yield self.campaign_id, self.path
-
     def _pages(self, name: str, *, below: bool, **values: object) -> Iterator[Row]:
         """Yield all rows of a statement, with the path of their campaign."""
         for campaign, path in self._nodes(below=below):
             for row in pages(self._database, name, campaign=campaign, **values):
                 yield {"campaign": path, **row}
-
-    def _task_ids(self, keys: Iterable[str]) -> list[int]:
-        wanted = list(keys)
-        rows = self._database.rows("task_ids", campaign=self.campaign_id, keys=wanted)
-        known = {row["key"]: row["task_id"] for row in rows}
-        for key in wanted:
-            if key not in known:
-                raise NotFound(f"campaign {self.path} has no task with the key {key!r}")
-        return [known[key] for key in wanted]

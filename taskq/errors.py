@@ -6,6 +6,7 @@
     │   ├── InvalidTask         a payload, key or priority that cannot be a task's
     │   │   └── KeyConflict       ... or a key that is stored with another payload
     │   ├── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
+    │   ├── InvalidFilter       a filter that is not well formed
     │   ├── ValueRefused        a value that the server cannot store; its message follows
     │   └── NotOverGateway      a call that needs PostgreSQL's address instead of a gateway's
     ├── NotFound              fix the name: no such campaign, task or file
@@ -35,9 +36,13 @@ them (from `sysexits.h` where it has a fitting one).
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+#: Of a text that is wrong somewhere, how much is shown around that place.
+EXCERPT_CHARS: Final = 72
 
 
 class TaskqError(Exception):
@@ -103,6 +108,30 @@ class KeyConflict(InvalidTask):
 
 class InvalidCampaign(UsageError):
     """A handler, policy or limit cannot be that of a campaign."""
+
+
+class InvalidFilter(UsageError):
+    """A filter is not well formed. reason: why. excerpt: the place, with a caret below it.
+
+    column: of the place, from 0.
+    """
+
+    def __init__(self, reason: str, text: str, column: int) -> None:
+        self.reason = f"the filter cannot be read at column {column + 1}: {reason}"
+        self.column = column
+        self.excerpt = _pointed_at(text, column)
+        super().__init__(f"{self.reason}\n{self.excerpt}")
+
+
+def _pointed_at(text: str, column: int) -> str:
+    """Return the part of a text around a column, and a line with a caret below that."""
+    first = max(0, column - EXCERPT_CHARS // 2)
+    shown = "".join(c if c.isprintable() else " " for c in text[first : first + EXCERPT_CHARS])
+    wide = sum(
+        (unicodedata.east_asian_width(c) in "WF") - bool(unicodedata.combining(c))
+        for c in shown[: column - first]
+    )
+    return f"  {shown}\n  {' ' * (column - first + wide)}^"
 
 
 class ValueRefused(UsageError):

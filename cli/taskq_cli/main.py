@@ -26,6 +26,7 @@ SECTIONS: Final[Sections] = {
         "tasks": "tasks:tasks",
         "retry": "tasks:retry",
         "cancel": "tasks:cancel",
+        "prioritise": "prioritise:prioritise",
         "history": "history:history",
         "logs": "logs:logs",
         "failures": "failures:failures",

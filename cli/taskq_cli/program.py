@@ -1,9 +1,9 @@
 """Top-level command group: imports sub-commands on demand and turns errors into exit codes.
 
-An error is one line on standard error and an exit code: that of the `TaskqError`, 2 for a wrong
-call, 130 for Ctrl-C, 74 if standard output cannot be written. A reader that closes the pipe
-(`| head`) is no error: the command's work is completed, and a listing ends there. Any other
-exception shows its traceback.
+An error is one line on standard error, of a filter also the place, and an exit code: that of the
+`TaskqError`, 2 for a wrong call, 130 for Ctrl-C, 74 if standard output cannot be written. A reader
+that closes the pipe (`| head`) is no error: the command's work is completed, and a listing ends
+there. Any other exception shows its traceback.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weakref import WeakSet
 
 import click
 
-from taskq.errors import TaskqError
+from taskq.errors import InvalidFilter, TaskqError
 from taskq_agent import streams
 from taskq_cli.early_exits import Declined, Interrupted
 from taskq_cli.encoding import utf_8_only
@@ -160,12 +160,14 @@ def _usage_text(error: click.ClickException) -> str:
 
 
 def _failed(error: TaskqError | str, exit_code: int) -> int:
-    text = one_line(str(error))
+    text = one_line(error.reason if isinstance(error, InvalidFilter) else str(error))
     if isinstance(error, Interrupted) and sys.stderr.isatty():
         text = f"\n{text}"  # the terminal has just shown ^C
     elif not isinstance(error, (Interrupted, Declined)):
         text = f"Error: {text}"
     click.echo(text, err=True)
+    if isinstance(error, InvalidFilter):
+        click.echo(error.excerpt, err=True)
     return exit_code
 
 

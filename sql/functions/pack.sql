@@ -1,8 +1,10 @@
--- pack(campaign, above, upto, apart): makes specs that stand nowhere yet waiting tasks. A part of seed_end() and
--- unspan(); not for clients.
+-- pack(campaign, above, upto, apart, parts, priorities): makes specs that stand nowhere yet waiting tasks. A part of
+-- seed_end() and unspan(); not for clients.
 --
 -- above, upto: all specs with ids above the one, and up to the other; null: to the last. apart: those of
---     them that get a row each. Result: how many.
+--     them that get a row each. parts: of neighbours, so many spans, unless these were larger than any may be.
+-- priorities: of those apart, which are then in ascending order; null: that of its spec.
+-- Result: how many tasks.
 --
 -- Neighbours of one priority become a span, see migrations/0012_packed.sql: of two tasks at least, and
 -- of few enough that many agents can claim beside each other, since a claim locks the span. Others get a
@@ -10,7 +12,8 @@
 --
 -- Locks: none. Index: spec_pkey.
 create or replace function taskq.pack(
-    p_campaign bigint, p_above bigint, p_upto bigint default null, p_apart bigint[] default '{}')
+    p_campaign bigint, p_above bigint, p_upto bigint default null, p_apart bigint[] default '{}',
+    p_parts integer default 32, p_priorities smallint[] default null)
 returns integer
 language plpgsql
 as $$
@@ -38,7 +41,7 @@ begin
           from (
               select f.*, row_number() over (neighbours order by f.task_id) as place,
                      count(*) over neighbours as length,
-                     greatest(v_least, least(v_most, count(*) over neighbours / 32)) as size
+                     greatest(v_least, least(v_most, count(*) over neighbours / p_parts)) as size
                 from fresh f
               window neighbours as (partition by f.priority, f.apart, f.run)
           ) r
@@ -51,7 +54,10 @@ begin
          order by 2
     ), rows as (
         insert into taskq.task (campaign_id, task_id, priority)
-        select p_campaign, p.task_id, p.priority
+        select p_campaign, p.task_id,
+               case when p.apart
+                    then coalesce(p_priorities[width_bucket(p.task_id, p_apart)], p.priority)
+                    else p.priority end
           from part p
          where not p.packed
          order by p.task_id

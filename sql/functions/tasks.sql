@@ -44,16 +44,8 @@ set jit = off
 as $$
 begin
     return query
-        select p.task_id, s.key,
-               coalesce(t.status, b.status, n.status, a.status) as status,
-               s.priority,
-               coalesce(t.attempt, b.attempt, a.attempt, 0),
-               coalesce(t.failures, a.failures, 0::smallint),
-               coalesce(t.losses, a.losses, 0::smallint),
-               case when t.status = 'delayed' then t.due_at end,
-               case when t.status = 'working' then t.claimed_at else b.claimed_at end,
-               h.host,
-               s.payload
+        select p.task_id, s.key, t.status, coalesce(t.priority, s.priority), t.attempt, t.failures,
+               t.losses, t.due_at, t.claimed_at, h.host, s.payload
           from (
               -- Spans in their order, and the specs of each in theirs: the first ones are the first.
               (select s.task_id
@@ -129,55 +121,11 @@ begin
               order by s.campaign_id, s.task_id
               limit 1
          ) s
-          left join lateral (
-             select t.status, t.attempt, t.failures, t.losses, t.due_at, t.claimed_at, t.session_id
-               from taskq.task t
-              where t.campaign_id = p_campaign
-                and t.task_id = p.task_id
-             offset 0
-         ) t on true
-          left join lateral (
-             select 'working'::taskq.task_status as status, 1 as attempt, b.claimed_at, b.session_id
-               from (
-                   select b.claimed_at, b.session_id, b.tasks
-                     from taskq.bundle b
-                    where b.campaign_id = p_campaign
-                      and b.first_id <= p.task_id
-                      and b.first_id > p.task_id - 65536
-                    order by b.campaign_id desc, b.first_id desc
-                    limit 1
-               ) b
-              where p.task_id = any (b.tasks)
-         ) b on t.status is null
-          left join lateral (
-             select 'waiting'::taskq.task_status as status
-               from (
-                   select n.next_id, n.last_id
-                     from taskq.span n
-                    where n.campaign_id = p_campaign
-                      and n.first_id <= p.task_id
-                    order by n.campaign_id desc, n.first_id desc
-                    limit 1
-               ) n
-              where p.task_id between n.next_id and n.last_id
-         ) n on t.status is null and b.status is null
-          left join lateral (
-             select max(a.attempt) as attempt,
-                    (count(*) filter (where a.outcome = 'failed'))::smallint as failures,
-                    (count(*) filter (where a.outcome = 'lost'
-                                         or a.outcome = 'done'
-                                        and a.error_class in ('agent-lost', 'poison')))::smallint
-                        as losses,
-                    case when bool_or(a.outcome = 'done') then 'done'::taskq.task_status end as status
-               from taskq.attempt a
-              where a.campaign_id = p_campaign
-                and a.task_id = p.task_id
-         ) a on t.status is null and b.status is null and n.status is null
+          cross join lateral taskq.stand(p_campaign, p.task_id) t
           left join lateral (
              select h.host
                from taskq.session h
-              where h.session_id = coalesce(
-                        case when t.status = 'working' then t.session_id end, b.session_id)
+              where h.session_id = t.session_id
              offset 0
          ) h on true
          order by p.task_id;

@@ -1,11 +1,14 @@
--- unspan(campaign, tasks, after, limit): gives waiting tasks that are in a span a row each, so that something
--- else can happen to them than a claim. A part of cancel(); not for clients.
+-- unspan(campaign, tasks, after, limit, priorities): gives waiting tasks that are in a span a row each, so that something
+-- else can happen to them than a claim. A part of cancel() and prioritise(); not for clients.
 --
--- tasks: these; null: the first `limit` of all with ids above `after`.
+-- tasks: these; null: the first `limit` of all with ids above `after`. The others of their spans are in spans
+--     again, no smaller than need be: so what is done to some of very many leaves those packed.
+-- priorities: of each of the tasks; null: those of their specs.
 --
 -- Locks: the spans, in the order of their first id; waits for them. Index: span_pkey, spec_pkey.
 create or replace function taskq.unspan(
-    p_campaign bigint, p_tasks bigint[], p_after bigint default 0, p_limit integer default null)
+    p_campaign bigint, p_tasks bigint[], p_after bigint default 0, p_limit integer default null,
+    p_priorities smallint[] default null)
 returns void
 language plpgsql
 as $$
@@ -13,12 +16,24 @@ declare
     v_left integer := p_limit;
     v_span record;
     v_tasks bigint[];
+    v_priorities smallint[];
+    -- Of the spans, those from the one that may hold the first of the tasks to the last.
+    v_first constant bigint := (
+        select n.first_id
+          from taskq.span n
+         where n.campaign_id = p_campaign
+           and n.first_id <= (select min(u.task_id) from unnest(p_tasks) as u (task_id))
+         order by n.campaign_id desc, n.first_id desc
+         limit 1);
+    v_last constant bigint := (select max(u.task_id) from unnest(p_tasks) as u (task_id));
 begin
     for v_span in
         select s.first_id, s.next_id, s.last_id
           from taskq.span s
          where s.campaign_id = p_campaign
            and s.last_id > p_after
+           and s.first_id >= coalesce(v_first, 0)
+           and s.first_id <= coalesce(v_last, 9223372036854775807)
            and (p_tasks is null
                 or s.first_id in (
                        select n.first_id
@@ -45,12 +60,16 @@ begin
                  limit v_left);
             v_left := v_left - cardinality(v_tasks);
         else
-            v_tasks := p_tasks;
+            select array_agg(u.task_id order by u.task_id),
+                   array_agg(u.priority order by u.task_id)
+              into v_tasks, v_priorities
+              from unnest(p_tasks, p_priorities) as u (task_id, priority)
+             where u.task_id between v_span.next_id and v_span.last_id;
         end if;
         delete from taskq.span s
          where s.campaign_id = p_campaign
            and s.first_id = v_span.first_id;
-        perform taskq.pack(p_campaign, v_span.next_id - 1, v_span.last_id, v_tasks);
+        perform taskq.pack(p_campaign, v_span.next_id - 1, v_span.last_id, v_tasks, 1, v_priorities);
         exit when v_left <= 0;
     end loop;
 end

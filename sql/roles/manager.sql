@@ -1,3 +1,3 @@
 -- manager: does what managers' tokens are for, as a gateway does; besides what a submitter may do.
-grant execute on function taskq.permit, taskq.set_status, taskq.cancel, taskq.retry, taskq.retriable, taskq.remove_tasks,
-    taskq.remove_campaign to {login};
+grant execute on function taskq.permit, taskq.set_status, taskq.cancel, taskq.retry, taskq.retriable, taskq.prioritise,
+    taskq.remove_tasks, taskq.remove_campaign to {login};

@@ -45,6 +45,7 @@ _ONCE: Final = frozenset(
         "set_status",
         "cancel",
         "retry",
+        "prioritise",
         "remove_tasks",
         "remove_campaign",
         "remove_input",

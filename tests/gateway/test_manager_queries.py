@@ -21,6 +21,7 @@ from tests.fixtures.logins import Staff
 from tests.gateway.peers import Reply
 
 COUNTS = "/v1/manage/counts"
+FOUND = {"filter": "true", "values": "{}", "states": ["waiting"], "parts": [], "payloads": True}
 
 
 def client(realm: Realm, kind: str = "submitter") -> Client:
@@ -73,6 +74,8 @@ def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Clie
         for name, more in (
             ("tasks", {"status": None, "after": 0, "limit": 1}),
             ("results", {"after": 0, "limit": 1}),
+            ("find_tasks", {**FOUND, "after": 0, "limit": 1}),
+            ("prioritise", {"tasks": "{1}", "priorities": "{1}"}),
             ("cancel", {"tasks": None, "after": 0, "limit": 1}),
             ("remove_tasks", {"limit": 1}),
         ):
@@ -98,6 +101,23 @@ def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client)
     assert "seal" not in row["handler"]
     assert row["handler"]["archive"] == "0" * 64
     assert "ab" * 32 not in json.dumps(row, default=str)
+
+
+def test_manager_steers_what_matches_a_filter(realm: Realm, manager: Client) -> None:
+    """In pages that miss nothing, though they are bounded in bytes."""
+    campaign = manager.campaign(realm.path)
+    campaign.seed(Seed({"n": n, "x": "y" * 60_000}, f"k{n}") for n in range(150))
+    where = "payload.n >= 10"
+    assert [task.payload["n"] for task in campaign.tasks(where=where)] == list(range(10, 150))
+    assert campaign.set_priority(3, where=where) == 140
+    assert campaign.prioritise({"k0": 3, "k10": 4}).changed == 2
+    assert campaign.cancel(where="priority = 3", dry_run=True) == 140
+    assert campaign.cancel(where="priority = 3") == 140
+    assert campaign.retry(status="cancelled", where="payload.n = 0") == 1
+    words: dict[str, Any] = {"campaign": campaign.campaign_id, "after": 0, "limit": 9} | FOUND
+    for wrong in ({"filter": "exists("}, {"values": "{"}, {"parts": "x"}):
+        with pytest.raises(UsageError):
+            manager.queries.rows("find_tasks", **words | wrong)
 
 
 def test_only_a_picklers_token_sends_functions_by_value(realm: Realm, submitter: Client) -> None:

@@ -189,9 +189,10 @@ def test_cancelling_a_campaign_needs_a_yes(taskq: CommandLine, campaign: Campaig
     assert (code, campaign.status().waiting) == (2, 3)
     assert "--yes" in error
     key = next(campaign.tasks()).key
-    assert taskq.json("cancel", "/c", "--key", key) == {"path": "/c", "tasks": 1}
+    expected = {"path": "/c", "dry_run": False}
+    assert taskq.json("cancel", "/c", "--key", key) == expected | {"tasks": 1}
     assert campaign.status().state == "open"
-    assert taskq.json("campaign", "cancel", "/c", "--yes") == {"path": "/c", "tasks": 2}
+    assert taskq.json("campaign", "cancel", "/c", "--yes") == expected | {"tasks": 2}
     assert campaign.status().state == "cancelled"
 
 

@@ -35,7 +35,8 @@ sweep = ["n=1:1"]
 
 def public(kind: type) -> set[str]:
     """Return the methods that a class has for its callers."""
-    return {name for name, it in vars(kind).items() if inspect.isfunction(it) and name[0] != "_"}
+    found = inspect.getmembers(kind, inspect.isfunction)
+    return {name for name, _ in found if name[0] != "_"}
 
 
 def test_every_public_call_has_an_example() -> None:

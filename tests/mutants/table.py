@@ -12,6 +12,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
 from tests.mutants.statements import STATEMENTS
+from tests.mutants.steering import STEERING
 from tests.mutants.upkeep import UPKEEP
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -21,6 +22,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *NOTIFY,
     *PILOTS,
     *STATEMENTS,
+    *STEERING,
     *LONG_TASKS,
     *UPKEEP,
 )

@@ -33,6 +33,8 @@ _LIVE_ON = "update taskq.session set lease_s = %s, heartbeat_at = now() where se
 class ConcurrentUpkeep(ConcurrentScene):
     """A keeper, an operator, and time, which is turned by hand."""
 
+    priority = 1  # the highest yet
+
     @rule(number=CONNECTION, which=st.none() | INDEX, hold=HOLD)
     def expire(self, number: int, which: int | None, hold: bool) -> None:
         """Look for silent sessions, one of which has just fallen silent."""
@@ -102,6 +104,33 @@ class ConcurrentUpkeep(ConcurrentScene):
         row = self.do(connection, act, {("task", task) for task in found}, commit=commit)
         model = self.connections.copy()
         assert row["moved"] == model.cancel([model.tasks[task] for task in found])
+        self.done(connection, model, hold=hold)
+
+    @rule(
+        number=CONNECTION, which=st.lists(INDEX, min_size=1, max_size=3), hold=HOLD, commit=COMMIT
+    )
+    def prioritise(self, number: int, which: list[int], hold: bool, commit: bool) -> None:
+        """Give single tasks a priority that none has."""
+        connection = self.connections.begin(number)
+        tasks = {pick(sorted(self.connections.model.tasks), index) for index in which}
+        found = {
+            task
+            for task in tasks
+            if self.connections.model.tasks[task].status in {WAITING, DELAYED}
+        }
+        self.priority += 1
+        act = fetch(
+            "select changed from taskq.prioritise(%(campaign)s, %(tasks)s, %(priorities)s)",
+            {
+                "campaign": self.campaign.campaign_id,
+                "tasks": sorted(tasks),
+                "priorities": [self.priority] * len(tasks),
+            },
+        )
+        row = self.do(connection, act, {("task", task) for task in found}, commit=commit)
+        model = self.connections.copy()
+        changed, _ = model.prioritise([model.tasks[task] for task in found], self.priority)
+        assert row["changed"] == changed
         self.done(connection, model, hold=hold)
 
     @rule(number=CONNECTION, status=st.sampled_from([FAILED, CANCELLED]), hold=HOLD, commit=COMMIT)

@@ -288,6 +288,14 @@ class QueueModel:
             task.status = CANCELLED
         return len(moved)
 
+    def prioritise(self, tasks: Iterable[Task], priority: int) -> tuple[int, int]:
+        """Give tasks another priority; return how many got it, and how many had it."""
+        idle = [task for task in tasks if task.status in {WAITING, DELAYED}]
+        moved = [task for task in idle if task.priority != priority]
+        for task in moved:
+            task.priority = priority
+        return len(moved), len(idle) - len(moved)
+
     def retry(self, status: str, error_class: str | None) -> int:
         """Give tasks another chance; return how many."""
         moved = [

@@ -148,6 +148,26 @@ class QueueOperators(QueueScene):
         }
         assert self.campaign.cancel(tasks) == self.model.cancel(tasks.values())
 
+    @rule(which=st.lists(INDEX, max_size=3), priority=st.integers(-2, 2))
+    def prioritise(self, which: list[int], priority: int) -> None:
+        """Change the priorities of single tasks, whatever they do."""
+        if not self.model.tasks:
+            return
+        tasks = {
+            (task := pick(list(self.model.tasks.values()), index)).key: task for index in which
+        }
+        outcome = self.campaign.prioritise(dict.fromkeys([*tasks, "unknown"], priority))
+        changed, unchanged = self.model.prioritise(tasks.values(), priority)
+        assert (outcome.changed, outcome.unchanged, outcome.unknown) == (changed, unchanged, 1)
+        assert outcome.not_waiting == len(tasks) - changed - unchanged
+
+    @rule(priority=st.integers(-2, 2), below=st.integers(-2, 2))
+    def set_priority(self, priority: int, below: int) -> None:
+        """Change the priorities of all tasks that have a lower one."""
+        tasks = [task for task in self.model.tasks.values() if task.priority < below]
+        moved = self.campaign.set_priority(priority, where=f"priority < {below}")
+        assert moved == self.model.prioritise(tasks, priority)[0]
+
     @rule(status=st.sampled_from(["failed", "cancelled"]), error_class=st.none() | RETRIED_CLASSES)
     def retry(self, status: str, error_class: str | None) -> None:
         """Give tasks another chance."""

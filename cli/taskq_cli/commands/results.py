@@ -21,6 +21,7 @@ from taskq.export.records import FORMATS, format_of, suffix_format, write
 from taskq.export.tabular import Table
 from taskq.words import counted, duration
 from taskq_cli.decorators import together
+from taskq_cli.filter_options import where_option
 from taskq_cli.hints import OutputType
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
 from taskq_cli.safe_stream import SafeStream
@@ -57,6 +58,7 @@ _large_options: Final = together(
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @_ranking_options
+@where_option
 @below_option
 @limit_option
 @_large_options
@@ -66,8 +68,9 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
 
     Shows the results of CAMPAIGN and all below it, in the order of seeding or of a value.
 
-    Example:
+    Examples:
       taskq results /demo --top 10 --by result.score --ascending
+      taskq results /demo --where 'result.score < -9'
     """
     wanted = _Wanted(**options)
     with invocation.client() as client:
@@ -106,6 +109,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     "before it where wanted, as id=key,payload.smiles,score=result.score.",
 )
 @_ranking_options
+@where_option
 @below_option
 @_large_options
 @dsn_option
@@ -149,6 +153,7 @@ class _Wanted:
     top: int | None
     by: str | None
     ascending: bool
+    where: str | None
     below: bool
     raw: bool
     blobs: str | None
@@ -158,6 +163,10 @@ class _Wanted:
             raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
         if self.ascending and self.by is None:
             raise UsageError("--ascending goes with --top N --by FIELD")
+        if self.top is not None and self.where is not None:
+            raise UsageError(
+                "--top ranks all results; --where FILTER lists those that match, unranked"
+            )
 
 
 def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
@@ -165,7 +174,9 @@ def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
     store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
     on_lost = _Warning()
     if top is None or by is None:
-        found = client.campaign(path).results(below=below, raw=raw, blobs=store, on_lost=on_lost)
+        found = client.campaign(path).results(
+            where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
+        )
         return map(as_record, found)
     campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)

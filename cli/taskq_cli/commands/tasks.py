@@ -10,10 +10,13 @@ import click
 
 from taskq import Client
 from taskq.export.json_values import as_json
+from taskq.steering import verbs
 from taskq.words import counted
+from taskq_cli.chunk_display import bulk_display
 from taskq_cli.counts import STATUSES
 from taskq_cli.early_exits import resumable
 from taskq_cli.error_classes import explain_no_such_class
+from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
@@ -40,6 +43,7 @@ _key_option: Final = click.option(
 @path_argument(metavar="CAMPAIGN")
 @click.option("--status", type=click.Choice(STATUSES), help="Only tasks in this status.")
 @_key_option
+@where_option
 @below_option
 @limit_option
 @shared_options
@@ -49,16 +53,19 @@ def tasks(
     path: str,
     status: str | None,
     keys: tuple[str, ...],
+    where: str | None,
     below: bool,
     limit: int | None,
 ) -> None:
     """List the tasks of CAMPAIGN and all below it, in the order of seeding.
 
-    Example:
+    Examples:
       taskq tasks /demo --status failed --limit 20
+      taskq tasks /demo --where 'host = "n17" and state = "failed"'
     """
+    verbs.check_choice(keys or None, where)
     with invocation.client() as client:
-        found = client.campaign(path).tasks(status, below=below)
+        found = client.campaign(path).tasks(status, where=where, below=below)
         records = _with_keys(client, path, keys, status) if keys else map(as_record, found)
         columns = [
             *campaign_column(client, path, below=below),
@@ -92,6 +99,7 @@ def tasks(
     "time-limit, agent-lost, exit-3, the name of an exception.",
 )
 @_key_option
+@where_option
 @below_option
 @dry_run_option
 @yes_option
@@ -103,6 +111,7 @@ def retry(
     status: str,
     error_class: str | None,
     keys: tuple[str, ...],
+    where: str | None,
     below: bool,
     dry_run: bool,
     yes: bool,
@@ -110,27 +119,39 @@ def retry(
     """Retry failed or cancelled tasks of CAMPAIGN and all below it.
 
     Their failures count from zero again. Campaigns below that are cancelled are left out. If
-    neither --key nor --error-class says which tasks, it asks first.
+    none of --key, --where and --error-class says which tasks, it asks first.
 
-    Example:
+    Examples:
       taskq retry /demo --error-class time-limit
-      taskq retry /demo --dry-run
+      taskq retry /demo --where 'error ~ "timeout" and host = "n17"' --dry-run
     """
+    last = LastProgress()
     with invocation.client() as client:
         campaign = client.campaign(path)
         again = partial(
-            campaign.retry, status=status, error_class=error_class, keys=keys or None, below=below
+            campaign.retry,
+            status=status,
+            error_class=error_class,
+            keys=keys or None,
+            where=where,
+            below=below,
         )
-        if not (dry_run or yes or keys or error_class) and (found := again(dry_run=True)):
+        named = keys or error_class or where is not None
+        if not (dry_run or yes or named) and (found := again(dry_run=True)):
             what = counted(found, f"{status} task")
             confirm(f"Retry {what} of {_extent(path, below=below)}?", yes=yes)
-        with resumable():
-            moved = again(dry_run=dry_run)
+        with resumable(), bulk_display(f"looking at {path}", last.note) as show:
+            moved = again(dry_run=dry_run, on_progress=show)
         why = (
             explain_no_such_class(client, path, error_class) if error_class and not moved else None
         )
-    text = f"{counted(moved, 'task')} of {path} {'would' if dry_run else 'will'} be tried again."
-    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": dry_run}, text)
+    if dry_run:
+        write_dry_run(
+            invocation, path, moved, last, would="would be tried again", where=where, below=below
+        )
+    else:
+        text = f"{counted(moved, 'task')} of {path} will be tried again."
+        write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
     if why is not None:
         click.echo(why, err=True)
 
@@ -138,31 +159,50 @@ def retry(
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @_key_option
+@where_option
 @below_option
+@dry_run_option
 @yes_option
 @shared_options
 def cancel(
-    invocation: Invocation, *, path: str, keys: tuple[str, ...], below: bool, yes: bool
+    invocation: Invocation,
+    *,
+    path: str,
+    keys: tuple[str, ...],
+    where: str | None,
+    below: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Cancel tasks of CAMPAIGN and all below it that are not final.
 
-    Agents stop those that they run. Campaigns that were cancelled as a whole, without --key and
-    --no-below, accept no tasks until `taskq campaign resume`; `taskq retry --status cancelled`
-    restores cancelled tasks.
+    Agents stop those that they run. Campaigns that were cancelled as a whole, without --key,
+    --where and --no-below, accept no tasks until `taskq campaign resume`; `taskq retry --status
+    cancelled` restores cancelled tasks. If neither --key nor --where says which tasks, it asks
+    first.
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8
+      taskq cancel /demo --where 'payload.charge != 0' --dry-run
       taskq campaign cancel /demo --yes
     """
+    last = LastProgress()
     with invocation.client() as client:
         campaign = client.campaign(path)
-        if not keys:
+        if not (dry_run or keys or where is not None):
             unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
             confirm(f"Cancel {_extent(path, below=below)}, with {unfinished}?", yes=yes)
-        with resumable():
-            moved = campaign.cancel(keys or None, below=below)
+        with resumable(), bulk_display(f"looking at {path}", last.note) as show:
+            moved = campaign.cancel(
+                keys or None, where=where, below=below, dry_run=dry_run, on_progress=show
+            )
+    if dry_run:
+        write_dry_run(
+            invocation, path, moved, last, would="would be cancelled", where=where, below=below
+        )
+        return
     text = f"{counted(moved, 'task')} of {path} cancelled."
-    write_record(invocation.output, {"path": path, "tasks": moved}, text)
+    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
 
 
 def _extent(path: str, *, below: bool) -> str:

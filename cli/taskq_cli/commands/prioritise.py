@@ -1,0 +1,170 @@
+"""`taskq prioritise`: change the priorities of tasks that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from taskq import Campaign
+from taskq.errors import InvalidTask, UsageError
+from taskq.ingest.sources import BadLine, SourceOptions, open_source
+from taskq.ingest.sources.records import key_fields
+from taskq.spec.model import PRIORITY_RANGE
+from taskq.steering.priorities import Best, Prioritised
+from taskq.words import counted
+from taskq_cli.chunk_display import bulk_display, chunk_display
+from taskq_cli.early_exits import resumable
+from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
+from taskq_cli.output import as_record, write_record
+from taskq_cli.shared import (
+    Invocation,
+    below_option,
+    dry_run_option,
+    path_argument,
+    shared_options,
+)
+from taskq_cli.text import one_line
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Keys and priorities, or scores: CSV, TSV or JSON Lines, plain or gzip.",
+)
+@click.option(
+    "--key",
+    metavar="FIELDS",
+    help="Field of the file that holds the key, or several as a,b, as of `taskq seed`. "
+    "[default: key]",
+)
+@click.option(
+    "--by",
+    metavar="FIELD",
+    help="Field that holds the priority or score. [default: the only one beside the key]",
+)
+@click.option(
+    "--best",
+    type=click.Choice(["highest", "lowest"]),
+    help="Take the values as scores, of which these are best: priorities from 1,000 down to 1, "
+    "by rank. [default: they are priorities, whole numbers]",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(*PRIORITY_RANGE),
+    metavar="N",
+    help="The priority of all tasks that match --where.",
+)
+@where_option
+@below_option
+@dry_run_option
+@shared_options
+def prioritise(
+    invocation: Invocation,
+    *,
+    path: str,
+    file: str | None,
+    key: str | None,
+    by: str | None,
+    best: Best | None,
+    priority: int | None,
+    where: str | None,
+    below: bool,
+    dry_run: bool,
+) -> None:
+    """Change the priorities of tasks that wait.
+
+    Those of CAMPAIGN that a file names, or those of CAMPAIGN and all below it that match a filter.
+    Higher ones are handed out first; tasks are seeded with 0. What runs, or has ended, is left
+    alone.
+
+    Examples:
+      taskq prioritise /demo/dock --from scores.csv --best lowest
+      taskq prioritise /demo --where 'payload.target = "1lf3"' --priority 5
+    """
+    if (file is None) == (priority is None):
+        raise UsageError("say priorities by --from FILE, or by --where FILTER --priority N")
+    with invocation.client() as client:
+        campaign = client.campaign(path)
+        if priority is not None:
+            if key or by or best:
+                raise UsageError("--key, --by and --best go with --from FILE")
+            if where is None:
+                raise UsageError("--priority N goes with --where FILTER, which says of which tasks")
+            _by_filter(invocation, campaign, where, priority, below=below, dry_run=dry_run)
+            return
+        if where is not None or dry_run:
+            raise UsageError("--where and --dry-run go with --priority N")
+        _by_file(invocation, campaign, _values(str(file), key or "key", by), best)
+
+
+def _by_filter(
+    invocation: Invocation,
+    campaign: Campaign,
+    where: str,
+    priority: int,
+    *,
+    below: bool,
+    dry_run: bool,
+) -> None:
+    path, last = campaign.path, LastProgress()
+    with resumable(), bulk_display(f"looking at {path}", last.note) as show:
+        moved = campaign.set_priority(
+            priority, where=where, below=below, dry_run=dry_run, on_progress=show
+        )
+    if dry_run:
+        would = f"wait and would get the priority {priority}"
+        write_dry_run(invocation, path, moved, last, would=would, where=where, below=below)
+        return
+    text = f"{counted(moved, 'task')} of {path} got the priority {priority}."
+    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
+
+
+def _by_file(
+    invocation: Invocation, campaign: Campaign, values: Iterator[tuple[str, Any]], best: Best | None
+) -> None:
+    path = campaign.path
+    with resumable(), chunk_display(f"prioritising {path}") as show:
+        done = campaign.prioritise(
+            values,
+            best=best,
+            on_progress=lambda one: show(one.read, one.total, f"{one.changed:,} changed"),
+        )
+    write_record(invocation.output, as_record(done, path=path), _summary(path, done))
+    for name in done.some_unknown if invocation.output == "table" else ():
+        click.echo(one_line(f"No task has the key {name}."), err=True)
+    if invocation.output == "table" and done.unknown > len(done.some_unknown):
+        click.echo(f"Further unknown keys are only counted: {done.unknown:,} in all.", err=True)
+
+
+def _summary(path: str, done: Prioritised) -> str:
+    parts = [f"{counted(done.changed, 'task')} of {path} got another priority"]
+    parts += [f"{done.unchanged:,} had theirs"] if done.unchanged else []
+    parts += [f"{done.not_waiting:,} no longer wait"] if done.not_waiting else []
+    parts += [counted(done.unknown, "unknown key")] if done.unknown else []
+    return f"{', '.join(parts)}."
+
+
+def _values(file: str, key: str, by: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values of a file; raise `InvalidTask` at a bad line."""
+    with open_source(file, options=SourceOptions(key=key)) as source:
+        for record in source:
+            if isinstance(record, BadLine):
+                raise InvalidTask(f"{file}:{record.number}: {record.reason}; nothing was changed")
+            if by is None:
+                by = _only_other(file, set(record.payload) - set(key_fields(key)))
+            if by not in record.payload:
+                raise InvalidTask(f"{file}:{source.line}: there is no field {by!r}")
+            yield str(record.key), record.payload[by]
+
+
+def _only_other(file: str, names: set[str]) -> str:
+    if len(names) == 1:
+        return names.pop()
+    found = ", ".join(sorted(names)) or "nothing"
+    raise UsageError(f"{file} has {found} beside the key; name the field to go by with --by")

@@ -1,0 +1,92 @@
+-- prioritise(campaign, tasks, priorities): gives tasks that wait or are delayed other priorities.
+--
+-- tasks: ids, each once, best neighbours, at most 1,000. priorities: one for each.
+-- changed: how many got another one; unchanged: how many had it; others: those that neither wait nor are
+--     delayed, or are not there, which stay as they are.
+-- Error TQ400: too many tasks.
+--
+-- A task keeps it as long as it is not done, in a row of its own: it leaves its span. Its spec says what it
+-- was seeded with. Claims find what comes before their position as they do what becomes waiting, see pick().
+--
+-- Locks: the spans that tasks leave, in the order of their first id; then the rows of the tasks, in the
+-- order of task_id; waits for them. Index: span_pkey, spec_pkey, task_pkey. Planned anew each time, see
+-- cancel().
+create or replace function taskq.prioritise(
+    p_campaign bigint,
+    p_tasks bigint[],
+    p_priorities smallint[],
+    out changed integer,
+    out unchanged integer,
+    out others integer
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_tasks bigint[];
+    v_priorities smallint[];
+    v_leave boolean[];
+begin
+    if cardinality(p_tasks) > 1000 or cardinality(p_tasks) <> cardinality(p_priorities) then
+        raise exception 'priorities are changed of at most 1,000 tasks at a time, one of each'
+            using errcode = 'TQ400';
+    end if;
+    -- All but those in a span that has the priority; and whether they are in another.
+    select array_agg(w.task_id order by w.task_id), array_agg(w.priority order by w.task_id),
+           array_agg(n.priority is not null order by w.task_id)
+      into v_tasks, v_priorities, v_leave
+      from unnest(p_tasks, p_priorities) as w (task_id, priority)
+      left join lateral (
+           select n.next_id, n.last_id, n.priority
+             from taskq.span n
+            where n.campaign_id = p_campaign
+              and n.first_id <= w.task_id
+            order by n.campaign_id desc, n.first_id desc
+            limit 1) n on w.task_id between n.next_id and n.last_id
+     where w.priority is distinct from n.priority;
+    if true = any (v_leave) then
+        perform taskq.unspan(
+            p_campaign,
+            array(select w.task_id from unnest(v_tasks, v_leave) as w (task_id, leaves)
+                   where w.leaves),
+            p_priorities => array(
+                select w.priority from unnest(v_priorities, v_leave) as w (priority, leaves)
+                 where w.leaves));
+    end if;
+    with held as materialized (
+        select w.task_id, w.priority, t.priority <> w.priority as other,
+               t.priority <> w.priority or w.leaves as changes
+          from (select w.task_id, w.priority, w.leaves
+                  from unnest(v_tasks, v_priorities, v_leave) as w (task_id, priority, leaves)
+                offset 0) w
+         cross join lateral (
+               select t.priority
+                 from taskq.task t
+                where t.campaign_id = p_campaign
+                  and t.task_id = w.task_id
+                  and t.status::text in ('waiting', 'delayed')
+                  for no key update) t
+    ), moved as (
+        -- All are there: by their keys, whatever is planned.
+        insert into taskq.task as t (campaign_id, task_id, priority)
+        select p_campaign, h.task_id, h.priority
+          from held h
+         where h.other
+            on conflict (campaign_id, task_id) do update
+           set priority = excluded.priority
+    )
+    select count(*) filter (where h.changes),
+           cardinality(p_tasks) - coalesce(cardinality(v_tasks), 0)
+               + count(*) filter (where not h.changes)
+      into changed, unchanged
+      from held h;
+    others := cardinality(p_tasks) - changed - unchanged;
+end
+$$;

@@ -1,0 +1,75 @@
+-- stand(campaign, task): where a task stands, see the view state: found by keys only, one row. A part of
+-- tasks() and find_tasks(), which pin the settings; not for clients.
+--
+-- priority: that of its row; null: it has none, and that of its spec counts. session_id, claimed_at: of the
+-- attempt that runs, if one does.
+--
+-- It is small enough to be inlined into the calling statement, so it has neither settings nor rights of its
+-- own. Index: task_pkey, bundle_task, span_pkey, attempt_pkey.
+create or replace function taskq.stand(p_campaign bigint, p_task bigint)
+returns table (
+    status taskq.task_status,
+    priority smallint,
+    attempt integer,
+    failures smallint,
+    losses smallint,
+    due_at timestamptz,
+    claimed_at timestamptz,
+    session_id bigint
+)
+language sql stable
+as $$
+    select coalesce(t.status, b.status, n.status, a.status), t.priority,
+           coalesce(t.attempt, b.attempt, a.attempt, 0),
+           coalesce(t.failures, a.failures, 0::smallint),
+           coalesce(t.losses, a.losses, 0::smallint),
+           case when t.status = 'delayed' then t.due_at end,
+           case when t.status = 'working' then t.claimed_at else b.claimed_at end,
+           case when t.status = 'working' then t.session_id else b.session_id end
+      from (values (true)) as one (row)
+      left join lateral (
+         select t.status, t.priority, t.attempt, t.failures, t.losses, t.due_at, t.claimed_at,
+                t.session_id
+           from taskq.task t
+          where t.campaign_id = p_campaign
+            and t.task_id = p_task
+         offset 0
+     ) t on true
+      left join lateral (
+         select 'working'::taskq.task_status as status, 1 as attempt, b.claimed_at, b.session_id
+           from (
+               select b.claimed_at, b.session_id, b.tasks
+                 from taskq.bundle b
+                where b.campaign_id = p_campaign
+                  and b.first_id <= p_task
+                  and b.first_id > p_task - 65536
+                order by b.campaign_id desc, b.first_id desc
+                limit 1
+           ) b
+          where p_task = any (b.tasks)
+     ) b on t.status is null
+      left join lateral (
+         select 'waiting'::taskq.task_status as status
+           from (
+               select n.next_id, n.last_id
+                 from taskq.span n
+                where n.campaign_id = p_campaign
+                  and n.first_id <= p_task
+                order by n.campaign_id desc, n.first_id desc
+                limit 1
+           ) n
+          where p_task between n.next_id and n.last_id
+     ) n on t.status is null and b.status is null
+      left join lateral (
+         select max(a.attempt) as attempt,
+                (count(*) filter (where a.outcome = 'failed'))::smallint as failures,
+                (count(*) filter (where a.outcome = 'lost'
+                                     or a.outcome = 'done'
+                                    and a.error_class in ('agent-lost', 'poison')))::smallint
+                    as losses,
+                case when bool_or(a.outcome = 'done') then 'done'::taskq.task_status end as status
+           from taskq.attempt a
+          where a.campaign_id = p_campaign
+            and a.task_id = p_task
+     ) a on t.status is null and b.status is null and n.status is null
+$$;

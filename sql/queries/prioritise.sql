@@ -1,0 +1,2 @@
+select changed, unchanged, others
+  from taskq.prioritise(%(campaign)s, %(tasks)s::bigint[], %(priorities)s::smallint[])

@@ -1,0 +1,63 @@
+"""What filters consist of: fields, comparisons of them, and how these are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+Value: TypeAlias = str | int | Decimal | bool | None
+
+#: Of each field, what it holds; of `payload` and `result`, fields of any kind.
+KINDS: Final = {
+    "key": "text",
+    "state": "state",
+    "class": "text",
+    "error": "text",
+    "exit_code": "number",
+    "attempts": "number",
+    "failures": "number",
+    "losses": "number",
+    "host": "text",
+    "site": "text",
+    "priority": "number",
+    "payload": "any",
+    "result": "any",
+}
+STATES: Final = ("waiting", "delayed", "working", "done", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of a field with a value; with operator `in`, with several.
+
+    field: its name, and the names below it. operator: one of = < <= > >= ~ in.
+    """
+
+    field: tuple[str, ...]
+    operator: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What is true where its term is not."""
+
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """What is true where all its terms are."""
+
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """What is true where one of its terms is."""
+
+    terms: tuple[Term, ...]
+
+
+Term: TypeAlias = Comparison | Not | And | Or

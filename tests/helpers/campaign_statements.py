@@ -1,0 +1,330 @@
+"""How each statement that names a campaign is asked, beside a larger campaign, and its cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskq import Client
+from tests.helpers.postgres import Postgres, value
+
+OLD, NEW, SESSIONS, PAGE = 10_000, 1_200, 400, 100
+
+FILL = """
+    with s as (
+        insert into taskq.spec (campaign_id, key, payload)
+        select %(campaign)s, 'n=' || n, '{}' from generate_series(1, %(count)s) n
+     returning task_id
+    ), t as (
+        insert into taskq.task (campaign_id, task_id, session_id, attempt, status)
+        select %(campaign)s, s.task_id, 1, (s.task_id %% 4 > 0)::integer,
+               ('{waiting,failed,done,done}'::taskq.task_status[])[1 + s.task_id %% 4]
+          from s
+    )
+    insert into taskq.attempt (
+           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
+           error_class, error, tail, result)
+    select %(campaign)s, s.task_id, 1, gen_random_uuid(), 1 + s.task_id %% %(sessions)s,
+           now(), now(),
+           ('{failed,done,done}'::taskq.attempt_outcome[])[s.task_id %% 4],
+           case when s.task_id %% 4 = 1 then 'exit-1' end,
+           case when s.task_id %% 4 = 1 then 'exited with 1' end,
+           case when s.task_id %% 4 = 1 then 'no file ' || s.task_id %% 3 end,
+           case when s.task_id %% 4 > 1 then jsonb_build_object('score', s.task_id) end
+      from s
+     where s.task_id %% 4 > 0
+"""
+# Of a task each: whatever is asked by their number seems to give one row.
+SMALL = """
+    with s as (
+        insert into taskq.spec (campaign_id, key, payload)
+        select 1000 + n, 'n=1', '{}' from generate_series(1, 3000) n
+     returning campaign_id, task_id
+    ), t as (
+        insert into taskq.task (campaign_id, task_id, status)
+        select s.campaign_id, s.task_id, 'done' from s
+    )
+    insert into taskq.attempt (
+           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome)
+    select s.campaign_id, s.task_id, 1, gen_random_uuid(), 1, now(), now(), 'done' from s
+"""
+PRESENCE = """
+    insert into taskq.session (
+           key, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, slots, pid, agent, host,
+           site, release)
+    select gen_random_uuid(), 1, now(), now(), 60, now(), 1, 1, 'a', 'h' || n %% 7, 's', ''
+      from generate_series(1, %s) n
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """With what a statement is asked, after which others; and what it may cost.
+
+    rows: of `task`, `spec`, `attempt` and `session`, the most that one access meets. several:
+    whether it changes several tasks by their ids: to find them, servers before 17 go through all
+    of a campaign that seems to have one task.
+    """
+
+    rows: int
+    values: dict[str, Any] = field(default_factory=dict)
+    after: tuple[tuple[str, dict[str, Any]], ...] = ()
+    several: bool = False
+
+
+class Scene:
+    """A campaign of 1,200 tasks beside an older one of 10,000, and some agents."""
+
+    def __init__(self, queue: Client, postgres: Postgres) -> None:
+        self.postgres = postgres
+        self._old, self._new = (queue.create_campaign(path) for path in ("/old", "/new"))
+        postgres.execute(PRESENCE, [SESSIONS])
+        self.campaign = self._new.campaign_id
+
+    def fill(self, statistics: str) -> None:
+        """Add the tasks."""
+        if statistics == "of small ones":
+            self.postgres.execute(SMALL)
+        if statistics in {"empty", "of small ones"}:
+            self.postgres.execute("analyze")
+        self._fill(self._old.campaign_id, OLD)
+        if statistics == "without it":
+            self.postgres.execute("analyze")
+        self._fill(self.campaign, NEW)
+        if statistics == "true":
+            self.postgres.execute("analyze")
+
+    def cases(self, agent: int) -> dict[str, list[Case]]:
+        """Return how each statement is asked."""
+        # In the middle, so that what goes from one end of the campaign to the other is seen.
+        failed = value(
+            self.postgres,
+            "select min(task_id) from taskq.state where campaign_id = %s and status = 'failed'"
+            "   and task_id > (select avg(task_id) from taskq.state where campaign_id = %s)",
+            *(self.campaign, self.campaign),
+        )
+        one = {"campaign": self.campaign}
+        it = {"path": "/new"}
+        some_of_it = {**it, "limit": 10}
+        at_once = {"after_s": 0.0}
+        page = {**one, "after": failed - 1, "limit": PAGE}
+        some = list(range(failed, failed + 4))
+        lease = "00000000-0000-7000-8000-000000000000"
+        blob = {"path": "/new", "input": "x", "digest": "0" * 64, "size": 1}
+        named = {"campaigns": [self.campaign], "tasks": [failed], "leases": [lease]}
+        text = json.dumps([{"path": "/new", "lifetime_s": None, "offers": []}])
+        beat = {"session": agent, "held": [[self.campaign, failed, lease]], "pending": []}
+        task = json.dumps([{"key": "n=1", "payload": {}}, {"key": "fresh", "payload": {}}])
+        seeding = {"tasks": task, "on_conflict": "skip", "named": 3}
+        site = {"place": 0, "token_hash": "", "session_hash": "", "address": None}
+        opened = {
+            "path": "/new",
+            "key": lease,
+            "lease_s": 60,
+            "agent": "a",
+            "host": "h",
+            "site": "s",
+            "pid": 1,
+            "slots": 1,
+            "release": "",
+            "offers": [],
+        }
+        token = {"kind": "site", "token_name": "t", "hash": b"t", "lifetime_s": None}
+        cancelled = (("set_status", {"path": "/new", "status": "cancelled"}),)
+        permitted = {
+            "hash": b"",
+            "kind": "manager",
+            "paths": ["/new"],
+            "campaigns": [self.campaign],
+        }
+        permitted |= {"quiet": False, "timeout_s": 60.0}
+        keeping = (("change_campaign", {**it, "spec": '{"checkpoint_bytes": 20000}'}),)
+        held = {"session": agent, **one, "task": failed, "lease": lease}
+        plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
+        claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
+        report = {"outcome": "done", "task": failed, "lease": lease}
+        retried = [
+            Case(
+                PAGE,
+                {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                several=True,
+            )
+            for name, tasks in ((None, None), ("exit-1", None), (None, some))
+        ]
+        return {
+            "add_input": [Case(0, blob)],
+            "agent_slots": [Case(SESSIONS + 1, {**it, "offers": []})],
+            "agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
+            "attempts": [Case(4, {**one, "task": failed})],
+            "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
+            "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],
+            "beat": [Case(4, {"beats": json.dumps([beat | {"drawn": None}])})],
+            "best_of_groups": [
+                Case(
+                    PAGE,
+                    {
+                        **one,
+                        "after": failed - 1,
+                        "scan": PAGE - 1,
+                        "part": part,
+                        "field": "score",
+                        "ascending": True,
+                        "group_part": group_part,
+                        "group_field": "n",
+                        "inline": True,
+                    },
+                )
+                for part, group_part in (("result", "payload"), ("payload", "result"))
+            ],
+            "best_results": [
+                Case(
+                    PAGE,
+                    {
+                        **one,
+                        "after": failed - 1,
+                        "scan": PAGE - 1,
+                        "top": 10,
+                        "worst": None,
+                        "part": part,
+                        "field": name,
+                        "ascending": True,
+                        "inline": True,
+                    },
+                )
+                for part, name in (("result", "score"), ("payload", "a.b"))
+            ],
+            "campaign": [Case(0, it)],
+            "campaign_by_id": [Case(0, one)],
+            "campaign_unsealed": [Case(0, it)],
+            "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
+            "cancel": [
+                Case(4 * PAGE, {**page, "tasks": None}, several=True),
+                # Four look-ups, of which the average is rounded up.
+                Case(8, {**page, "after": 0, "tasks": some}, several=True),
+            ],
+            "change_campaign": [Case(0, {**it, "spec": '{"weight": 2}'})],
+            "claimable": [Case(0, {"servings": text, "front": True})],
+            "closed_by": [Case(0, it)],
+            "counts": [Case(0, {**it, "depth": depth}) for depth in (0, 1, None)],
+            "create_campaign": [Case(0, {"path": "/new/one", "spec": "{}"})],
+            "create_notify_rule": [
+                Case(0, {**it, "rule": "r", "events": ["paused"], "target": "mail:a@b"} | at_once)
+            ],
+            "create_pilot": [
+                Case(0, {**it, "pilot": "p", "driver": "d", "settings": "{}", "replace": False})
+            ],
+            "create_token": [
+                Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
+            ],
+            "drain_sessions": [
+                Case(
+                    2, {**it, "sites": ["here"], "agents": None, "hosts": None, "dry_run": dry_run}
+                )
+                for dry_run in (False, True)
+            ],
+            "end_checkpoints": [Case(4, {**one, "task": 0, "most": PAGE})],
+            "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
+            "exchange": [
+                Case(4, {**one, **claim, "reports": None}, several=True),
+                Case(
+                    4,
+                    {**one, "reports": json.dumps([report]), **dict.fromkeys(claim)},
+                    several=True,
+                ),
+            ],
+            "explain_agents": [Case(SESSIONS + 1, some_of_it)],
+            "explain_campaigns": [Case(0, some_of_it)],
+            "explain_closed": [Case(0, some_of_it)],
+            "explain_due": [Case(1_000, it)],
+            "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
+            "explain_refusals": [Case(0, some_of_it)],
+            "explain_tokens": [Case(0, some_of_it)],
+            "failing_tasks": [Case(PAGE, {**it, "most": PAGE})],
+            "failure_causes": [Case(NEW // 4, {**one, "limit": 20})],
+            "failure_classes": [Case(NEW // 4, one)],
+            "failures": [Case(PAGE, page)],
+            "find_checkpoint": [Case(4, held)],
+            "find_tasks": [
+                Case(
+                    PAGE,
+                    {
+                        **page,
+                        "filter": 'exists($."class" ? (@ == $v[*]))',
+                        "values": '{"v": ["exit-1"]}',
+                        "states": states,
+                        "parts": ["attempt", "payload", "result"],
+                        "payloads": True,
+                    },
+                )
+                for states in (["failed"], ["done"], ["waiting", "working"], ["waiting", "done"])
+            ],
+            "front_lists": [Case(4, {"campaigns": [self.campaign]})],
+            "frontable": [Case(0, {"campaigns": [self.campaign]})],
+            "is_input": [Case(0, {**it, "digest": "0" * 64})],
+            "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
+            "left_agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
+            "left_over": [Case(0, {**it, "offers": None})],
+            "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
+            "name_ahead": [Case(4, {**named, "sessions": [agent]})],
+            "open_session": [Case(1, opened)],
+            "places": [Case(SESSIONS + 1, some_of_it)],
+            "permit": [Case(0, permitted)],
+            "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
+            # As of cancel.
+            "prioritise": [Case(5, {**one, "tasks": some, "priorities": [1] * len(some)})],
+            "recover": [
+                Case(
+                    NEW // 4,
+                    {
+                        **it,
+                        **dict.fromkeys(("site", "silent_s", "lost_since")),
+                        "lost_within": "1 h",
+                        "dry_run": False,
+                    },
+                )
+            ],
+            "refusals": [Case(0, it)],
+            "remove_campaign": [Case(4, it, cancelled)],
+            "remove_input": [Case(0, {**it, "input": "x"})],
+            "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
+            "result_sample": [
+                Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "field": name})
+                for name in ("score", None)
+            ],
+            # Every third attempt there failed.
+            "results": [Case(2 * PAGE, page)],
+            "results_of": [Case(4, {**one, "tasks": some})],
+            "retry": retried,
+            "retriable": retried,
+            "return_ahead": [Case(4, named)],
+            "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
+            "seed_again": [Case(2, {**one, **seeding})],
+            "seed_begin": [Case(0, one)],
+            "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],
+            "seed_known": [Case(2, {**one, "keys": '["n=1", "fresh"]'})],
+            "seed_tasks": [Case(2, {**it, **seeding})],
+            "servable": [Case(0, {**it, "lifetime_s": None, "offers": [], "most": 3})],
+            "set_status": [Case(0, {**it, "status": "paused"})],
+            "settle_many": [
+                Case(
+                    4,
+                    {"campaigns": [self.campaign], "reports": json.dumps([report])},
+                    several=True,
+                )
+            ],
+            "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
+            "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
+            "tasks": [
+                Case(PAGE, {**page, "status": None}),
+                Case(PAGE, {**page, "status": "failed"}),
+                # No index knows these in their order: it goes through the campaign's own.
+                Case(NEW, {**page, "status": "working"}),
+                Case(1, {**page, "limit": 1, "status": None}),
+            ],
+            "trend": [Case(0, {**one, "minutes": None})],
+            "usual_run": [Case(PAGE, {**one, "most": PAGE})],
+        }
+
+    def _fill(self, campaign: int, count: int) -> None:
+        self.postgres.execute(FILL, {"campaign": campaign, "count": count, "sessions": SESSIONS})

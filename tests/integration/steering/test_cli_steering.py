@@ -1,0 +1,191 @@
+"""Acting on sets of tasks from the command line: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from taskq import Campaign, Seed
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, statuses
+
+pytestmark = pytest.mark.both_transports
+
+ESCAPES = "\x1b[31mred\x07\u202e"
+
+
+@pytest.fixture
+def ten(campaign: Campaign) -> Campaign:
+    """Give ten tasks, k0 to k9."""
+    campaign.seed(Seed({"n": n}, f"k{n}") for n in range(10))
+    return campaign
+
+
+def test_dry_run_says_how_many_and_which(
+    taskq: CommandLine, ten: Campaign, postgres: Postgres
+) -> None:
+    """And how to see all of them; nothing is changed."""
+    words = ("/c", "--where", "payload.n >= 2", "--dry-run")
+    shown = taskq("cancel", *words)
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    first, *examples, last = shown.stdout.splitlines()
+    assert first == "8 tasks of /c would be cancelled; nothing was changed."
+    assert examples == [f"  /c  k{n}  waiting, attempt 0" for n in range(2, 7)]
+    assert last == "All: taskq tasks /c --where 'payload.n >= 2'"
+    last = taskq.out("cancel", *words, "--no-below").splitlines()[-1]
+    assert last == "All: taskq tasks /c --no-below --where 'payload.n >= 2'"
+    assert set(statuses(postgres).values()) == {"waiting"}
+    found = json.loads(taskq("cancel", *words, "-o", "json").stdout)
+    assert (found["tasks"], found["dry_run"]) == (8, True)
+    assert [one["key"] for one in found["examples"]] == [f"k{n}" for n in range(2, 7)]
+    assert taskq("prioritise", *words, "--priority", 3).stdout.startswith("8 tasks of /c wait")
+    assert ten.cancel(["k5"]) == 1
+    shown = taskq("retry", "/c", "--status", "cancelled", "--dry-run")
+    assert shown.stdout == "1 task of /c would be tried again; nothing was changed.\n"
+    assert ten.status().cancelled == 1
+
+
+def test_dry_run_without_a_filter_only_counts(taskq: CommandLine, ten: Campaign) -> None:
+    """The campaign, or the tasks that keys name; there is no question, since nothing is changed."""
+    ten.cancel(["k5"])
+    expected = {"path": "/c", "dry_run": True}
+    assert taskq.json("cancel", "/c", "--dry-run") == expected | {"tasks": 9}
+    assert taskq.json("cancel", "/", "--dry-run", "--no-below")["tasks"] == 0
+    keys = ("--key", "k4", "--key", "k5", "--key", "k4")
+    assert taskq.json("cancel", "/c", *keys, "--dry-run") == expected | {"tasks": 1}
+    assert taskq.json("retry", "/c", "--status", "cancelled", *keys, "--dry-run")["tasks"] == 1
+    assert (ten.status().state, ten.status().waiting) == ("open", 9)
+
+
+def test_filters_go_with_what_is_below_or_not(taskq: CommandLine, ten: Campaign) -> None:
+    """A campaign stands for all below it, unless that is said."""
+    where = ("--where", "payload.n < 2")
+    assert taskq.json("tasks", "/", *where, "--no-below") == []
+    assert [one["campaign"] for one in taskq.json("tasks", "/", *where)] == ["/c", "/c"]
+    prioritise = ("prioritise", *where, "--priority", 4)
+    assert taskq.json(*prioritise, "/", "--no-below")["tasks"] == 0
+    assert taskq.json(*prioritise, "/")["tasks"] == 2
+    assert taskq.json("cancel", "/", *where, "--no-below")["tasks"] == 0
+    assert taskq.json("cancel", "/", *where)["tasks"] == 2
+    retry = ("retry", "--status", "cancelled", *where)
+    assert taskq.json(*retry, "/", "--no-below")["tasks"] == 0
+    assert taskq.json(*retry, "/", "--dry-run")["tasks"] == 2
+    assert taskq.json(*retry, "/")["tasks"] == 2
+    assert ten.status().waiting == 10
+
+
+def test_what_matches_is_listed_retried_cancelled_prioritised(
+    taskq: CommandLine, ten: Campaign
+) -> None:
+    """No question is asked where a filter says what is meant."""
+    assert [one["key"] for one in taskq.json("tasks", "/", "--where", "payload.n in (3, 4)")] == [
+        *("k3", "k4"),
+    ]
+    shown = taskq("cancel", "/c", "--where", "payload.n < 3", "-o", "json")
+    assert json.loads(shown.stdout) == {"path": "/c", "tasks": 3, "dry_run": False}
+    shown = taskq("retry", "/c", "--status", "cancelled", "--where", "payload.n = 1")
+    assert shown.stdout == "1 task of /c will be tried again.\n"
+    shown = taskq("prioritise", "/c", "--where", "payload.n = 9", "--priority", "7")
+    assert shown.stdout == "1 task of /c got the priority 7.\n"
+    assert ten.task("k9").priority == 7
+    assert taskq.json("results", "/c", "--where", "result.x = 1") == []
+
+
+@pytest.mark.parametrize("command", ["tasks", "retry", "cancel", "results", "export"])
+def test_place_of_an_error_is_shown(command: str, taskq: CommandLine, ten: Campaign) -> None:
+    """Below the filter, of which nothing obeys the terminal's codes."""
+    shown = taskq(command, ten.path, "--where", f'key = "{ESCAPES}" and hots = "n17"')
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    message, text, caret = shown.stderr.splitlines()
+    assert message == (
+        "Error: the filter cannot be read at column 24: there is no field of that name; did you "
+        "mean host?"
+    )
+    assert text.isprintable()
+    assert text[caret.index("^") :].startswith("hots")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("prioritise", "/c"),
+        ("prioritise", "/c", "--priority", "1"),
+        ("prioritise", "/c", "--priority", "40000", "--where", "attempts = 0"),
+        ("prioritise", "/c", "--priority", "1", "--where", "attempts = 0", "--by", "x"),
+        ("prioritise", "/c", "--priority", "1", "--from", "x.csv"),
+        ("prioritise", "/c", "--from", "x.csv", "--dry-run"),
+        ("retry", "/c", "--key", "k1", "--where", "attempts = 0"),
+        ("tasks", "/c", "--key", "k1", "--where", "attempts = 0"),
+        ("results", "/c", "--top", "3", "--by", "result.x", "--where", "attempts = 0"),
+    ],
+)
+def test_contradicting_options_are_refused(
+    words: tuple[str, ...], taskq: CommandLine, ten: Campaign
+) -> None:
+    """With a word on what goes with what."""
+    shown = taskq(*words)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert "--" in shown.stderr or "keys" in shown.stderr
+    assert ten.status().waiting == 10
+
+
+def test_file_of_scores_sets_priorities(taskq: CommandLine, ten: Campaign, tmp_path: Path) -> None:
+    """By rank; unknown keys are named, whatever is in them."""
+    file = tmp_path / "scores.csv.gz"
+    with gzip.open(file, "wt", encoding="utf-8") as out:
+        out.write(f"key,score\nk1,-9.5\nk2,-3\n{ESCAPES},1\nk4,-9.5\n")
+    ten.cancel(["k2"])
+    shown = taskq("prioritise", "/c", "--from", file, "--best", "lowest")
+    assert shown.stdout == (
+        "2 tasks of /c got another priority, 1 no longer wait, 1 unknown key.\n"
+    )
+    assert shown.stderr.startswith("No task has the key ")
+    assert shown.stderr.strip().isprintable()
+    assert [ten.task(f"k{n}").priority for n in (1, 2, 4)] == [1_000, 0, 1_000]
+    again = taskq("prioritise", "/c", "--from", file, "--best", "lowest", "-o", "json")
+    assert json.loads(again.stdout) == {
+        "path": "/c",
+        "total": 4,
+        "changed": 0,
+        "unchanged": 2,
+        "not_waiting": 1,
+        "unknown": 1,
+        "some_unknown": [ESCAPES],
+    }
+
+
+def test_fields_of_the_file_can_be_named(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
+    """Keys of several fields are made as `taskq seed` makes them."""
+    campaign.seed([Seed({"n": 1}, "007,a"), Seed({"n": 2}, "8,b")])
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"id": "007", "x": "a", "p": 5, "q": 1}\n', encoding="utf-8")
+    shown = taskq("prioritise", "/c", "--from", file, "--key", "id,x", "--by", "p")
+    assert shown.stdout == "1 task of /c got another priority.\n"
+    assert [task.priority for task in campaign.tasks()] == [5, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "why"),
+    [
+        ("key,a,b\nk1,1,2\n", 2, "name the field to go by with --by"),
+        ("key,a\nk1\n", 65, "nothing was changed"),
+        ("key,a\nk1,high\n", 2, "whole number"),
+        ("id,a\nk1,1\n", 2, "no column 'key'"),
+        ("key\nk1\n", 2, "has nothing beside the key"),
+    ],
+)
+def test_file_that_makes_no_sense_changes_nothing(
+    content: str, code: int, why: str, taskq: CommandLine, ten: Campaign, tmp_path: Path
+) -> None:
+    """And the message says what is wrong."""
+    file = tmp_path / "p.csv"
+    file.write_text(content, encoding="utf-8")
+    shown = taskq("prioritise", "/c", "--from", file)
+    assert (shown.exit_code, shown.stdout) == (code, "")
+    assert why in shown.stderr
+    assert {task.priority for task in ten.tasks()} == {0}

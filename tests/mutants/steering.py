@@ -1,0 +1,64 @@
+"""Bugs in what chooses many tasks and changes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_MATCHING: Final = ("tests/integration/steering/test_matching.py",)
+_PRIORITIES: Final = (
+    "tests/integration/steering/test_priorities.py",
+    "tests/property/test_queue_model.py",
+)
+
+STEERING: Final = (
+    Mutant(
+        "filter-by-a-regular-expression",
+        "taskq/steering/compiler.py",
+        ' flag "q"))',
+        "))",
+        "A piece of text is taken for a regular expression, which can take any time.",
+        _MATCHING,
+    ),
+    Mutant(
+        "negated-state-taken-for-exact",
+        "taskq/steering/compiler.py",
+        'isinstance(term.term, Comparison) and term.term.field == ("state",)',
+        "True",
+        "The opposite of a condition on more than the state leaves tasks of that state out.",
+        ("tests/unit/test_filters.py",),
+    ),
+    Mutant(
+        "page-of-bundles-from-behind",
+        "sql/functions/find_tasks.sql",
+        "                where k.task_id > p_after\n                limit p_limit)",
+        "                limit p_limit)",
+        "Tasks of a bundle are looked at again, or hide those behind them.",
+        _MATCHING,
+    ),
+    Mutant(
+        "priority-of-a-task-that-runs",
+        "sql/functions/prioritise.sql",
+        "                  and t.status::text in ('waiting', 'delayed')\n",
+        "",
+        "Tasks that run or are final are changed, and not counted.",
+        _PRIORITIES,
+    ),
+    Mutant(
+        "priorities-of-a-span-mixed-up",
+        "sql/functions/pack.sql",
+        "p_priorities[width_bucket(p.task_id, p_apart)]",
+        "p_priorities[1]",
+        "All tasks that leave a span get the priority of the first.",
+        _PRIORITIES,
+    ),
+    Mutant(
+        "neighbours-in-small-pieces",
+        "sql/functions/unspan.sql",
+        "v_tasks, 1, v_priorities)",
+        "v_tasks, p_priorities => v_priorities)",
+        "What is done to some of many parts their neighbours into spans of a few tasks.",
+        ("tests/integration/steering/test_bulk.py",),
+    ),
+)
