@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -123,11 +124,17 @@ def _decimals(texts: list[str]) -> list[Decimal]:
     return [Decimal(text) for text in texts]
 
 
+def _bytes(texts: list[str]) -> list[bytes]:
+    return [b64decode(text) for text in texts]
+
+
 #: Values that JSON cannot say, by PostgreSQL's names of their types.
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamptz": _instant,
     "numeric": Decimal,
     "numeric[]": _decimals,
+    "bytea": b64decode,
+    "bytea[]": _bytes,
 }
 
 

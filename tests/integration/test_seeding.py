@@ -22,7 +22,14 @@ from tests.helpers.variants import rest_thorough
 
 MIB = 1024 * 1024
 
-pytestmark = pytest.mark.both_transports
+pytestmark = pytest.mark.both_transports(
+    near=[
+        "test_interrupted_seeding_does_not_wait_for_a_database_that_hangs",
+        "test_progress_is_told_after_each_chunk",
+        "test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before",
+        "test_seeded_tasks_are_claimed_while_seeding_goes_on",
+    ]
+)
 
 # Seeds so many tasks, and says how many were added and the greatest memory it took, in KiB: not
 # ru_maxrss, which a process inherits from the one that started it.

@@ -81,7 +81,7 @@ class QueueOperators(QueueScene):
         try:
             if single:
                 one = seeds[0]
-                new = self.campaign.submit(one.payload, one.key, on_conflict=on_conflict)
+                new = self.campaign.add(one, on_conflict=on_conflict)
                 assert (conflicts is not None, new) == (True, added == 1)
             else:
                 count = self.campaign.seed(seeds, on_conflict=on_conflict)
