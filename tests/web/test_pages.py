@@ -31,7 +31,8 @@ def hostile(shown: Client) -> Campaign:
     )
     campaign.submit({"smiles": HOSTILE, HOSTILE: [HOSTILE]}, key=HOSTILE)
     campaign.seed({"n": n} for n in range(30))
-    agent = ScriptedAgent(shown.database, campaign.path, agent=HOSTILE, host=HOSTILE)
+    host = secrets.token_hex(4) + HOSTILE  # one of its own, since it will be banned
+    agent = ScriptedAgent(shown.database, campaign.path, agent=HOSTILE, host=host)
     tasks = agent.claim(31)
     first, *others = tasks
     bad = {"error_class": "Boom", "error": HOSTILE, "tail": HOSTILE, "exit_code": 1}
@@ -44,7 +45,7 @@ def hostile(shown: Client) -> Campaign:
     agent.close()
     with shown.database.connection() as statements:
         statements.execute("keep", holder="00000000-0000-0000-0000-000000000001", term_s=1)
-    shown.fleet.ban("host", HOSTILE, why=HOSTILE)
+    shown.fleet.ban("host", host, why=HOSTILE)
     return campaign
 
 
