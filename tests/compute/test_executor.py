@@ -31,6 +31,7 @@ from tests.compute.standard_executor import (
     ExecutorTest,
     WaitTests,
 )
+from tests.helpers.variants import rest_thorough
 from tests.payloads import called
 
 WAIT_S = 120.0
@@ -48,7 +49,7 @@ def executed(
             yield shared_queue
 
 
-@pytest.mark.parametrize("mixin", MIXINS, ids=lambda mixin: mixin.__name__)
+@pytest.mark.parametrize("mixin", rest_thorough(MIXINS), ids=lambda mixin: mixin.__name__)
 def test_standard_tests_pass(executed: Client, mixin: type) -> None:
     """All of a mixin that apply."""
 

@@ -35,6 +35,7 @@ def executed(changes: dict[str, str]) -> Any:
     return notebook
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
 def test_the_notebook_computes_once_and_draws(
     dsn: str, queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

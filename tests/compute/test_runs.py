@@ -181,6 +181,7 @@ def test_results_that_need_trust_stop_nothing(served_queue: Client, name: str) -
     assert trusting.result()[0].__name__ == "Morsel"
 
 
+@pytest.mark.thorough
 def test_a_missing_module_is_the_campaigns_fault_and_is_named(
     served_queue: Client, name: str
 ) -> None:

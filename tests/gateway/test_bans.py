@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import hello
 
@@ -28,6 +30,7 @@ def test_agents_of_a_banned_host_are_told_why(realm: Realm) -> None:
     assert reply.status == 200
 
 
+@pytest.mark.thorough
 def test_agent_that_waits_for_a_task_is_told_too(realm: Realm) -> None:
     """Its claim ends, as the heartbeat that it stands for finds out; the next brings the order."""
     host = f"n{uuid.uuid4().hex}"

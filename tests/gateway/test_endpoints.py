@@ -129,6 +129,7 @@ def test_metrics_tell_of_troubles_in_the_queue(realm: Realm) -> None:
     assert troubles() == before | {"campaigns_paused": before["campaigns_paused"] + 1}
 
 
+@pytest.mark.thorough
 def test_trouble_of_agents_is_kept_and_counted(realm: Realm, agent: Agent) -> None:
     """As their last beats tell it; what is none is refused."""
 

@@ -23,6 +23,7 @@ from taskq.gateway.settings import Settings
 from taskq_agent.protocol import MAX_CLAIM, LeaseIds
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import report_of
+from tests.helpers.variants import rest_thorough
 
 LARGE = bytes(LARGE_BYTES + 1)
 SPOILT = b"?" * len(LARGE)
@@ -158,7 +159,7 @@ def test_large_exchanges_that_come_together_are_all_answered(realm: Realm) -> No
 
 
 @pytest.mark.usefixtures("endless_rest")
-@pytest.mark.parametrize("path", ["/v1/exchange", "/v1/beat"])
+@pytest.mark.parametrize("path", rest_thorough(["/v1/exchange", "/v1/beat"]))
 def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) -> None:
     """And goes on with small ones."""
     tokens = [realm.agent().token for _ in range(3)]

@@ -86,6 +86,7 @@ def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("busy")
 def test_one_task_goes_to_one_of_many(realm: Realm) -> None:
     """The others go on waiting for as long as they would."""

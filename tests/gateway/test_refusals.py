@@ -6,6 +6,8 @@ import json
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from taskq import CampaignSpec, Client, Handler
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import report_of
@@ -116,6 +118,7 @@ def test_hopeless_campaign_sends_home_who_stays_until_it_is_empty(realm: Realm) 
     assert f"{orphan.path} has no handler" in reply["unservable"]["reasons"][0]
 
 
+@pytest.mark.thorough
 def test_nodes_leave_the_campaign_that_none_can_run_and_finish_the_other(
     queue: Client, dsn: str, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

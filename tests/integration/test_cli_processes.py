@@ -361,6 +361,7 @@ def test_a_command_imports_only_what_it_needs(
     assert not set(done.stderr.split()) & unwanted
 
 
+@pytest.mark.thorough
 def test_completion_knows_the_campaigns(taskq: CommandLine, queue: Client) -> None:
     """A shell completes commands, options and paths."""
     queue.create_campaign("/wisdom/malaria")

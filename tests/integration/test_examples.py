@@ -63,6 +63,7 @@ def test_ising_sweep_agrees_with_onsager(
     assert verdict.returncode == 0, verdict.stdout + verdict.stderr
 
 
+@pytest.mark.thorough
 def test_ising_goes_on_from_checkpoints_to_the_same_result(
     command: CommandLine, tmp_path: Path
 ) -> None:

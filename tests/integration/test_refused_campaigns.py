@@ -124,6 +124,7 @@ def test_campaign_that_no_host_can_run_pauses_itself_and_completes_when_mended(
     assert all(result.attempt <= 4 for result in bad.results())
 
 
+@pytest.mark.thorough
 def test_only_host_gives_up_after_some_repeats(queue: Client, farm: Farm) -> None:
     """Who has one machine learns it too: the campaign pauses, and the agent ends with a reason."""
     farm.campaign(queue, "/bad", BROKEN["module"][0])
@@ -139,6 +140,7 @@ def test_only_host_gives_up_after_some_repeats(queue: Client, farm: Farm) -> Non
     assert "laptop" in (bad.paused_why or "")
 
 
+@pytest.mark.thorough
 def test_host_that_cannot_run_it_does_not_pause_what_others_do(queue: Client, farm: Farm) -> None:
     """One host lacks the program; the other does all the tasks, none of which has failed."""
     only = farm.file.parent / "bin"

@@ -168,6 +168,7 @@ def test_checkpoint_that_is_too_large_is_said(slot: SlotHarness, tmp_path: Path)
     assert "its checkpoint is not kept: it is larger than" in ended.error
 
 
+@pytest.mark.thorough
 def test_checkpoint_that_cannot_be_fetched_hands_the_task_back(
     slot: SlotHarness, blobs: FrailBlobs
 ) -> None:

@@ -196,6 +196,7 @@ def test_large_result_of_a_process_is_uploaded(slot: SlotHarness, source: BlobSo
     assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
 
 
+@pytest.mark.thorough
 def test_upload_that_breaks_is_tried_again(slot: SlotHarness, source: BlobSource) -> None:
     """What was computed is not thrown away for a short outage."""
     source.broken_writes = 2

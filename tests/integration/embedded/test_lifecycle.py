@@ -11,6 +11,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from taskq.embedded import Installation, Server, ServerInfo
 from tests.integration.embedded.support import (
     IS_ROOT,
@@ -88,6 +90,7 @@ def test_ordinary_user_runs_a_server_of_their_own(place: Path, installation: Ins
     assert call(home, "down", "down", installation=installation) == [True, False]
 
 
+@pytest.mark.thorough
 def test_simultaneous_ups_make_one_server(place: Path, installation: Installation) -> None:
     """Several commands at once, the first ever: one makes it, all use it."""
     running = [

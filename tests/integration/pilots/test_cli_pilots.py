@@ -160,6 +160,7 @@ def local(taskq: CommandLine, tmp_path: Path) -> Iterator[CommandLine]:
     taskq.out("agents", "drain", "--campaign", "/")
 
 
+@pytest.mark.thorough
 def test_local_jobs_bring_a_campaign_to_its_end(
     local: CommandLine, queue: Client, tmp_path: Path
 ) -> None:
