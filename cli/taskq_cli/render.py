@@ -149,8 +149,17 @@ def live(stream: TextIO, *, keep: bool) -> Iterator[Callable[[Picture], None]]:
     keep: whether the last picture stays on the screen.
     """
     screen = _console(stream)
-    with Live(console=screen, auto_refresh=False, transient=not keep) as display:
-        yield lambda what: display.update(what, refresh=True)
+    display = Live(console=screen, auto_refresh=False, transient=not keep)
+
+    def draw(what: Picture) -> None:
+        if not display.is_started:
+            display.start()  # not before: a picture that never comes would leave an empty line
+        display.update(what, refresh=True)
+
+    try:
+        yield draw
+    finally:
+        display.stop()
 
 
 def _console(stream: TextIO) -> Console:
