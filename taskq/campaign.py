@@ -45,7 +45,7 @@ from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.steering import verbs
 from taskq.steering.campaign import SteeredCampaign
 from taskq.stored_spec import spec_body
-from taskq.trend import Pace, Point, recent_pace
+from taskq.trend import CampaignPace, Point, recent_pace
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
 from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
@@ -286,7 +286,7 @@ class Campaign(SteeredCampaign):
         rows = self._database.rows("trend", campaign=self.campaign_id, minutes=minutes)
         return [Point(**row) for row in rows]
 
-    def pace(self, status: Status | None = None) -> Pace | None:
+    def pace(self, status: Status | None = None) -> CampaignPace | None:
         """Return at what rate tasks end, over the last ten minutes, or longer if few do.
 
         None: none ended within a day, or no keeper has recorded it. status: as just read.

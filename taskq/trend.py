@@ -44,7 +44,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class CampaignPace:
     """A rate, and when nothing is left if it stays.
 
     ended: tasks that ended within over_s seconds. eta_s: seconds until none is unfinished;
@@ -68,7 +68,7 @@ class Pace:
         return f"{duration(self.eta_s)} ({duration(self.eta_low_s)} to {until})"
 
 
-def make_pace(ended: int, over_s: float, unfinished: int) -> Pace | None:
+def make_pace(ended: int, over_s: float, unfinished: int) -> CampaignPace | None:
     """Return the pace at which so many tasks ended; None: none has, or in no time.
 
     Ends are taken as independent of each other: the number in a window spreads by its root.
@@ -77,7 +77,7 @@ def make_pace(ended: int, over_s: float, unfinished: int) -> Pace | None:
         return None
     spread = _MARGIN * math.sqrt(ended)
     eta_s = unfinished * over_s / ended
-    return Pace(
+    return CampaignPace(
         ended=ended,
         over_s=over_s,
         per_s=ended / over_s,
@@ -87,7 +87,7 @@ def make_pace(ended: int, over_s: float, unfinished: int) -> Pace | None:
     )
 
 
-def recent_pace(points: Sequence[Point], ended: int, unfinished: int) -> Pace | None:
+def recent_pace(points: Sequence[Point], ended: int, unfinished: int) -> CampaignPace | None:
     """Return the pace until now, over the shortest time in which enough tasks ended.
 
     points: the latest of the trend, just read, the first first. ended, unfinished: tasks now. None:

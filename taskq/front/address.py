@@ -27,7 +27,7 @@ _PORTS: Final = {
 }
 
 
-class Node(NamedTuple):
+class RedisNode(NamedTuple):
     """A host and a port; the host of a socket is empty."""
 
     host: str
@@ -46,7 +46,7 @@ class FrontAddress:
     """
 
     parts: SplitResult = field(repr=False)
-    nodes: tuple[Node, ...]
+    nodes: tuple[RedisNode, ...]
     display_name: str
     kind: Kind = "single"
     master: str = ""
@@ -99,7 +99,7 @@ class FrontAddress:
         )
         return cls(server, nodes, display_name, kind, master, _has_password(parts))
 
-    def url(self, node: Node, *, sentinel: bool = False) -> str:
+    def url(self, node: RedisNode, *, sentinel: bool = False) -> str:
         """Return the URL of a server as redis-py reads it; it may hold a password.
 
         sentinel: of a Sentinel, which is asked without a user and has no databases.
@@ -122,21 +122,21 @@ def _split(text: str) -> SplitResult:
     return urlsplit(f"{scheme}://{rest[len(hosts) :]}")._replace(netloc=hosts)
 
 
-def _nodes(parts: SplitResult) -> tuple[Node, ...]:
+def _nodes(parts: SplitResult) -> tuple[RedisNode, ...]:
     """Return the hosts of a URL with their ports; ValueError for what is none."""
     if parts.scheme == "unix":
-        return (Node("", 0),)
+        return (RedisNode("", 0),)
     found = []
     places = parts.netloc.rpartition("@")[2]
     for place in places.split(",") if places else ():
         one = urlsplit(f"//{place}")
         if not one.hostname or re.search(r"[\s%/\\]", one.hostname):
             raise ValueError(place)
-        found.append(Node(one.hostname, one.port or _PORTS.get(parts.scheme, 6379)))
+        found.append(RedisNode(one.hostname, one.port or _PORTS.get(parts.scheme, 6379)))
     return tuple(dict.fromkeys(found))
 
 
-def _fits(scheme: str, nodes: tuple[Node, ...], path: str, kind: Kind, master: str) -> bool:
+def _fits(scheme: str, nodes: tuple[RedisNode, ...], path: str, kind: Kind, master: str) -> bool:
     if scheme == "unix":
         return len(path) > 1 and kind == "single"
     most = 1 if kind == "single" else _MOST_NODES

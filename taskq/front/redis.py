@@ -25,8 +25,8 @@ from redis.exceptions import (
 )
 
 from taskq.errors import Unavailable
-from taskq.front.address import FrontAddress, Node
-from taskq.front.route import Route
+from taskq.front.address import FrontAddress, RedisNode
+from taskq.front.route import RedisRoute
 from taskq.front.scripts import script
 
 
@@ -59,7 +59,7 @@ class RedisFacts(NamedTuple):
 class _Wire:
     """One connection without redis-py's client, which would double the cost of a command."""
 
-    def __init__(self, url: str, node: Node) -> None:
+    def __init__(self, url: str, node: RedisNode) -> None:
         options: dict[str, Any] = dict(parse_url(url))
         kind = options.pop("connection_class", Connection)
         # The time limits are those of `RedisLink`: redis-py's would start a task for each command.
@@ -110,7 +110,7 @@ class RedisLink:
         """answer_s: seconds that a script may take."""
         self._address = address
         self._answer_s = answer_s
-        self._route = Route(address)
+        self._route = RedisRoute(address)
         self._wire: _Wire | None = None
 
     @property
@@ -178,12 +178,12 @@ class RedisLink:
                 raise trouble or FrontDown(f"{self._address.display_name} names no server")
         return self._wire
 
-    async def _connected(self, url: str, node: Node) -> _Wire:
+    async def _connected(self, url: str, node: RedisNode) -> _Wire:
         wire = _Wire(url, node)
         await self._bounded(wire, CONNECT_S, wire.connect())
         return wire
 
-    async def _master(self, sentinel: Node) -> _Wire:
+    async def _master(self, sentinel: RedisNode) -> _Wire:
         """Connect to the server that a Sentinel names."""
         name = self._address.master
         asked = await self._connected(self._address.url(sentinel, sentinel=True), sentinel)
@@ -192,7 +192,7 @@ class RedisLink:
         await asked.close()
         try:
             host, port = answer
-            master = Node(host.decode(), int(port))
+            master = RedisNode(host.decode(), int(port))
         except (AttributeError, TypeError, ValueError):
             raise FrontDown(f"the Sentinel at {sentinel} knows no server {name!r}") from None
         return await self._connected(self._address.url(master), master)

@@ -10,7 +10,7 @@ import random
 import re
 from typing import Final
 
-from taskq.front.address import FrontAddress, Node
+from taskq.front.address import FrontAddress, RedisNode
 
 #: `MOVED` is followed by a slot and a node; without a host, the node that refuses has it.
 _MOVED: Final = re.compile(r"MOVED \d{1,5} (\S{0,255}):(\d{1,5})", re.ASCII)
@@ -22,14 +22,14 @@ _ELSEWHERE: Final = {
 }
 
 
-class Route:
+class RedisRoute:
     """The way to the server of an address."""
 
     def __init__(self, address: FrontAddress) -> None:
         self._address = address
-        self._named: Node | None = None
+        self._named: RedisNode | None = None
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[RedisNode]:
         """Return where to try to connect, in order: the node named last, then those to begin with.
 
         The order is random, so that one of them that is dead does not keep everybody up.
@@ -37,18 +37,18 @@ class Route:
         nodes = random.sample(self._address.nodes, len(self._address.nodes))
         return nodes if self._named is None else [self._named, *nodes]
 
-    def leads_on(self, refusal: str, node: Node) -> bool:
+    def leads_on(self, refusal: str, node: RedisNode) -> bool:
         """Tell whether to connect anew after a refusal by a node, as another is to be asked."""
         moved = _MOVED.match(refusal)
         if moved is not None and self._address.kind == "cluster":
-            self._named = Node(moved[1].strip("[]") or node.host, int(moved[2]))
+            self._named = RedisNode(moved[1].strip("[]") or node.host, int(moved[2]))
             return True
         elsewhere = refusal.startswith(_ELSEWHERE[self._address.kind])
         if elsewhere:
             self._named = None
         return elsewhere
 
-    def lost(self, node: Node) -> None:
+    def lost(self, node: RedisNode) -> None:
         """Note that a node does not answer: it is not tried first any more."""
         if node == self._named:
             self._named = None

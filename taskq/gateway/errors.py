@@ -43,7 +43,7 @@ class TooSlow(Exception):
     """The request did not arrive in time."""
 
 
-class TooLong(Exception):
+class StatementTooLong(Exception):
     """What was asked for takes the database too long; ask for less, or ask PostgreSQL itself."""
 
 
@@ -110,7 +110,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (errors.ValueRefused, 422, "refused"),
     (errors.UsageError, 422, "refused"),
     (Refused, 422, "refused"),
-    (TooLong, 504, "too_long"),
+    (StatementTooLong, 504, "too_long"),
     (Busy, 503, "busy"),
     (Draining, 503, "draining"),
     (TransportFailed, 503, "unavailable"),

@@ -37,7 +37,7 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
-from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge, TooLong
+from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
 from taskq.gateway.messages import BadRequest, encode, read_values
 from taskq.gateway.offered import about, checked, offered
 from taskq.tokens import Kind, hashed
@@ -94,7 +94,7 @@ class ManagerQueries:
         """Run a statement; return its columns and rows as JSON Lines, compressed by gzip.
 
         Raise `NotOverGateway` if it is not offered, `Unauthorized` or `Forbidden` if it is not for
-        this token, `TooLong` if it takes longer than `TIMEOUT_S`, and what it raises.
+        this token, `StatementTooLong` if it takes longer than `TIMEOUT_S`, and what it raises.
         """
         return await self._run(lambda: self._answer(token, name, body, gzipped, rest))
 
@@ -188,7 +188,7 @@ def _told(error: ServerUnsuitable | Unavailable, name: str) -> Exception:
     """Return the error of a statement as a manager should hear it."""
     state = getattr(error.__cause__, "sqlstate", None)
     if state in _TAKES_TOO_LONG:
-        return TooLong(
+        return StatementTooLong(
             f"{name} took longer than {TIMEOUT_S:g} s; ask for less, or connect to PostgreSQL"
         )
     if state == _NO_RIGHT:

@@ -29,7 +29,7 @@ _BOOT: Final = (
 )
 
 
-class Delivery:
+class MessageDelivery:
     """A message that a process delivers. Close it when it has ended, or to end it.
 
     rule, events: whose message it is, and the ids of its events.

@@ -19,7 +19,7 @@ from typing import Any, Final
 from taskq.db.connections import Connection, Database, Statements
 from taskq.errors import ServerUnsuitable, TaskqError
 from taskq.notify.channels import Channels
-from taskq.notify.delivery import Delivery
+from taskq.notify.delivery import MessageDelivery
 from taskq.notify.texts import message, said
 from taskq.words import counted
 
@@ -53,7 +53,7 @@ class Sender:
         self._channels = channels
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()[:200]
-        self._under_way: list[Delivery] = []
+        self._under_way: list[MessageDelivery] = []
         self._outcomes: list[_Outcome] = []
 
     def round(self) -> None:
@@ -105,7 +105,7 @@ class Sender:
             return
         whole = message(row["rule"], row["path"], events, host=self._host)
         try:
-            one = Delivery(row["rule"], row["target"], whole, self._channels)
+            one = MessageDelivery(row["rule"], row["target"], whole, self._channels)
         except (TaskqError, OSError) as error:
             ids = [event["event_id"] for event in events]
             self._outcomes.append(_Outcome(row["rule"], ids, said(error)))

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Final
 
 from taskq.steering.parser import parse
-from taskq.steering.syntax import STATES, And, Comparison, Not, Or, Term, Value
+from taskq.steering.syntax import STATES, And, FieldComparison, Not, Or, Term, Value
 
 _ALL: Final = frozenset(STATES)
 _SYMBOLS: Final = {"=": "==", "in": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -46,7 +46,7 @@ def compiled(text: str | None, error_class: str | None = None) -> Filter:
     """
     terms = [] if text is None else [parse(text)]
     if error_class is not None:
-        terms.append(Comparison(("class",), "=", (error_class,)))
+        terms.append(FieldComparison(("class",), "=", (error_class,)))
     if not terms:
         return Filter("1 == 1", "{}", _ALL, frozenset())
     compiler, term = _Compiler(), And(tuple(terms))
@@ -69,7 +69,7 @@ class _Compiler:
             return " || ".join(f"({self.path(one)})" for one in term.terms)
         return self._comparison(term)
 
-    def _comparison(self, one: Comparison) -> str:
+    def _comparison(self, one: FieldComparison) -> str:
         if one.field[0] in _PARTS:
             self.parts.add(_PARTS[one.field[0]])
         field = "$" + "".join(f".{json.dumps(name)}" for name in one.field)
@@ -93,7 +93,7 @@ def _states(term: Term) -> frozenset[str]:
     if isinstance(term, Or):
         return frozenset().union(*map(_states, term.terms))
     if isinstance(term, Not):
-        exact = isinstance(term.term, Comparison) and term.term.field == ("state",)
+        exact = isinstance(term.term, FieldComparison) and term.term.field == ("state",)
         return _ALL - _states(term.term) if exact else _ALL
     if term.field == ("state",):
         return frozenset(str(value) for value in term.values if value is not None)

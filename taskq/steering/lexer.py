@@ -30,7 +30,7 @@ _INSTEAD: Final = {"==": "=", "<>": "!=", "&&": "and", "||": "or", "=~": "~", "!
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Lexeme:
     """A token. kind: word, text, number, mark or end. value: of a text without its quotes."""
 
     kind: str
@@ -38,7 +38,7 @@ class Token:
     column: int
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[Lexeme]:
     """Return the tokens of a filter, the last of kind `end`; raise `InvalidFilter`."""
     if len(text) > MAX_CHARS:
         raise InvalidFilter(f"a filter has at most {MAX_CHARS:,} characters", text, MAX_CHARS)
@@ -61,9 +61,9 @@ def tokens(text: str) -> list[Token]:
         if kind == "text":
             value = _unescaped(text, column, value)
         if kind != "space":
-            found.append(Token(kind, value, column))
+            found.append(Lexeme(kind, value, column))
         column = match.end()
-    return [*found, Token("end", "", len(text))]
+    return [*found, Lexeme("end", "", len(text))]
 
 
 def _unescaped(text: str, column: int, quoted: str) -> str:

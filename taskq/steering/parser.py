@@ -17,8 +17,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from taskq.errors import InvalidFilter
-from taskq.steering.lexer import Token, tokens
-from taskq.steering.syntax import KINDS, STATES, And, Comparison, Not, Or, Term, Value
+from taskq.steering.lexer import Lexeme, tokens
+from taskq.steering.syntax import KINDS, STATES, And, FieldComparison, Not, Or, Term, Value
 
 MAX_DEPTH: Final = 20
 MAX_COMPARISONS: Final = 100
@@ -58,10 +58,10 @@ class _Parser:
         return term
 
     @property
-    def _next(self) -> Token:
+    def _next(self) -> Lexeme:
         return self._tokens[self._place]
 
-    def _take(self) -> Token:
+    def _take(self) -> Lexeme:
         token = self._next
         self._place += token.kind != "end"
         return token
@@ -74,7 +74,7 @@ class _Parser:
             return True
         return False
 
-    def _error(self, token: Token, reason: str) -> InvalidFilter:
+    def _error(self, token: Lexeme, reason: str) -> InvalidFilter:
         return InvalidFilter(reason, self._text, token.column)
 
     def _filter(self) -> Term:
@@ -116,14 +116,14 @@ class _Parser:
         if operator.kind == "word" and how in {"in", "not"}:
             if how == "not" and not self._word("in"):
                 raise self._error(self._next, "here follows in")
-            chosen = Comparison(field, "in", self._values(field))
+            chosen = FieldComparison(field, "in", self._values(field))
             return Not(chosen) if how == "not" else chosen
         if operator.kind != "mark" or how not in _OPERATORS:
             raise self._error(operator, "here follows one of = != < <= > >= ~ in")
         value = self._value(field, how)
         if how == "!=":
-            return Not(Comparison(field, "=", (value,)))
-        return Comparison(field, how, (value,))
+            return Not(FieldComparison(field, "=", (value,)))
+        return FieldComparison(field, how, (value,))
 
     def _field(self) -> tuple[str, ...]:
         token = self._take()

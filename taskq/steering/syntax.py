@@ -28,7 +28,7 @@ STATES: Final = ("waiting", "delayed", "working", "done", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FieldComparison:
     """A comparison of a field with a value; with operator `in`, with several.
 
     field: its name, and the names below it. operator: one of = < <= > >= ~ in.
@@ -60,4 +60,4 @@ class Or:
     terms: tuple[Term, ...]
 
 
-Term: TypeAlias = Comparison | Not | And | Or
+Term: TypeAlias = FieldComparison | Not | And | Or

@@ -60,7 +60,7 @@ _STATUS: Final = (
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class App:
+class WebApp:
     """The application; `asgi` is what a server calls."""
 
     def __init__(self, pages: Pages, ticker: Ticker, access: Access) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from taskq.web.tree import Node, Tree
+from taskq.web.tree import CampaignNode, Tree
 from taskq.words import duration, rate
 
 
@@ -17,7 +17,7 @@ def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
     return found
 
 
-def node_texts(node: Node) -> Mapping[str, str]:
+def node_texts(node: CampaignNode) -> Mapping[str, str]:
     """Return what is shown of a campaign, by name, as the templates show it at first."""
     status, pace = node.status, node.pace
     texts = {

@@ -21,7 +21,7 @@ from taskq.web.hits import numeric_fields, read_hits
 from taskq.web.live import Ticker
 from taskq.web.readings import Readings
 from taskq.web.rendering import address, figure, number, render, visible
-from taskq.web.tree import Node, Tree, parent, usual_levels
+from taskq.web.tree import CampaignNode, Tree, parent, usual_levels
 from taskq.words import counted, rate
 
 #: Seconds for which readings are kept.
@@ -201,7 +201,7 @@ class Pages:
         )
 
     async def _hits(
-        self, campaign: Campaign, node: Node, query: Mapping[str, str]
+        self, campaign: Campaign, node: CampaignNode, query: Mapping[str, str]
     ) -> dict[str, Any]:
         """Return the best results and their distribution; they are of the campaign's own tasks."""
         found: dict[str, Any] = {"fields": [], "field": "", "order": "highest", "hits": None}

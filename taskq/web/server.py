@@ -18,7 +18,7 @@ from taskq.client import Client
 from taskq.db.queries import load_statements
 from taskq.errors import Unavailable, UsageError
 from taskq.web.access import Access
-from taskq.web.app import App
+from taskq.web.app import WebApp
 from taskq.web.live import Ticker
 from taskq.web.pages import Pages
 from taskq.web.readings import Readings
@@ -89,7 +89,7 @@ async def _serve(
 ) -> None:
     ticker = Ticker(client.database)
     access = Access(client.database, tokens=site.tokens, secure=site.certificate is not None)
-    app = App(Pages(client, ticker, Readings()), ticker, access)
+    app = WebApp(Pages(client, ticker, Readings()), ticker, access)
     config = uvicorn.Config(
         app.asgi,
         http="h11",

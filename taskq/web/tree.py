@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final
 
-from taskq.trend import Pace, make_pace
+from taskq.trend import CampaignPace, make_pace
 from taskq.views import Status
 
 #: Campaigns that one page shows.
@@ -36,7 +36,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CampaignNode:
     """A campaign in the tree. status: its counts with all below it; own: without.
 
     agents: those that serve it, above or below; None: not known yet. why: why no tasks of it are
@@ -47,7 +47,7 @@ class Node:
     own: Status
     depth: int
     agents: int | None
-    pace: Pace | None
+    pace: CampaignPace | None
     why: str
 
     @property
@@ -60,10 +60,10 @@ class Node:
 class Tree:
     """All campaigns, ordered by path. at: when it was read, by a monotonic clock."""
 
-    nodes: Mapping[str, Node] = field(default_factory=dict)
+    nodes: Mapping[str, CampaignNode] = field(default_factory=dict)
     at: float = 0.0
 
-    def within(self, path: str) -> list[Node]:
+    def within(self, path: str) -> list[CampaignNode]:
         """Return the campaign at a path and all below it, in the order of their paths."""
         below = path.rstrip("/") + "/"
         return [node for name, node in self.nodes.items() if name == path or name.startswith(below)]
@@ -73,7 +73,7 @@ class Tree:
         found = Counter(node.depth for node in self.within(path))
         return list(accumulate(found[depth] for depth in sorted(found)))
 
-    def shown(self, path: str, levels: int) -> tuple[list[Node], int]:
+    def shown(self, path: str, levels: int) -> tuple[list[CampaignNode], int]:
         """Return what a page shows of `within`, and how many campaigns it leaves out.
 
         levels: how far down; less far if these are too many. None is shown without those above it.
@@ -85,7 +85,7 @@ class Tree:
         return sorted(nearest, key=_place), len(found) - len(nearest)
 
 
-def _place(node: Node) -> list[str]:
+def _place(node: CampaignNode) -> list[str]:
     """Return what puts a campaign behind the one above it, before its neighbours."""
     return node.status.path.rstrip("/").split("/")
 
@@ -113,7 +113,7 @@ def grow(
         if above in totals:
             totals[above] = [a + b for a, b in zip(totals[above], totals[path], strict=True)]
             below[above] += below[path]
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, CampaignNode] = {}
     for path, one in own.items():
         above = parent(path)
         if scopes is not None and above in own:
@@ -121,7 +121,7 @@ def grow(
         status = replace(one, **dict(zip(_COUNTS, totals[path], strict=True)))
         base = bases.get(one.campaign_id)
         ended = status.done + status.failed
-        nodes[path] = Node(
+        nodes[path] = CampaignNode(
             status=status,
             own=one,
             depth=0 if path == "/" else path.count("/"),

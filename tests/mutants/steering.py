@@ -24,7 +24,7 @@ STEERING: Final = (
     Mutant(
         "negated-state-taken-for-exact",
         "taskq/steering/compiler.py",
-        'isinstance(term.term, Comparison) and term.term.field == ("state",)',
+        'isinstance(term.term, FieldComparison) and term.term.field == ("state",)',
         "True",
         "The opposite of a condition on more than the state leaves tasks of that state out.",
         ("tests/unit/test_filters.py",),

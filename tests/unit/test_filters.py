@@ -13,7 +13,7 @@ from taskq.errors import InvalidFilter
 from taskq.steering.compiler import compiled
 from taskq.steering.lexer import MAX_CHARS
 from taskq.steering.parser import MAX_COMPARISONS, MAX_DEPTH, parse
-from taskq.steering.syntax import KINDS, STATES, And, Comparison, Not, Or
+from taskq.steering.syntax import KINDS, STATES, And, FieldComparison, Not, Or
 from tests.helpers.corruption import TEXTS
 
 WORDS = st.sampled_from(
@@ -27,7 +27,7 @@ WORDS = st.sampled_from(
 
 def test_and_binds_closer_than_or_and_not_closest() -> None:
     """As everywhere; keywords are written as one likes."""
-    one, two, three = (Comparison((name,), "=", (name,)) for name in ("key", "host", "site"))
+    one, two, three = (FieldComparison((name,), "=", (name,)) for name in ("key", "host", "site"))
     text = 'key = "key" OR not host = \'host\' And site="site"'
     assert parse(text) == Or((one, And((Not(two), three))))
     assert parse('(key="key" or host="host") and site="site"') == And((Or((one, two)), three))

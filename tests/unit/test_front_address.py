@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq.errors import UsageError
-from taskq.front.address import FrontAddress, Node
+from taskq.front.address import FrontAddress, RedisNode
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_each_server_gets_the_password_and_sentinels_get_none() -> None:
         "rediss://a:26379?ssl_ca_certs=%2Fca.pem",
         "rediss://b:1?ssl_ca_certs=%2Fca.pem",
     ]
-    server = address.url(Node("::1", 7000))
+    server = address.url(RedisNode("::1", 7000))
     assert server == "rediss://u:s3cret@[::1]:7000/3?ssl_ca_certs=%2Fca.pem"
     cluster = FrontAddress.parsed("redis://:s3cret@a,b:1?cluster=true")
     assert [*map(cluster.url, cluster.nodes)] == ["redis://:s3cret@a:6379", "redis://:s3cret@b:1"]

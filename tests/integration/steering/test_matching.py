@@ -15,7 +15,7 @@ from taskq import Campaign, Seed, connect
 from taskq.db.queries import statement
 from taskq.steering.compiler import compiled
 from taskq.steering.matching import PAGE, pages
-from taskq.steering.syntax import And, Comparison, Not, Or, Term
+from taskq.steering.syntax import And, FieldComparison, Not, Or, Term
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
@@ -41,12 +41,12 @@ NUMBERS = st.sampled_from(["1", "1.0", "-1", "2", "1.5", "1e30", "-1e-9", "0"]).
 TEXTS = st.sampled_from(["abc", "a.c", "bc", "", "1", "日", "\n", "%_\\", '"; drop', "x"])
 SCALARS = NUMBERS | TEXTS | st.booleans()
 COMPARISONS = st.one_of(
-    st.builds(Comparison, FIELDS, st.just("="), st.tuples(SCALARS | st.none())),
+    st.builds(FieldComparison, FIELDS, st.just("="), st.tuples(SCALARS | st.none())),
     st.builds(
-        Comparison, FIELDS, st.sampled_from(["<", "<=", ">", ">="]), st.tuples(NUMBERS | TEXTS)
+        FieldComparison, FIELDS, st.sampled_from(["<", "<=", ">", ">="]), st.tuples(NUMBERS | TEXTS)
     ),
-    st.builds(Comparison, FIELDS, st.just("~"), st.tuples(TEXTS.filter(bool))),
-    st.builds(Comparison, FIELDS, st.just("in"), st.lists(SCALARS, min_size=1).map(tuple)),
+    st.builds(FieldComparison, FIELDS, st.just("~"), st.tuples(TEXTS.filter(bool))),
+    st.builds(FieldComparison, FIELDS, st.just("in"), st.lists(SCALARS, min_size=1).map(tuple)),
 )
 TERMS = st.recursive(
     COMPARISONS,
