@@ -44,7 +44,7 @@ def play(
     """Run a coroutine with `HeartbeatBatcher` in a loop of its own."""
 
     async def run() -> None:
-        async with HeartbeatBatcher(database, GATHER_S, most=most, answer_s=0.5) as heartbeats:
+        async with HeartbeatBatcher(database, GATHER_S, most=most) as heartbeats:
             await scene(heartbeats)
 
     asyncio.run(asyncio.wait_for(run(), 30))
@@ -313,12 +313,13 @@ def test_many_that_name_much_keep_nothing_busy_while_they_wait(
 
 
 def test_database_that_does_not_answer_is_told_to_all(
-    agents: list[ScriptedAgent], database: Database, dsn: str
+    agents: list[ScriptedAgent], database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the next beat finds it again."""
 
     async def scene(heartbeats: HeartbeatBatcher) -> None:
-        with psycopg.connect(dsn) as other:
+        with psycopg.connect(dsn) as other, monkeypatch.context() as soon:
+            soon.setattr(heartbeats, "_answer_s", 0.5)
             other.execute("lock table taskq.session in access exclusive mode")
             answers = await asyncio.gather(
                 *(heartbeats.heartbeat(beat_of(agent)) for agent in agents), return_exceptions=True
