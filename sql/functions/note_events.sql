@@ -6,20 +6,25 @@
 --   paused     a campaign above, at or below it is paused, by somebody or by itself; told at once;
 --   no-agents  tasks wait in open campaigns that no agent at work serves; told after five minutes;
 --   failing    in a campaign, more than half of the first attempts since its window began failed, and at
---              least 20, see pulse(); told at once.
+--              least 20, see pulse(); told at once;
+--   slow       tasks wait in open campaigns, and in the last quarter of an hour less than a third as many
+--              ended as in such a time before, on average over six hours at most, where that is 20 at
+--              least; told after ten minutes. From the points of record_trends(), of the campaign with all
+--              below it.
 -- It is told once, when it has been so for as long as its rule says. It can be told again after it has ended:
--- no-agents and failing, once it has not been so for ten minutes. What is so when a rule is made is told, too.
+-- no-agents, failing and slow, once it has not been so for ten minutes. What is so when a rule is made is told, too.
 -- Result: how many events were noted; null: there are no rules, it is not yet time to look, or somebody else
 -- does.
 --
 -- One caller looks at a time, five seconds apart, and so rarely that looking takes a twentieth of a server
--- process at most. Cost: counts() for each campaign with rules, all sessions once, the windows of pulse().
+-- process at most. Cost: counts() for each campaign with rules, three points of its trend, all sessions
+-- once, the windows of pulse().
 -- Reads no task and no attempt. At most 100 campaigns are told of for a rule and kind of event at a time, 200
 -- events of a rule wait, 100 rules are there; what finds no room is told when there is some.
 --
 -- Locks: the row of notify_watch for the length of the call; a second caller does not wait. Rules, conditions
--- and events are locked by nobody for long. Index: session_open, campaign_closed, pulse_pkey, counter_pkey, those
--- of counts().
+-- and events are locked by nobody for long. Index: session_open, campaign_closed, pulse_pkey, counter_pkey,
+-- trend_pkey, those of counts().
 create or replace function taskq.note_events()
 returns integer
 language plpgsql
@@ -36,6 +41,9 @@ declare
     v_least constant integer := 20;
     v_subjects constant integer := 100;
     v_waiting constant integer := 200;
+    v_minute constant integer := floor(extract(epoch from v_now) / 60);
+    v_window constant integer := 15;
+    v_earlier constant integer := 360;
     v_since timestamptz;
     v_scopes bigint[];
     v_failing jsonb;
@@ -99,7 +107,8 @@ begin
     loop
         with own as materialized (
             select n.path, n.waiting, n.delayed + n.working as others, n.done, n.failed, n.cancelled,
-                   n.waiting > 0 and n.state = 'open' and not c.lineage && v_scopes as unserved
+                   n.waiting > 0 and n.state = 'open' and not c.lineage && v_scopes as unserved,
+                   n.state = 'open' as open
               from taskq.counts(v_path, null) n
              cross join lateral (
                  select c.lineage from taskq.campaign c where c.campaign_id = n.campaign_id offset 0
@@ -109,8 +118,29 @@ begin
                    sum(o.failed) as failed, sum(o.cancelled) as cancelled,
                    coalesce(sum(o.waiting) filter (where o.unserved), 0) as unserved,
                    count(*) filter (where o.unserved) as campaigns,
-                   min(o.path) filter (where o.unserved) as first
+                   min(o.path) filter (where o.unserved) as first,
+                   coalesce(sum(o.waiting) filter (where o.open), 0) as open
               from own o
+        ), pace as materialized (
+            -- A campaign at rest gets no points: what was so at a time says the last one before it.
+            select w.done + w.failed - l.ended as ended,
+                   (l.ended - e.ended) * v_window / greatest(v_minute - v_window - e.minute, v_window)
+                       as usual
+              from whole w
+             cross join lateral (
+                  select t.done + t.failed as ended
+                    from taskq.trend t
+                   where t.campaign_id = taskq.campaign_id(v_path)
+                     and t.minute <= v_minute - v_window
+                   order by t.campaign_id desc, t.minute desc
+                   limit 1) l
+             cross join lateral (
+                  select t.minute, t.done + t.failed as ended
+                    from taskq.trend t
+                   where t.campaign_id = taskq.campaign_id(v_path)
+                     and t.minute >= v_minute - v_window - v_earlier
+                   order by t.campaign_id, t.minute
+                   limit 1) e
         )
         select jsonb_agg(jsonb_build_object('path', v_path, 'event', k.event, 'subject', k.subject,
                                             'figures', k.figures))
@@ -128,6 +158,12 @@ begin
                                         'first', w.first)
                 from whole w
                where w.unserved > 0
+               union all
+              select 'slow', v_path, jsonb_build_object('ended', p.ended, 'usual', p.usual)
+                from whole w, pace p
+               where w.open > 0
+                 and p.usual >= v_least
+                 and 3 * p.ended < p.usual
                union all
               (select 'paused', c.path, jsonb_build_object('why', left(c.paused_why, 600))
                  from taskq.campaign c
@@ -190,7 +226,8 @@ begin
          where not n.told
            and n.gone_at is null
            and n.since + make_interval(secs => coalesce(
-                   r.after_s, case n.event when 'finished' then 60 when 'no-agents' then 300 else 0 end))
+                   r.after_s, case n.event when 'finished' then 60 when 'no-agents' then 300
+                                         when 'slow' then 600 else 0 end))
                <= v_now
     ), told as (
         update taskq.notify_condition n

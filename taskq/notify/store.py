@@ -12,7 +12,7 @@ from taskq.errors import NotFound, UsageError
 from taskq.notify.targets import Target
 from taskq.spec.model import check_path
 
-EVENTS: Final = ("finished", "paused", "no-agents", "failing")
+EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow")
 LATEST: Final = 100
 
 

@@ -45,6 +45,9 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
     if event == "failing":
         failures, attempts = figures["failures"], figures["attempts"]
         return f"{failures:,} of the latest {attempts:,} first attempts in {subject} failed."
+    if event == "slow":
+        ended, usual = counted(figures["ended"], "task"), figures["usual"]
+        return f"{subject} has become slow: {ended} ended in 15 minutes, {usual:,} were usual."
     if event == "test":
         return f"This is a test, asked for by {said(figures['login'])}. Nothing has happened."
     raise ValueError(event)
@@ -61,6 +64,8 @@ def commands(event: str, subject: str, figures: Mapping[str, Any]) -> list[str]:
         return [command("explain", subject), command("agents", "list", subject)]
     if event == "failing":
         return [command("failures", subject), command("campaign", "pause", subject)]
+    if event == "slow":
+        return [command("explain", subject), command("sites", "list", subject)]
     return []
 
 

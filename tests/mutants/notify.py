@@ -28,6 +28,14 @@ NOTIFY: Final = (
         _EVENTS,
     ),
     Mutant(
+        "campaign-at-its-end-is-slow",
+        "sql/functions/note_events.sql",
+        "               where w.open > 0\n                 and",
+        "               where",
+        "Each campaign whose last tasks run is told to have become slow.",
+        _EVENTS,
+    ),
+    Mutant(
         "message-is-taken-by-two",
         "sql/functions/take_messages.sql",
         "               and (r.held_until < v_now) is not false\n",

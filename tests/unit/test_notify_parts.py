@@ -18,6 +18,7 @@ FIGURES = {
     "paused": {"why": "97 of 100 attempts failed within 3 s"},
     "no-agents": {"waiting": 1, "campaigns": 1, "first": "/c/a"},
     "failing": {"failures": 30, "attempts": 40},
+    "slow": {"ended": 1, "usual": 2_000},
     "test": {"login": "ann"},
 }
 
@@ -119,6 +120,7 @@ def test_words_of_events() -> None:
     assert told["finished"] == "/c has finished: 1,990 done, 10 failed, 0 cancelled."
     assert told["paused"] == "/c has paused itself: 97 of 100 attempts failed within 3 s."
     assert told["no-agents"] == "1 task waits in /c/a, and no agent at work serves that."
+    assert told["slow"] == "/c has become slow: 1 task ended in 15 minutes, 2,000 were usual."
     assert told["failing"] == "30 of the latest 40 first attempts in /c failed."
 
 

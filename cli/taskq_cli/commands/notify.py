@@ -95,7 +95,7 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
     type=lasting,
     metavar="DURATION",
     help="Tell it when it has been so for this long, as 30s or 2h. [default: finished 1min, "
-    "no-agents 5min, the others at once]",
+    "no-agents 5min, slow 10min, the others at once]",
 )
 @shared_options
 def add(
@@ -111,7 +111,8 @@ def add(
 
     finished: all tasks have ended. paused: the campaign, or one above or below it, is paused, by
     somebody or by itself. no-agents: tasks wait that no agent at work serves. failing: more than
-    half of the latest first attempts in a campaign fail. What is so already is told as well.
+    half of the latest first attempts in a campaign fail. slow: tasks wait, and less than a third as
+    many end as in the hours before. What is so already is told as well.
     Everybody who may look at the queue can read the target: name a webhook whose address is secret.
 
     Example:

@@ -212,6 +212,50 @@ def test_failing_campaign_is_told_by_its_window(
     assert found() == []
 
 
+def test_campaign_that_has_become_slow_is_told_while_tasks_wait(
+    campaign: Campaign, rules: Notifications, found: Look, hire: Hire, postgres: Postgres
+) -> None:
+    """Less than a third of what was usual ended; but not if nothing waits or it is paused."""
+    rules.add("s", "/c", ["slow"], TARGET, after_s=0)
+    campaign.seed({"n": n} for n in range(10))
+    agent = hire()
+    for task in agent.claim(7):
+        agent.done(task)
+
+    def earlier(ended: int) -> None:
+        """Let so many have ended from 135 to 15 minutes ago, in eight times the last window."""
+        postgres.execute("delete from taskq.trend")
+        postgres.execute(
+            "insert into taskq.trend (campaign_id, minute, done, failed, failures, unfinished,"
+            " working, agents)"
+            " select %s, floor(extract(epoch from clock_timestamp()) / 60) - w.age, w.done, 0, 0,"
+            " 10, 0, 0 from (values (500, 0), (135, -%s), (15, 0)) w (age, done)",
+            [campaign.campaign_id, ended],
+        )
+
+    for ended in (8 * 19, 8 * 21, 8 * 20 - 1):
+        earlier(ended)
+        assert found() == []
+    earlier(8 * 22)
+    assert found() == [("slow", "/c")]
+    (event,) = rules.events("s")
+    assert event.figures == {"ended": 7, "usual": 22}
+    assert found() == []
+    campaign.pause()
+    assert found() == []
+    pass_by(postgres, 601)
+    assert found() == []
+    campaign.resume()
+    assert found() == [("slow", "/c")]
+    for task in agent.claim(3):
+        agent.done(task)
+    pass_by(postgres, 601)
+    assert found() == []
+    assert found() == []
+    campaign.seed([{"n": 99}])
+    assert found() == []
+
+
 def test_several_rules_on_one_campaign_are_told_each_its_own(
     campaign: Campaign, rules: Notifications, found: Look, hire: Hire
 ) -> None:
