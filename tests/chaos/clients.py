@@ -1,4 +1,4 @@
-"""Those who use a farm: one seeds, one cancels and retries.
+"""Those who use a farm: one seeds, one cancels and retries, one changes priorities.
 
 Each tries until it is acknowledged; the one who seeds gives up now and then.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from taskq import Seed
@@ -21,6 +22,7 @@ _PAUSE_S = 0.1
 _RECENT = 200
 _PATIENCE = 0.5
 _ORDERS_PAUSE_S = 0.05
+_STEERING_PAUSE_S = 0.3
 #: How tasks end, and how many of a thousand: what they do, and how long they take at most.
 _SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
     (965, {"good_from": 1}, 0.01),
@@ -120,3 +122,29 @@ class Operator:
             return self._campaign.retry(status=status, keys=[key])
         except TaskqError:
             return None
+
+
+class Manager:
+    """Changes priorities of waiting tasks until it is told to stop. changed: of how many it did."""
+
+    def __init__(self, farm: Farm, seed: int, seeder: Seeder, stop: threading.Event) -> None:
+        self._campaign = farm.clients_campaign
+        self._draw = random.Random(seed)
+        self._seeder = seeder
+        self._stop = stop
+        self.changed = 0
+
+    def run(self) -> None:
+        """Steer by keys and by a filter; what got no answer is not repeated."""
+        while not self._stop.wait(_STEERING_PAUSE_S):
+            if self._seeder.recent:
+                with suppress(TaskqError):
+                    self.changed += self._steer()
+
+    def _steer(self) -> int:
+        if self._draw.random() < 0.5:
+            keys = self._draw.choices(self._seeder.recent, k=_RECENT // 4)
+            levels = {key: self._draw.randint(0, 3) for key in keys}
+            return self._campaign.prioritise(levels).changed
+        where = f'state = "waiting" and key ~ "{self._draw.randrange(100):02}"'
+        return self._campaign.set_priority(self._draw.randint(0, 3), where=where)

@@ -1,6 +1,6 @@
 """A whole farm: PostgreSQL, Redis in front, a keeper, two gateways, agents of both sorts.
 
-                       clients (seed, cancel, retry) ----- way ----+
+                       clients (seed, cancel, steer) ----- way ----+
                                                                    v
 agents over HTTP --- way ---> gateway ----------- way -------> PostgreSQL
                                  |                               ^    ^

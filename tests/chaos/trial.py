@@ -18,7 +18,7 @@ from taskq.db.audit import audit
 from taskq.embedded import Server
 from taskq.errors import TaskqError
 from tests.chaos.checker import Verdict, check
-from tests.chaos.clients import Operator, Seeder
+from tests.chaos.clients import Manager, Operator, Seeder
 from tests.chaos.eyes import Eyes
 from tests.chaos.farm import CAMPAIGN, Farm, farm
 from tests.chaos.history import read
@@ -87,7 +87,8 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     stop = threading.Event()
     seeder = Seeder(at_work, trial.seed, stop)
     operator = Operator(at_work, trial.seed, seeder, stop)
-    threads = [threading.Thread(target=one.run) for one in (seeder, operator)]
+    manager = Manager(at_work, trial.seed, seeder, stop)
+    threads = [threading.Thread(target=one.run) for one in (seeder, operator, manager)]
     for thread in threads:
         thread.start()
     try:
@@ -99,6 +100,8 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         stop.set()
         for thread in threads:
             thread.join()
+    if not manager.changed:
+        trial.wrong.append("no priority was changed")
     try:
         with suppress(TaskqError):  # the server may be coming up
             _audit(at_work, trial, "at work")
