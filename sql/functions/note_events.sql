@@ -1,4 +1,4 @@
--- note_events(): finds what notification rules tell of, and makes an event of what is new. Called by every
+-- note_events(disks): finds what notification rules tell of, and makes an event of what is new. Called by every
 -- keeper that sends, in each of its rounds.
 --
 -- A condition is an event of a campaign that is so now:
@@ -10,9 +10,11 @@
 --   slow       tasks wait in open campaigns, and in the last quarter of an hour less than a third as many
 --              ended as in such a time before, on average over six hours at most, where that is 20 at
 --              least; told after ten minutes. From the points of record_trends(), of the campaign with all
---              below it.
+--              below it;
+--   disk       of whichever campaign: a disk that the caller watches is nearly full; told at once.
+-- disks: those, as [{"disk": "host:/folder", "free": bytes, "size": bytes}], 20 at most.
 -- It is told once, when it has been so for as long as its rule says. It can be told again after it has ended:
--- no-agents, failing and slow, once it has not been so for ten minutes. What is so when a rule is made is told, too.
+-- no-agents, failing, slow and disk, once it has not been so for ten minutes. What is so when a rule is made is told, too.
 -- Result: how many events were noted; null: there are no rules, it is not yet time to look, or somebody else
 -- does.
 --
@@ -25,7 +27,7 @@
 -- Locks: the row of notify_watch for the length of the call; a second caller does not wait. Rules, conditions
 -- and events are locked by nobody for long. Index: session_open, campaign_closed, pulse_pkey, counter_pkey,
 -- trend_pkey, those of counts().
-create or replace function taskq.note_events()
+create or replace function taskq.note_events(p_disks jsonb default '[]')
 returns integer
 language plpgsql
 security definer
@@ -184,6 +186,15 @@ begin
           ) k;
         v_true := v_true || coalesce(v_found, '[]');
     end loop;
+
+    v_true := v_true || (
+        select coalesce(jsonb_agg(jsonb_build_object(
+                   'path', r.path, 'event', 'disk', 'subject', left(d.value ->> 'disk', 300),
+                   'figures', jsonb_build_object('free', d.value -> 'free', 'size', d.value -> 'size'))),
+               '[]')
+          from (select distinct r.path from taskq.notify_rule r where 'disk' = any (r.events)) r
+         cross join (select d.value from jsonb_array_elements(p_disks) d limit 20) d
+         where d.value ->> 'disk' is not null);
 
     select coalesce(jsonb_agg(t.value || jsonb_build_object('rule', r.name)), '[]') into v_true
       from jsonb_array_elements(v_true) t

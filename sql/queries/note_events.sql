@@ -1,1 +1,1 @@
-select taskq.note_events()
+select taskq.note_events(%(disks)s::jsonb)

@@ -7,6 +7,7 @@ sender died before that was written down, is sent again, with the same ids.
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
@@ -20,6 +21,7 @@ from taskq.db.connections import Connection, Database, Statements
 from taskq.errors import ServerUnsuitable, TaskqError
 from taskq.notify.channels import Channels
 from taskq.notify.delivery import MessageDelivery
+from taskq.notify.disks import nearly_full
 from taskq.notify.texts import message, said
 from taskq.words import counted
 
@@ -48,9 +50,11 @@ class _Outcome:
 class Sender:
     """The notifications of a keeper."""
 
-    def __init__(self, database: Database, channels: Channels) -> None:
+    def __init__(self, database: Database, channels: Channels, disks: Sequence[str] = ()) -> None:
+        """disks: folders; rules tell when the disk of one is nearly full."""
         self._connection: Connection = database.dedicated_connection()
         self._channels = channels
+        self._disks = disks
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()[:200]
         self._under_way: list[MessageDelivery] = []
@@ -70,7 +74,7 @@ class Sender:
             )
             for row in taken:
                 self._start(row)
-            statements.value("note_events")
+            statements.value("note_events", disks=json.dumps(nearly_full(self._disks)))
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set; what is under way then has 5 s to end."""
@@ -160,11 +164,11 @@ def _log_outcome(one: _Outcome, *, gave_up: bool) -> None:
 
 
 @contextmanager
-def sending(database: Database, channels: Channels) -> Iterator[None]:
-    """Send notifications in a thread for the duration of the block."""
+def sending(database: Database, channels: Channels, disks: Sequence[str] = ()) -> Iterator[None]:
+    """Send notifications in a thread for the duration of the block; disks: see `Sender`."""
     stop = threading.Event()
     thread = threading.Thread(
-        target=Sender(database, channels).run, args=(stop,), name="taskq-sender", daemon=True
+        target=Sender(database, channels, disks).run, args=(stop,), name="taskq-sender", daemon=True
     )
     thread.start()
     try:

@@ -12,7 +12,7 @@ from taskq.errors import NotFound, UsageError
 from taskq.notify.targets import Target
 from taskq.spec.model import check_path
 
-EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow")
+EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow", "disk")
 LATEST: Final = 100
 
 
@@ -45,7 +45,10 @@ class NotifyRule:
 
 @dataclass(frozen=True, slots=True)
 class NotifyEvent:
-    """An event that a rule tells. subject: the campaign. status: waiting, sent or given up."""
+    """An event that a rule tells.
+
+    subject: the campaign, or the disk. status: waiting, sent or given up.
+    """
 
     event_id: Any
     event: str

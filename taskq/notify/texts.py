@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from taskq.words import command, counted
 
+GB: Final = 10**9
 _MAX_SAID: Final = 300
 _IDS: Final = uuid.UUID("8f7c6e0c-4d1b-5f0e-9a55-0f6f9a3b1d27")
 #: Angle brackets are mark-up and mentions to chat services, and what nodes say is in the text.
@@ -48,6 +49,11 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
     if event == "slow":
         ended, usual = counted(figures["ended"], "task"), figures["usual"]
         return f"{subject} has become slow: {ended} ended in 15 minutes, {usual:,} were usual."
+    if event == "disk":
+        free, size = figures["free"] / GB, figures["size"] / GB
+        return (
+            f"The disk of {said(subject)} is nearly full: {free:,.1f} of {size:,.0f} GB are free."
+        )
     if event == "test":
         return f"This is a test, asked for by {said(figures['login'])}. Nothing has happened."
     raise ValueError(event)
@@ -80,7 +86,7 @@ def message(
         {
             "id": one["event_id"],
             "event": one["event"],
-            "campaign": one["subject"],
+            "campaign": path if one["event"] == "disk" else one["subject"],
             "at": one["noted_at"],
             "text": sentence(one["event"], one["subject"], one["figures"]),
             "commands": commands(one["event"], one["subject"], one["figures"]),

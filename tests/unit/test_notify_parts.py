@@ -19,6 +19,7 @@ FIGURES = {
     "no-agents": {"waiting": 1, "campaigns": 1, "first": "/c/a"},
     "failing": {"failures": 30, "attempts": 40},
     "slow": {"ended": 1, "usual": 2_000},
+    "disk": {"free": 1_500_000_000, "size": 10**12},
     "test": {"login": "ann"},
 }
 
@@ -120,6 +121,7 @@ def test_words_of_events() -> None:
     assert told["finished"] == "/c has finished: 1,990 done, 10 failed, 0 cancelled."
     assert told["paused"] == "/c has paused itself: 97 of 100 attempts failed within 3 s."
     assert told["no-agents"] == "1 task waits in /c/a, and no agent at work serves that."
+    assert told["disk"] == "The disk of /c is nearly full: 1.5 of 1,000 GB are free."
     assert told["slow"] == "/c has become slow: 1 task ended in 15 minutes, 2,000 were usual."
     assert told["failing"] == "30 of the latest 40 first attempts in /c failed."
 

@@ -20,6 +20,15 @@ from taskq_cli.shared import Invocation, dsn_option, stopped_by_signals
 @click.command()
 @front_option
 @channel_options
+@click.option(
+    "--disk",
+    "disks",
+    type=click.Path(exists=True, file_okay=False),
+    multiple=True,
+    metavar="FOLDER",
+    help="Have rules on the event disk tell when the disk of this folder is nearly full, as that "
+    "of PostgreSQL's data. May be repeated.",
+)
 @verbosity_options
 @dsn_option
 def keeper(
@@ -28,6 +37,7 @@ def keeper(
     front: FrontAddress | None,
     verbose: bool,
     quiet: bool,
+    disks: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Run the upkeep of the queue.
@@ -49,7 +59,7 @@ def keeper(
     with (
         invocation.client() as client,
         _refilling(client.database, front),
-        sending(client.database, sends),
+        sending(client.database, sends, disks),
     ):
         Keeper(client.database).run(stop)
 

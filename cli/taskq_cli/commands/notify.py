@@ -112,7 +112,8 @@ def add(
     finished: all tasks have ended. paused: the campaign, or one above or below it, is paused, by
     somebody or by itself. no-agents: tasks wait that no agent at work serves. failing: more than
     half of the latest first attempts in a campaign fail. slow: tasks wait, and less than a third as
-    many end as in the hours before. What is so already is told as well.
+    many end as in the hours before. disk: a disk that a keeper watches is nearly full, see `taskq
+    keeper --disk`. What is so already is told as well.
     Everybody who may look at the queue can read the target: name a webhook whose address is secret.
 
     Example:

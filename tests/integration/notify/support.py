@@ -18,10 +18,10 @@ from tests.helpers.waiting import wait_until
 PATIENCE_S = 60.0
 
 
-def look(database: Database, postgres: Postgres) -> int:
+def look(database: Database, postgres: Postgres, *disks: dict[str, Any]) -> int:
     """Look for events now; return how many were noted."""
     postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
-    noted = database.value("note_events")
+    noted = database.value("note_events", disks=json.dumps(disks))
     assert noted is not None
     return int(noted)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
+from taskq.notify.disks import nearly_full
 from taskq.notify.store import EVENTS, Notifications
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
@@ -256,6 +258,35 @@ def test_campaign_that_has_become_slow_is_told_while_tasks_wait(
     assert found() == []
 
 
+def test_disk_that_is_nearly_full_is_told_once_by_whichever_keeper(
+    campaign: Campaign, rules: Notifications, database: Database, postgres: Postgres
+) -> None:
+    """Keepers that see other disks look in between."""
+    rules.add("d", campaign.path, ["disk", "paused"], TARGET)
+    rules.add("p", "/", ["paused"], TARGET)
+    disk = {"disk": "db1:/var/lib", "free": 10**9, "size": 10**12}
+    assert look(database, postgres) == 0
+    assert look(database, postgres, disk) == 1
+    (event,) = rules.events("d")
+    assert (event.subject, event.figures) == ("db1:/var/lib", {"free": 10**9, "size": 10**12})
+    assert look(database, postgres) == 0
+    assert look(database, postgres, disk) == 0
+    assert look(database, postgres, disk | {"disk": "x" * 10_000}) == 1
+    assert look(database, postgres, *({"disk": str(n)} for n in range(30))) == 20
+
+
+def test_keeper_sees_how_full_a_disk_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that has gone is none."""
+    there, gone = str(tmp_path), str(tmp_path / "gone")
+    monkeypatch.setattr("taskq.notify.disks.FREE_SHARE", 0.0)
+    assert nearly_full([there, gone]) == []
+    monkeypatch.setattr("taskq.notify.disks.FREE_SHARE", 1.1)
+    monkeypatch.setattr("taskq.notify.disks.FREE_BYTES", 10**18)
+    (found,) = nearly_full([there, gone])
+    assert found["disk"].endswith(f":{there}")
+    assert 0 < found["free"] <= found["size"]
+
+
 def test_several_rules_on_one_campaign_are_told_each_its_own(
     campaign: Campaign, rules: Notifications, found: Look, hire: Hire
 ) -> None:
@@ -288,13 +319,13 @@ def test_one_looks_at_a_time_and_no_more_often_than_every_five_seconds(
     database: Database, postgres: Postgres, rules: Notifications, campaign: Campaign
 ) -> None:
     """A second keeper neither waits nor looks."""
-    assert database.value("note_events") is None
+    assert database.value("note_events", disks="[]") is None
     rules.add("p", campaign.path, ["paused"], TARGET)
     postgres.execute("update taskq.notify_watch set due_at = now()")
     with database.transaction() as slow:
-        assert slow.value("note_events") == 0
-        assert database.value("note_events") is None
-    assert database.value("note_events") is None
+        assert slow.value("note_events", disks="[]") == 0
+        assert database.value("note_events", disks="[]") is None
+    assert database.value("note_events", disks="[]") is None
     (left,) = (
         postgres.execute("select extract(epoch from due_at - now()) as s from taskq.notify_watch")
         .fetchone()
