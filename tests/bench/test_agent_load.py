@@ -41,6 +41,7 @@ def opened(stage: Stage) -> tuple[Credentials, ...]:
     return sessions.opened(stage.database, CAMPAIGN, AGENTS)
 
 
+@pytest.mark.thorough
 def test_tasks_told_as_reported_are_done_in_the_database(
     stage: Stage, gateways: RunningGateways
 ) -> None:

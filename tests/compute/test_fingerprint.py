@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq.compute.fingerprint import fingerprint
+from tests.helpers.variants import rest_thorough
 
 PROGRAM = """
 import functools, math
@@ -58,7 +59,9 @@ def test_another_process_and_another_file_change_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "change",
-    [{"factor": 3}, {"norm": "+ 1"}, {"helper": "+ 1"}, {"default": 2}, {"comment": "x += 1"}],
+    rest_thorough(
+        [{"helper": "+ 1"}, {"factor": 3}, {"norm": "+ 1"}, {"default": 2}, {"comment": "x += 1"}]
+    ),
     ids=str,
 )
 def test_what_the_function_does_changes_it(tmp_path: Path, change: dict[str, object]) -> None:

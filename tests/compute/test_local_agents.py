@@ -123,6 +123,7 @@ def start(dsn: str, folder: Path, then: str = "pass") -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, str(program)], env=environment, cwd=folder, **pipes)
 
 
+@pytest.mark.thorough
 def test_a_script_computes_with_functions_and_classes_of_its_own(dsn: str, tmp_path: Path) -> None:
     """And again, with nothing to compute, since nothing has changed."""
     for _ in range(2):

@@ -26,6 +26,7 @@ from tests.fixtures.logins import Staff
 from tests.payloads import called
 
 
+@pytest.mark.thorough
 def test_only_picklers_send_functions_by_value(staff: Staff) -> None:
     """A submitter sends names of functions; with the role, and as the owner, functions."""
     path = f"/{secrets.token_hex(6)}"

@@ -99,6 +99,7 @@ def test_any_value_of_json_comes_back(value: Any) -> None:
     assert typed.decode_result(stored(typed.encode_result(value))) == value
 
 
+@pytest.mark.thorough
 @given(
     st.recursive(
         json_values,

@@ -133,6 +133,7 @@ def test_who_has_hung_up_is_given_nothing(realm: Realm) -> None:
     assert len(there.claim(wait_s=20)) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("busy")
 def test_lost_session_is_told_when_it_is_woken(realm: Realm) -> None:
     """A revoked agent that waits gets no task."""

@@ -260,6 +260,7 @@ def test_explanation_names_nobody_elses_campaigns(realm: Realm, submitter: Clien
     assert other.path not in str(submitter.campaign(realm.path).explain())
 
 
+@pytest.mark.thorough
 def test_large_inputs_are_for_submitters(
     realm: Realm, submitter: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

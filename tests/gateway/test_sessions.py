@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from taskq.tokens import hashed, session_token
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, hello, request_bytes
@@ -99,6 +101,7 @@ def test_closed_session_gives_back_what_it_held(realm: Realm, agent: Agent) -> N
     assert agent.beat().code == "session_lost"
 
 
+@pytest.mark.thorough
 def test_many_that_leave_at_once_are_all_heard(realm: Realm) -> None:
     """Nobody is told to come again; what they held waits again."""
     realm.seed(300)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.site import Site
@@ -87,6 +89,7 @@ def test_functions_run_from_outside_with_nothing_but_a_gateway(
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_a_certificate_that_is_not_trusted_is_told(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

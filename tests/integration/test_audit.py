@@ -206,6 +206,7 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     assert first.stderr == "Error: 2 violations found.\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("output", rest_thorough(["table", "jsonl"]))
 def test_full_disk_is_no_violation(history: History, dsn: str, output: str) -> None:
     """Nor a defect of ours: the exit code is that of output that cannot be written."""
@@ -219,6 +220,7 @@ def test_full_disk_is_no_violation(history: History, dsn: str, output: str) -> N
     assert "the output cannot be written: No space left on device" in said
 
 
+@pytest.mark.thorough
 def test_command_shows_on_a_terminal_how_far_it_is(
     dsn: str, campaign: Campaign, postgres: Postgres
 ) -> None:

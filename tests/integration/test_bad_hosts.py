@@ -191,6 +191,7 @@ def test_chance_can_be_told_of_many_attempts(postgres: Postgres) -> None:
     assert value(postgres, ask, 101, 50_000, 100.0, 120.0) > 0.01
 
 
+@pytest.mark.thorough
 def test_good_tasks_survive_a_bad_host_and_it_is_found(
     queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:

@@ -189,6 +189,7 @@ def test_watching_ends_when_nothing_is_unfinished(taskq: CommandLine, campaign: 
     assert last["rate_per_s"] > 0
 
 
+@pytest.mark.thorough
 def test_long_tasks_have_a_rate_from_the_first_look(
     taskq: CommandLine, queue: Client, postgres: Postgres, hire: Hire
 ) -> None:
@@ -230,6 +231,7 @@ def test_watching_redraws_a_terminal(taskq: CommandLine, campaign: Campaign) -> 
     assert "100.0 % of 4 tasks" in terminal.seen.rpartition("\x1b[2K")[2]
 
 
+@pytest.mark.thorough
 def test_colours_are_for_terminals_that_want_them(taskq: CommandLine, campaign: Campaign) -> None:
     """A terminal gets colours, unless NO_COLOR is set or it is a dumb one."""
     campaign.seed([{"n": 1}])
@@ -298,6 +300,7 @@ def test_a_reader_that_goes_away_is_no_error(
     assert many.status().waiting == 500
 
 
+@pytest.mark.thorough
 def test_output_is_utf_8_in_any_locale(taskq: CommandLine, campaign: Campaign) -> None:
     """A key of a distant alphabet is written, and JSON stays JSON."""
     campaign.seed([Seed({"n": 1}, key="β-lactam")])

@@ -226,6 +226,7 @@ def test_copy_of_the_database_in_a_younger_cluster_counts_right(
     assert campaign.status().working == 3
 
 
+@pytest.mark.thorough
 def test_exchanges_fold_by_themselves_where_no_keeper_runs(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:

@@ -15,6 +15,7 @@ from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 TASKS = 400
@@ -178,7 +179,7 @@ def test_higher_priority_that_arrives_is_at_the_head(
     assert keys[:3] == sorted(keys[:3])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", rest_thorough([signal.SIGTERM, signal.SIGINT]))
 def test_keeper_with_a_front_ends_in_good_order(
     dsn: str,
     campaign: Campaign,

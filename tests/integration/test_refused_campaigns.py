@@ -100,6 +100,7 @@ def test_campaign_that_cannot_be_run_stops_no_other(queue: Client, farm: Farm, k
     assert (status.unfinished, status.failed, status.failures) == (TASKS, 0, 0)
 
 
+@pytest.mark.thorough
 def test_campaign_that_no_host_can_run_pauses_itself_and_completes_when_mended(
     queue: Client, farm: Farm
 ) -> None:
@@ -162,6 +163,7 @@ def test_host_that_cannot_run_it_does_not_pause_what_others_do(queue: Client, fa
     assert (status.done, status.failed, status.state) == (TASKS + 10, 0, "open")
 
 
+@pytest.mark.thorough
 def test_agent_that_left_is_shown_with_its_reason(queue: Client, farm: Farm) -> None:
     """`agents` and `status` tell who left within the hour, and why."""
     empty = farm.campaign(queue, "/good", TRUE)

@@ -54,6 +54,7 @@ def claimed(transport: DirectTransport, count: int) -> tuple[int, Answer]:
     return welcome.session, transport.exchange(Request(welcome.session, (), count, LeaseIds()()))
 
 
+@pytest.mark.thorough
 def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     queue: Client, tmp_path: Path
 ) -> None:

@@ -259,6 +259,7 @@ def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, postgres: Pos
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("campaign")
 @pytest.mark.parametrize(("fewer", "more"), rest_thorough([(10_000, 70_000), (30_000, 150_000)]))
 def test_memory_does_not_grow_with_the_number_of_tasks(dsn: str, fewer: int, more: int) -> None:

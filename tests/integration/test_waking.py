@@ -19,6 +19,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
+from tests.helpers.variants import rest_thorough
 
 POLL_S = 0.05
 CANNOT = "cannot look for tasks to claim, trying on"
@@ -354,7 +355,7 @@ def test_what_is_left_out_counts_for_the_others_only(
     assert told["unfinished"] == [5, 5, 5]
 
 
-@pytest.mark.parametrize("statistics", ["true", "absent"])
+@pytest.mark.parametrize("statistics", rest_thorough(["absent", "true"]))
 def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
     statistics: str, queue: Client, postgres: Postgres
 ) -> None:

@@ -119,7 +119,7 @@ class CountsMachine(RuleBasedStateMachine):
             assert_counts_are_true(connection, self.agent.path)
 
 
-@pytest.mark.parametrize("examples", rest_thorough([8, 20]))
+@pytest.mark.parametrize("examples", rest_thorough([4, 20]))
 def test_counts_are_true_in_every_snapshot(database: Database, examples: int) -> None:
     """However late a transaction commits, and whatever is folded meanwhile."""
     CountsMachine.database = database

@@ -130,6 +130,7 @@ def strings_in(value: Any) -> Iterator[str]:
             yield from strings_in(list(value.values()))
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.text(), JSON))
 def test_accepted_result_survives_and_can_be_stored(result: dict[str, Any]) -> None:
     """What is accepted comes back equal; what is refused has what jsonb cannot hold."""

@@ -177,6 +177,7 @@ def test_file_that_claims_to_be_huge_is_refused(target: Path) -> None:
         restore(heading(1, 2) + bytes(header) + b"\0" * 1024, str(target), 1, 2, MOST)
 
 
+@pytest.mark.thorough
 @given(places=st.lists(st.integers(0, 10**6), min_size=1, max_size=4), values=st.binary(min_size=4))
 @settings(max_examples=200)
 def test_damaged_archive_is_refused_or_read(places: list[int], values: bytes) -> None:

@@ -260,6 +260,7 @@ def test_bad_line_text_is_safe_on_a_terminal(tmp_path: Path) -> None:
     assert len(bad.text) <= 200
 
 
+@pytest.mark.thorough
 def test_library_is_read_in_bounded_memory(tmp_path: Path) -> None:
     """A library streams: reading 27 MB of it adds at most 8 MiB to the peak of the process."""
     path = tmp_path / "library.smi"

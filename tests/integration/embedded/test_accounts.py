@@ -67,6 +67,7 @@ def test_closed_directory_is_named_and_stays_closed(place: Path, closed: str) ->
     assert not list((place / "outer/home").iterdir())
 
 
+@pytest.mark.thorough
 def test_new_directories_can_be_entered_whatever_the_umask(
     place: Path, installation: Installation
 ) -> None:
@@ -92,6 +93,7 @@ def closed_wheel(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return closed
 
 
+@pytest.mark.thorough
 def test_binaries_that_the_user_cannot_reach_are_copied(place: Path, closed_wheel: Path) -> None:
     """A virtual environment in root's closed home serves all the same, and stays closed."""
     server = Server(place / "home")

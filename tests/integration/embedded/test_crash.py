@@ -169,6 +169,7 @@ def test_pid_file_is_not_read_through_a_link(server: Server, tmp_path: Path) -> 
         pid_file.unlink()
 
 
+@pytest.mark.thorough
 def test_interrupted_creation_is_done_again(place: Path) -> None:
     """A data directory is there complete or not at all."""
     home = place / "home"

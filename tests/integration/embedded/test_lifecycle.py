@@ -69,6 +69,7 @@ def test_info_tells_what_runs(server: Server) -> None:
     assert any("refuses to run as root" in note for note in info.notes) == IS_ROOT
 
 
+@pytest.mark.thorough
 def test_ordinary_user_runs_a_server_of_their_own(place: Path, installation: Installation) -> None:
     """No root, no other account: all that is made is the user's and closed to others."""
     home = place / "share/taskq"

@@ -109,6 +109,7 @@ def test_a_rule_rests_after_a_message(
     send(sender, lambda: len(receiver.got) == 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_message_that_fails_is_tried_again_later_and_later(
     sender: Sender,

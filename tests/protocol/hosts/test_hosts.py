@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.variants import rest_thorough
 from tests.protocol.explore import explore
 from tests.protocol.hosts.configurations import BRIEF
 from tests.protocol.hosts.queue import HostQueue
@@ -11,7 +12,7 @@ from tests.protocol.hosts.variants import HOST_VARIANTS, HostVariant
 from tests.protocol.hosts.world import HostWorld
 
 
-@pytest.mark.parametrize("name", BRIEF)
+@pytest.mark.parametrize("name", rest_thorough(BRIEF, 3))
 def test_hosts_are_dealt_with_as_promised_in_every_state(name: str) -> None:
     """Whoever fails, refuses, goes or comes: no rule is broken, and every task can still end."""
     found = explore(HostWorld(HostQueue(BRIEF[name])))
