@@ -48,6 +48,7 @@ from taskq.errors import (
 )
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import Source, open_source
+from taskq.reading import connect_to_read
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.steering.priorities import Prioritised
@@ -107,6 +108,7 @@ __all__ = [
     "UnknownCampaign",
     "UsageError",
     "connect",
+    "connect_to_read",
     "input_path",
     "local_agents",
     "smiles",

@@ -22,6 +22,7 @@ from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
 from taskq.db.address import Row
+from taskq.db.standby import exact
 from taskq.errors import (
     Clash,
     Conflict,
@@ -331,7 +332,8 @@ class Campaign(SteeredCampaign):
         unfinished, so somebody must run agents.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while (status := self.status(below=below)).unfinished:
+        now = Campaign(exact(self._database), self.campaign_id, self.path)
+        while (status := now.status(below=below)).unfinished:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(
                     f"{self.path} still has {status.unfinished} unfinished tasks after "

@@ -15,6 +15,7 @@ from taskq.campaign import Campaign
 from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
+from taskq.db.standby import StandbyReads
 from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
 from taskq.funnel.best import Best
@@ -114,7 +115,9 @@ class Client:
     through this client.
     """
 
-    def __init__(self, queries: Database | GatewayQueries, *, embedded: bool = False) -> None:
+    def __init__(
+        self, queries: Database | GatewayQueries | StandbyReads, *, embedded: bool = False
+    ) -> None:
         self.queries = queries
         self.embedded = embedded
         self.begun: set[str] = set()
@@ -143,7 +146,18 @@ class Client:
     def _postgres(self, call: str) -> Database:
         if isinstance(self.queries, GatewayQueries):
             raise NotOverGateway(call)
-        return self.queries
+        return self.queries if isinstance(self.queries, Database) else self.queries.primary
+
+    @property
+    def behind_s(self) -> float | None:
+        """Seconds that what was read is old at most; None: it was read from the primary."""
+        return self.queries.behind_s if isinstance(self.queries, StandbyReads) else None
+
+    def anonymous(self) -> Client:
+        """Return a client of the same queue, whose errors may be shown to anybody."""
+        if isinstance(self.queries, StandbyReads):
+            return Client(self.queries.anonymous().open())
+        return Client(self.database.anonymous())
 
     def campaign(self, path: str) -> Campaign:
         """Return the campaign at a path; raise `UnknownCampaign` if there is none."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +22,7 @@ import taskq
 from taskq import Campaign, Client
 from taskq.client import is_gateway, queue_address
 from taskq.db.connections import Database
+from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server, ServerInfo
 from taskq.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
 from taskq.spec.model import check_path
@@ -31,6 +33,7 @@ from taskq_cli.decorators import together
 from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
 from taskq_cli.output import Column
+from taskq_cli.text import one_line
 
 
 @dataclass
@@ -39,6 +42,8 @@ class Invocation:
 
     dsn: str | None = None
     url: str | None = None
+    read_dsn: str | None = None
+    read_behind: float = MOST_BEHIND_S
     output: str = "table"
 
     def address(self) -> str | None:
@@ -47,17 +52,37 @@ class Invocation:
             raise UsageError("--dsn and --url are two addresses; give one")
         return queue_address(self.dsn or self.url)
 
-    @contextmanager
-    def client(self) -> Iterator[Client]:
+    def client(self) -> AbstractContextManager[Client]:
         """Connect to the queue; start the embedded server if it is the one in use and down.
 
         An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
         `NotOverGateway` names the command.
         """
+        return self._client(None)
+
+    @contextmanager
+    def reader(self) -> Iterator[Client]:
+        """Connect for reading: to the standby of `--read-dsn` or `TASKQ_READ_DSN`, if there is one.
+
+        Otherwise as `client`. In the end it is said how old at most what was read is.
+        """
+        with self._client(self.read_dsn or os.environ.get("TASKQ_READ_DSN") or None) as client:
+            yield client
+            behind_s = client.behind_s
+        if behind_s is not None:
+            text = f"Read from a standby, {duration(behind_s)} behind at most."
+            click.get_current_context().call_on_close(lambda: click.echo(text, err=True))
+
+    @contextmanager
+    def _client(self, read_dsn: str | None) -> Iterator[Client]:
         address = self.address()
         if address is None:
             start_server()
-        with taskq.connect(address) as client:
+        with (
+            taskq.connect(address)
+            if read_dsn is None
+            else taskq.connect_to_read(read_dsn, address, most_behind_s=self.read_behind, say=_warn)
+        ) as client:
             try:
                 yield client
             except NotOverGateway:
@@ -95,11 +120,37 @@ def start_server(port: int | None = None) -> ServerInfo:
     return info
 
 
-def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _warn(text: str) -> None:
+    click.echo(f"Warning: {one_line(text)}.", err=True)
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: str | float | None) -> None:
     if value == "":
-        raise UsageError(f"--{parameter.name} is empty; leave it out or give a value")
+        name = (parameter.name or "").replace("_", "-")
+        raise UsageError(f"--{name} is empty; leave it out or give a value")
     if value is not None:
         setattr(context.ensure_object(Invocation), parameter.name or "", value)
+
+
+def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
+    """Return an option type: a time within a range of seconds, as 90s, 30m, 2h or 7d."""
+
+    def convert(value: str | float) -> float:
+        try:
+            number = time_s(f"{value}")
+        except ValueError:
+            number = math.nan
+        if not least <= number <= most or math.isinf(number):
+            least_text = duration(least) if least else "0"
+            limits = f", from {least_text} to {duration(most)}"
+            limits = limits if math.isfinite(most) else f" of {least_text} or more"
+            raise click.BadParameter(
+                f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
+                "seconds."
+            )
+        return number
+
+    return convert
 
 
 _DSN: Final = click.option(
@@ -133,6 +184,28 @@ shared_options: Final = together(
 )
 #: Adds `--dsn` alone, for commands that write no records.
 dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
+_reading: Final = together(
+    click.option(
+        "--read-dsn",
+        expose_value=False,
+        callback=_keep,
+        metavar="DSN",
+        help="Read from this hot standby of the server instead, which may be some seconds behind. "
+        "Default: TASKQ_READ_DSN.",
+    ),
+    click.option(
+        "--read-behind",
+        expose_value=False,
+        callback=_keep,
+        type=seconds(0.001),
+        metavar="S",
+        help="How far behind a standby may be, else the server itself is read. [default: "
+        f"{MOST_BEHIND_S:g} s]",
+    ),
+)
+#: Those of `shared_options` or `dsn_option`, with `--read-dsn`, for commands that use `reader`.
+reading_options: Final = together(_reading, shared_options)
+dsn_reading_options: Final = together(_reading, dsn_option)
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 blobs_option: Final = click.option(
     "--blobs",
@@ -163,27 +236,6 @@ limit_option: Final = click.option(
     metavar="N",
     help="Write at most N records. [default: 1,000 in a table, otherwise all]",
 )
-
-
-def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
-    """Return an option type: a time within a range of seconds, as 90s, 30m, 2h or 7d."""
-
-    def convert(value: str | float) -> float:
-        try:
-            number = time_s(f"{value}")
-        except ValueError:
-            number = math.nan
-        if not least <= number <= most or math.isinf(number):
-            least_text = duration(least) if least else "0"
-            limits = f", from {least_text} to {duration(most)}"
-            limits = limits if math.isfinite(most) else f" of {least_text} or more"
-            raise click.BadParameter(
-                f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
-                "seconds."
-            )
-        return number
-
-    return convert
 
 
 def campaign_path(text: str) -> str:

@@ -142,6 +142,12 @@ class DatabaseAddress:
         return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
 
 
+def reading(dsn: str) -> str:
+    """Return a DSN of which a standby is taken rather than a primary, unless it says otherwise."""
+    asked = psycopg.conninfo.conninfo_to_dict(dsn).get("target_session_attrs")
+    return psycopg.conninfo.make_conninfo(dsn, target_session_attrs=asked or "prefer-standby")
+
+
 def note_backend(connection: Connection, pid: int) -> None:
     """Disable prepared statements if `pid` is not the process that the connection was opened to.
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 import psycopg_pool
@@ -35,6 +35,8 @@ TIMELINE_FRESH_S: Final = 10.0
 
 #: Rows that are in memory at a time where `Statements.table` goes through many.
 _AT_A_TIME: Final = 50
+
+T = TypeVar("T")
 
 #: Errors of a standby. The next connection looks for the server that accepts writes.
 _STANDBY: Final = (
@@ -298,6 +300,12 @@ class Database:
         """Yield a pooled connection in a transaction: the block commits entirely or not at all."""
         with self._lent() as connection, connection.transaction():
             yield Statements(connection)
+
+    def in_snapshot(self, read: Callable[[Statements], T]) -> T:
+        """Return what a function reads in one snapshot, in a transaction that cannot write."""
+        with self.transaction() as snapshot:
+            snapshot.execute("audit_snapshot")
+            return read(snapshot)
 
     def execute(self, name: str, **values: object) -> None:
         """Run a statement that returns nothing."""

@@ -10,6 +10,7 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.db.connections import Database
+from taskq.db.standby import StandbyReads
 from taskq.explain.facts import (
     MAX_CAMPAIGNS,
     MAX_KINDS,
@@ -33,11 +34,9 @@ MAX_LEFT: Final = 1_000
 
 def read_facts(database: Queries, path: str) -> Facts:
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none."""
-    if not isinstance(database, Database):
-        return _read(database, path)
-    with database.transaction() as snapshot:
-        snapshot.execute("audit_snapshot")
-        return _read(snapshot, path)
+    if isinstance(database, (Database, StandbyReads)):
+        return database.in_snapshot(lambda snapshot: _read(snapshot, path))
+    return _read(database, path)
 
 
 def _read(snapshot: Queries, path: str) -> Facts:

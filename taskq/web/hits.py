@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 
 #: Parts of a campaign that are looked at, and attempts that are read of each.
 STRETCHES: Final = 50
@@ -46,7 +46,7 @@ class Hits:
     best: Sequence[Hit]
 
 
-def numeric_fields(database: Database, campaign: int) -> list[str]:
+def numeric_fields(database: Queries, campaign: int) -> list[str]:
     """Return the dotted names of numbers in some results of a campaign, sorted."""
     stretches, each = _FIELDS_OF
     rows = database.rows(
@@ -56,7 +56,7 @@ def numeric_fields(database: Database, campaign: int) -> list[str]:
     return sorted(names)[:MOST_FIELDS]
 
 
-def read_hits(database: Database, campaign: int, field: str, *, ascending: bool) -> Hits | None:
+def read_hits(database: Queries, campaign: int, field: str, *, ascending: bool) -> Hits | None:
     """Read a sample of a campaign's results; None: none has a number there."""
     rows = database.rows(
         "result_sample", campaign=campaign, field=field, stretches=STRETCHES, each=EACH
@@ -78,7 +78,7 @@ def read_hits(database: Database, campaign: int, field: str, *, ascending: bool)
     )
 
 
-def _named(database: Database, campaign: int, best: Sequence[tuple[float, int]]) -> list[Hit]:
+def _named(database: Queries, campaign: int, best: Sequence[tuple[float, int]]) -> list[Hit]:
     rows = database.rows("results_of", campaign=campaign, tasks=[task for _, task in best])
     known = {row["task_id"]: row for row in rows}
     return [

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from taskq.db.connections import Database, Row
+from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import TaskqError
 from taskq.views import Status
 from taskq.web.tree import Base, Tree, grow
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 class Ticker:
     """Reads the tree of campaigns while somebody looks; for one asyncio loop."""
 
-    def __init__(self, database: Database, *, period_s: float = PERIOD_S) -> None:
+    def __init__(self, database: Queries, *, period_s: float = PERIOD_S) -> None:
         self._database = database
         self._period_s = period_s
         self._tree = Tree()

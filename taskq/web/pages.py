@@ -74,18 +74,23 @@ class Pages:
         self._ticker = ticker
         self._readings = readings
 
+    def _common(self, asked: Asked, page: str) -> dict[str, Any]:
+        return asked.common(page) | {"behind_s": self._client.behind_s}
+
     async def overview(self, asked: Asked) -> str:
         """Return the tree of campaigns."""
         tree = await self._tree(asked.path)
         below = _below(tree, asked, "/")
-        return render("overview.html", **asked.common("overview"), tops=asked.viewer.paths, **below)
+        return render(
+            "overview.html", **self._common(asked, "overview"), tops=asked.viewer.paths, **below
+        )
 
     async def campaign(self, asked: Asked) -> str:
         """Return all about one campaign."""
         path, query = asked.path, asked.query
         tree = await self._tree(path)
         node = tree.nodes[path]
-        campaign = Campaign(self._client.database, node.own.campaign_id, path)
+        campaign = Campaign(self._client.queries, node.own.campaign_id, path)
         span = query.get("span", "1d")
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
@@ -112,7 +117,7 @@ class Pages:
         below = _below(tree, asked, "/campaign")
         return render(
             "campaign.html",
-            **asked.common("campaign"),
+            **self._common(asked, "campaign"),
             node=node,
             above=_above(path, asked.viewer),
             explanation=explanation,
@@ -152,7 +157,7 @@ class Pages:
         places: list[Place] = await self._readings.get((kind, path), SAMPLE_S, lambda: read(path))
         return render(
             "places.html",
-            **asked.common(kind),
+            **self._common(asked, kind),
             places=places[:MOST_PLACES],
             whole=len(places),
         )
@@ -174,7 +179,7 @@ class Pages:
         node = tree.nodes.get(path)
         return render(
             "agents.html",
-            **asked.common("agents"),
+            **self._common(asked, "agents"),
             agents=agents[:MOST_AGENTS],
             more=len(agents) > MOST_AGENTS,
             whole=None if node is None else node.agents,
@@ -197,7 +202,7 @@ class Pages:
 
         known = await self._readings.get(("task", path, key), QUICK_S, read)
         return render(
-            "task.html", **asked.common("task"), above=_above(path, asked.viewer), **known
+            "task.html", **self._common(asked, "task"), above=_above(path, asked.viewer), **known
         )
 
     async def _hits(
@@ -207,7 +212,7 @@ class Pages:
         found: dict[str, Any] = {"fields": [], "field": "", "order": "highest", "hits": None}
         if not node.own.done:
             return found
-        one, database = campaign.campaign_id, self._client.database
+        one, database = campaign.campaign_id, self._client.queries
         found["fields"] = await self._readings.get(
             ("fields", one), HITS_S, lambda: numeric_fields(database, one)
         )

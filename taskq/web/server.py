@@ -87,7 +87,7 @@ def serve(client: Client, site: Site, announce: Callable[[str], None]) -> None:
 async def _serve(
     client: Client, site: Site, listener: socket.socket, announce: Callable[[str], None]
 ) -> None:
-    ticker = Ticker(client.database)
+    ticker = Ticker(client.queries)
     access = Access(client.database, tokens=site.tokens, secure=site.certificate is not None)
     app = WebApp(Pages(client, ticker, Readings()), ticker, access)
     config = uvicorn.Config(

@@ -20,6 +20,7 @@ from taskq_cli.shared import (
     dry_run_option,
     limit_option,
     path_argument,
+    reading_options,
     shared_options,
     yes_option,
 )
@@ -42,7 +43,7 @@ def agents() -> None:
 @path_argument(default="/")
 @click.option("--left", is_flag=True, help="List those that have left within the hour, and why.")
 @limit_option
-@shared_options
+@reading_options
 def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -> None:
     """List the agents that are at work.
 
@@ -55,7 +56,7 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
       taskq agents list /demo
     """
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
-    with invocation.client() as client:
+    with invocation.reader() as client:
         departed = client.left_agents(path, limit=most + 1 if left else MAX_LEFT_AGENTS)
         found = [] if left else client.agents(path, limit=most + 1)
         brake = client.brake()

@@ -10,14 +10,14 @@ import click
 from taskq.explain.reasons import Explanation
 from taskq_cli import render
 from taskq_cli.output import as_record, write_record
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.shared import Invocation, path_argument, reading_options
 from taskq_cli.text import one_line
 
 
 @click.command()
 @path_argument(metavar="PATH")
 @click.argument("key", required=False)
-@shared_options
+@reading_options
 def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
     """Explain why tasks do not run, or not faster.
 
@@ -29,12 +29,14 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
       taskq explain /demo
       taskq explain /demo seed=7
     """
-    with invocation.client() as client:
+    with invocation.reader() as client:
         explanation = client.campaign(path).explain(key)
+        behind_s = client.behind_s
     if invocation.output == "table":
         sys.stdout.write(_text(explanation))
     else:
-        write_record(invocation.output, _record(explanation), "")
+        record = _record(explanation) | {"behind_s": behind_s}
+        write_record(invocation.output, record, "")
 
 
 def _record(explanation: Explanation) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from taskq_cli.shared import (
     campaigns_with,
     limit_option,
     path_argument,
-    shared_options,
+    reading_options,
 )
 from taskq_cli.text import one_line
 
@@ -43,7 +43,7 @@ CAUSES: Final = 20
 )
 @below_option
 @limit_option
-@shared_options
+@reading_options
 def failures(
     invocation: Invocation,
     *,
@@ -76,7 +76,7 @@ def failures(
             raise UsageError("--by judges attempts of all below as well; leave out --no-below")
         _judged(invocation, path, by, limit)
         return
-    with invocation.client() as client:
+    with invocation.reader() as client:
         records: Iterable[Record]
         if tasks:
             records = map(as_record, client.campaign(path).failures(below=below))
@@ -101,7 +101,7 @@ def _write_verdicts(verdicts: Iterable[FailureVerdict], path: str) -> None:
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
     """Write whose fault failures are, by class, or the hosts or sites where attempts failed."""
     verdicts: list[FailureVerdict] = []
-    with invocation.client() as client:
+    with invocation.reader() as client:
         fleet = client.fleet
         if by == "class":
             verdicts = fleet.failures(path, limit=limit or CAUSES)

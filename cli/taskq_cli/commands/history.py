@@ -6,7 +6,7 @@ import click
 
 from taskq.words import instant
 from taskq_cli.output import Column, as_record, write_records
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.shared import Invocation, path_argument, reading_options
 
 _COLUMNS = [
     Column("at", lambda one: instant(one["at"]) or "now"),
@@ -22,7 +22,7 @@ _COLUMNS = [
 @click.command()
 @path_argument(metavar="CAMPAIGN")
 @click.argument("key")
-@shared_options
+@reading_options
 def history(invocation: Invocation, *, path: str, key: str) -> None:
     """Show what happened to a task, in order.
 
@@ -32,6 +32,6 @@ def history(invocation: Invocation, *, path: str, key: str) -> None:
     Example:
       taskq history /demo seed=7
     """
-    with invocation.client() as client:
+    with invocation.reader() as client:
         events = client.campaign(path).history(key)
     write_records(invocation.output, map(as_record, events), _COLUMNS)

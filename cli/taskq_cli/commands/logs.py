@@ -11,7 +11,7 @@ from taskq.export.json_values import as_json
 from taskq.views import Attempt, TaskView
 from taskq.words import duration, instant
 from taskq_cli.output import as_record, facts, write_records
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.shared import Invocation, path_argument, reading_options
 from taskq_cli.text import printable
 
 
@@ -19,7 +19,7 @@ from taskq_cli.text import printable
 @path_argument(metavar="CAMPAIGN")
 @click.argument("key")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
-@shared_options
+@reading_options
 def logs(invocation: Invocation, *, path: str, key: str, attempt: int | None) -> None:
     """Show the ended attempts of a task, with their output.
 
@@ -28,7 +28,7 @@ def logs(invocation: Invocation, *, path: str, key: str, attempt: int | None) ->
     Example:
       taskq logs /demo seed=7
     """
-    with invocation.client() as client:
+    with invocation.reader() as client:
         campaign = client.campaign(path)
         task, attempts = campaign.task(key), campaign.attempts(key)
     if attempt is not None:

@@ -15,7 +15,13 @@ from taskq_cli import render
 from taskq_cli.list_group import ListGroup
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.places import place_columns, place_record
-from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
+from taskq_cli.shared import (
+    Invocation,
+    limit_option,
+    path_argument,
+    reading_options,
+    shared_options,
+)
 from taskq_cli.text import one_line
 from taskq_cli.times import until as parse_until
 
@@ -162,7 +168,7 @@ _banned: Final = click.option(
 @path_argument(default="/")
 @_banned
 @limit_option
-@shared_options
+@reading_options
 def list_hosts(invocation: Invocation, **what: Any) -> None:
     """Compare the hosts whose agents serve a campaign.
 
@@ -182,7 +188,7 @@ def list_hosts(invocation: Invocation, **what: Any) -> None:
 @path_argument(default="/")
 @_banned
 @limit_option
-@shared_options
+@reading_options
 def list_sites(invocation: Invocation, **what: Any) -> None:
     """Compare the sites whose agents serve a campaign.
 
@@ -201,7 +207,7 @@ def list_sites(invocation: Invocation, **what: Any) -> None:
 def _list(
     invocation: Invocation, kind: PlaceKind, *, path: str, banned: bool, limit: int | None
 ) -> None:
-    with invocation.client() as client:
+    with invocation.reader() as client:
         fleet = client.fleet
         if banned:
             bans = (as_record(one) for one in fleet.bans() if one.kind == kind)

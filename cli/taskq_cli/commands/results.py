@@ -30,10 +30,10 @@ from taskq_cli.shared import (
     below_option,
     blobs_option,
     campaigns_with,
-    dsn_option,
+    dsn_reading_options,
     limit_option,
     path_argument,
-    shared_options,
+    reading_options,
 )
 
 RESULT_COLUMNS: Final = 8
@@ -62,7 +62,7 @@ _large_options: Final = together(
 @below_option
 @limit_option
 @_large_options
-@shared_options
+@reading_options
 def results(invocation: Invocation, *, path: str, limit: int | None, **options: Any) -> None:
     """Show results, all or the best.
 
@@ -73,7 +73,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
       taskq results /demo --where 'result.score < -9'
     """
     wanted = _Wanted(**options)
-    with invocation.client() as client:
+    with invocation.reader() as client:
         records = _found(client, path, wanted)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
@@ -112,7 +112,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
 @where_option
 @below_option
 @_large_options
-@dsn_option
+@dsn_reading_options
 def export(
     invocation: Invocation,
     *,
@@ -135,7 +135,7 @@ def export(
     wanted = _Wanted(**options)
     how = _chosen_format(invocation.output, to, how)
     chosen = None if columns is None else Columns.parse(columns)
-    with invocation.client() as client:
+    with invocation.reader() as client:
         records = _found(client, path, wanted)
         if chosen is not None:
             records = chosen.of(records)

@@ -9,13 +9,13 @@ from taskq_cli import render
 from taskq_cli.counts import counts
 from taskq_cli.output import as_record, write_record
 from taskq_cli.overview import read_overview
-from taskq_cli.shared import Invocation, below_option, path_argument, shared_options
+from taskq_cli.shared import Invocation, below_option, path_argument, reading_options
 
 
 @click.command()
 @path_argument(default="/")
 @below_option
-@shared_options
+@reading_options
 def status(invocation: Invocation, *, path: str, below: bool) -> None:
     """Show the progress of PATH and all below it.
 
@@ -26,14 +26,18 @@ def status(invocation: Invocation, *, path: str, below: bool) -> None:
     Example:
       taskq status /demo
     """
-    with invocation.client() as client:
+    with invocation.reader() as client:
         overview = read_overview(client, path, below=below)
         pace = client.campaign(path).pace(overview.status) if below else None
+        behind_s = client.behind_s
     lines = overview.lines()
     if pace is not None and overview.status.unfinished:
         lines.insert(
             0, f"pace       {rate(pace.per_s)} over {duration(pace.over_s)}, ETA {pace.eta()}"
         )
     shown = render.campaign(overview.title(), counts(overview.status), lines)
-    record = overview.record() | {"pace": None if pace is None else as_record(pace)}
+    record = overview.record() | {
+        "pace": None if pace is None else as_record(pace),
+        "behind_s": behind_s,
+    }
     write_record(invocation.output, record, render.as_text(shown).rstrip("\n"))

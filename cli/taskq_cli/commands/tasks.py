@@ -26,6 +26,7 @@ from taskq_cli.shared import (
     dry_run_option,
     limit_option,
     path_argument,
+    reading_options,
     shared_options,
     yes_option,
 )
@@ -46,7 +47,7 @@ _key_option: Final = click.option(
 @where_option
 @below_option
 @limit_option
-@shared_options
+@reading_options
 def tasks(
     invocation: Invocation,
     *,
@@ -64,7 +65,7 @@ def tasks(
       taskq tasks /demo --where 'host = "n17" and state = "failed"'
     """
     verbs.check_choice(keys or None, where)
-    with invocation.client() as client:
+    with invocation.reader() as client:
         found = client.campaign(path).tasks(status, where=where, below=below)
         records = _with_keys(client, path, keys, status) if keys else map(as_record, found)
         columns = [

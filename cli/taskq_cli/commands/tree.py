@@ -11,13 +11,13 @@ import click
 from taskq.views import Status
 from taskq_cli.counts import STATUSES, percent_final
 from taskq_cli.output import Column, as_record, write_records
-from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
+from taskq_cli.shared import Invocation, limit_option, path_argument, reading_options
 
 
 @click.command()
 @path_argument(default="/")
 @limit_option
-@shared_options
+@reading_options
 def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the campaigns directly below PATH.
 
@@ -26,7 +26,7 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     Example:
       taskq ls /wisdom
     """
-    with invocation.client() as client:
+    with invocation.reader() as client:
         children = client.campaign(path).child_statuses()
     if invocation.output == "table":
         records = (_shown(one, one.path) for one in children)
@@ -38,7 +38,7 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
 @click.command()
 @path_argument(default="/")
 @limit_option
-@shared_options
+@reading_options
 def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """Show the tree of campaigns at PATH.
 
@@ -47,7 +47,7 @@ def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
     Example:
       taskq tree /wisdom
     """
-    with invocation.client() as client:
+    with invocation.reader() as client:
         nodes = client.campaign(path).tree()
     if invocation.output == "table":
         records = (_shown(node, name) for node, name in _branches(path, nodes))

@@ -7,10 +7,9 @@ from typing import Final
 
 import click
 
-from taskq import Client
 from taskq.errors import UsageError
 from taskq_cli.log import log_to_stderr
-from taskq_cli.shared import Invocation, shared_options
+from taskq_cli.shared import Invocation, reading_options
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _MOST_PORT: Final = 65_535
@@ -36,7 +35,7 @@ _MOST_PORT: Final = 65_535
     is_flag=True,
     help="Serve without TLS to other machines: tokens can be read in transit.",
 )
-@shared_options
+@reading_options
 def web(
     invocation: Invocation,
     *,
@@ -79,7 +78,7 @@ def web(
                 "listen at 127.0.0.1 behind a proxy that ends TLS, or say --plain"
             )
     log_to_stderr(verbose=False, quiet=True)
-    with invocation.client() as known, Client(known.database.anonymous()) as client:
+    with invocation.reader() as known, known.anonymous() as client:
         site = server.Site(host, port, require_token, tls_cert, tls_key)
         server.serve(client, site, click.echo)
 

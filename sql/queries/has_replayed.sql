@@ -1,0 +1,2 @@
+-- Whether this standby has replayed all up to a position of the log.
+select pg_last_wal_replay_lsn() >= %(position)s::pg_lsn as all

@@ -1,0 +1,209 @@
+"""Reading from a standby what may be some seconds old: the one place that decides where.
+
+A standby that does not answer, or is too far behind, is left for the primary, and looked at again
+later. What is exact to the moment (claims, waits, whatever writes) never comes here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from taskq.db import migrations
+from taskq.db.access import Queries
+from taskq.db.address import Row, display_name, reading
+from taskq.db.connections import Database, Statements
+from taskq.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
+from taskq.words import duration
+
+#: Statements that tell of campaigns, tasks, results and agents. A reader has no others.
+READ: Final = frozenset(
+    {
+        *("campaign", "counts", "closed_by", "left_over", "refusals", "brake"),
+        *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
+        *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
+        *("failures", "failure_classes", "failure_causes", "failing_tasks"),
+        *("results", "results_of", "result_sample", "best_results", "best_of_groups"),
+        *("blob", "blob_part"),
+    }
+)
+#: Seconds that a standby may be behind, unless the caller says otherwise.
+MOST_BEHIND_S: Final = 30.0
+#: Seconds after which it is looked at again how far a standby is behind.
+LOOK_S: Final = 5.0
+#: Seconds for which a standby that was left is not asked.
+REST_S: Final = 60.0
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class StandbyReads:
+    """Runs statements that read on a standby, or on the primary while that one is no use.
+
+    Thread-safe. A statement that a standby does not answer is repeated on the primary, and so is
+    one that finds nothing by name: it may just have been made.
+    """
+
+    def __init__(
+        self,
+        primary: Database,
+        standby: Database,
+        *,
+        most_behind_s: float = MOST_BEHIND_S,
+        say: Callable[[str], None] = log.warning,
+    ) -> None:
+        """primary: not opened, which happens when it is needed. say: told of a standby left."""
+        self._primary = primary
+        self._standby = standby
+        self._most_behind_s = most_behind_s
+        self._say = say
+        self._turn = threading.Lock()
+        self._primary_is_open = False
+        self._standby_is_fit = False
+        self._is_left = False
+        self._look_at = 0.0
+        self._behind_s: float | None = None
+
+    @classmethod
+    def of(cls, primary: Database, read_dsn: str, **options: Any) -> StandbyReads:
+        """Return those of the standby at an address; raise `UsageError` for a bad one."""
+        server = f"the standby, {display_name(read_dsn)}"
+        return cls(primary, Database(reading(read_dsn), server=server), **options)
+
+    def open(self) -> StandbyReads:
+        """Connect to the standby, or else to the primary, so that a wrong address fails at once."""
+        if self._chosen() is not self._standby:
+            self.primary  # noqa: B018  # opens it
+        return self
+
+    def anonymous(self) -> StandbyReads:
+        """Return the same under names that may be shown to anybody."""
+        return StandbyReads(
+            Database(self._primary.dsn, server="the database"),
+            Database(self._standby.dsn, server="the standby"),
+            most_behind_s=self._most_behind_s,
+            say=self._say,
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._standby.close()
+        self._primary.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, so that nothing can be asked any more."""
+        return self._standby.is_closed and self._primary.is_closed
+
+    @property
+    def behind_s(self) -> float | None:
+        """Seconds that the standby was behind at the latest look, at most; None: not in use."""
+        return self._behind_s
+
+    @property
+    def primary(self) -> Database:
+        """The primary, for what must be exact to the moment."""
+        with self._turn:
+            return self._opened_primary()
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        return self._ask(name, lambda one: one.rows(name, **values))
+
+    def row(self, name: str, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+
+        def ask(one: Database) -> Row | None:
+            found = one.row(name, **values)
+            if found is None and name == "campaign" and one is self._standby:
+                raise NotFound(name)
+            return found
+
+        return self._ask(name, ask)
+
+    def value(self, name: str, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        return self._ask(name, lambda one: one.value(name, **values))
+
+    def in_snapshot(self, read: Callable[[Statements], T]) -> T:
+        """Return what a function reads in one snapshot."""
+        return self._either(lambda one: one.in_snapshot(read))
+
+    def _ask(self, name: str, ask: Callable[[Database], T]) -> T:
+        if name not in READ:
+            raise UsageError(f"this connection is for reading from a standby, not for `{name}`")
+        return self._either(ask)
+
+    def _either(self, ask: Callable[[Database], T]) -> T:
+        chosen = self._chosen()
+        if chosen is self._standby:
+            try:
+                return ask(chosen)
+            except NotFound:
+                pass
+            except Unavailable as error:
+                with self._turn:
+                    self._leave(str(error))
+        return ask(self.primary)
+
+    def _chosen(self) -> Database:
+        """Return where to read now."""
+        with self._turn:
+            if time.monotonic() >= self._look_at:
+                self._look()
+            return self._standby if self._behind_s is not None else self._opened_primary()
+
+    def _look(self) -> None:
+        try:
+            if not self._standby_is_fit:
+                migrations.require(self._standby.open())
+                self._standby_is_fit = True
+            self._behind_s = self._measured_s()
+        except (Unavailable, SchemaError) as error:
+            self._leave(str(error))
+        else:
+            self._look_at = time.monotonic() + LOOK_S
+            self._is_left = False
+
+    def _measured_s(self) -> float:
+        """Return how many seconds the standby is behind at most; `Unavailable`: too many."""
+        behind_s: float | None = self._standby.value("replayed")
+        if behind_s is not None and behind_s <= self._most_behind_s:
+            return max(behind_s, 0.0)
+        try:
+            written = self._opened_primary().value("written")
+        except Unavailable:
+            if behind_s is not None:
+                return behind_s  # old, and said to be; the alternative is nothing
+            raise
+        except TaskqError:  # a server that does not tell
+            written = None
+        # Nothing was replayed for long; perhaps nothing was written.
+        if written is not None and self._standby.value("has_replayed", position=written):
+            return 0.0
+        far = "nobody knows how far" if behind_s is None else duration(behind_s)
+        raise Unavailable(f"{self._standby.server}: {far} behind")
+
+    def _leave(self, why: str) -> None:
+        self._behind_s = None
+        self._look_at = time.monotonic() + REST_S
+        if not self._is_left:
+            self._say(f"{why}; reading from the primary")
+        self._is_left = True
+
+    def _opened_primary(self) -> Database:
+        if not self._primary_is_open:
+            self._primary.open()
+            migrations.require(self._primary)
+            self._primary_is_open = True
+        return self._primary
+
+
+def exact(queries: Queries) -> Queries:
+    """Return what answers as of this moment: the primary in place of a standby."""
+    return queries.primary if isinstance(queries, StandbyReads) else queries
