@@ -70,7 +70,7 @@ def listed(invocation: Invocation) -> None:
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write the findings here too; `taskq plan` can read them.",
+    help="Write the findings here too.",
 )
 @click.option(
     "--plot",

@@ -153,12 +153,6 @@ class Client:
         """Seconds that what was read is old at most; None: it was read from the primary."""
         return self.queries.behind_s if isinstance(self.queries, StandbyReads) else None
 
-    def anonymous(self) -> Client:
-        """Return a client of the same queue, whose errors may be shown to anybody."""
-        if isinstance(self.queries, StandbyReads):
-            return Client(self.queries.anonymous().open())
-        return Client(self.database.anonymous())
-
     def campaign(self, path: str) -> Campaign:
         """Return the campaign at a path; raise `UnknownCampaign` if there is none."""
         row = self.queries.row("campaign", path=check_path(path))

@@ -43,3 +43,10 @@ def connect_to_read(
     except BaseException:
         reads.close()
         raise
+
+
+def anonymous(client: Client) -> Client:
+    """Return a client of the same queue, whose errors may be shown to anybody."""
+    if isinstance(client.queries, StandbyReads):
+        return Client(client.queries.anonymous().open())
+    return Client(client.database.anonymous())

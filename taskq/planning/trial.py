@@ -1,41 +1,101 @@
-"""A short measurement of a server: clients work through a campaign in a scratch database."""
+"""A short measurement of a server on this machine: what its processes work, write and keep.
+
+In a scratch database one connection does exchanges of known sizes, one after the other. The model
+of `costs` is fitted to some, and checked with others.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from taskq.client import Client
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.planning import clients
+from taskq.direct import DirectTransport
+from taskq.dispatch.batching import Batcher
+from taskq.dispatch.fair_share import Scope
+from taskq.errors import UsageError
 from taskq.planning.clients import Load
+from taskq.planning.costs import Costs
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler
+from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 CAMPAIGN: Final = "/bench"
 BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
 """8 clients, one task at a time, whose exchanges share statements."""
 
-MEASURED_S: Final = 3.0
-MOST_PER_S: Final = 50_000
-"""More than any server is expected to do; this many tasks are seeded for each second."""
+MEASURED_S: Final = 2.0
+#: Tasks of a measurement, at most; and of all.
+MOST_TASKS: Final = 50_000
+TASKS: Final = 320_000
+#: Statements before a measurement begins, so that plans are made.
+WARM: Final = 20
+BEATS: Final = 1_000
+LEASE_S: Final = 86_400.0
+#: Exchanges in a statement, and tasks of each: what the model is fitted to, and checked with.
+ALONE: Final = (1, 1)
+CROWD: Final = (64, 1)
+BATCH: Final = (1, 100)
+CHECKED: Final = ((16, 1), (1, 10), (8, 10))
 
 
-def measured_rate(server: Database, batch: int) -> float:
-    """Return the tasks that a server completes a second, `batch` in each exchange.
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a statement took: microseconds of the server's CPU and of waiting, bytes kept."""
+
+    cpu_us: float
+    waits_us: float
+    log: float
+    disk: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the model says that a statement takes, and what it took."""
+
+    together: int
+    batch: int
+    said_us: float
+    seen_us: float
+
+    @property
+    def error(self) -> float:
+        """How much too high the model is, as a share of what was seen."""
+        return self.said_us / self.seen_us - 1
+
+
+def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
+    """Return the costs of a server, and checks of their model. It should do nothing else.
 
     In a scratch database, which is dropped afterwards: the login must be allowed to create one.
-    Takes some ten seconds. Raise `Conflict` if the clients ran out of tasks.
+    Takes half a minute. Raise `UsageError` if the server is not on this machine.
     """
-    load = Load(2, 1, batch, CAMPAIGN) if batch > 1 else BATCHED
     with server.scratch() as database:
         migrations.migrate(database)
         handler = Handler("command", argv=("true",))  # nothing is ever executed
         campaign = Client(database).create_campaign(CampaignSpec(CAMPAIGN, handler=handler))
-        campaign.seed(sample_seeds(round(MEASURED_S * MOST_PER_S)))
-        return clients.rate(database, load, MEASURED_S)
+        process = _server_process(database)
+        before = _written(database)
+        campaign.seed(sample_seeds(TASKS))
+        after = _written(database)
+        seeded = [(after[n] - before[n]) / TASKS for n in range(2)]
+        database.execute("vacuum")  # so that the server does not begin with it meanwhile
+        seen = {size: _run(database, process, size) for size in (ALONE, CROWD, BATCH, *CHECKED)}
+        beat = _beats(database, process)
+        began = time.perf_counter()
+        database.execute("vacuum")
+        vacuum_mb_s = _written(database)[1] / (time.perf_counter() - began) / 1e6
+    costs = _fitted(seen, beat, seeded, vacuum_mb_s)
+    return costs, [Check(*size, costs.exchanges_us(*size), seen[size].cpu_us) for size in CHECKED]
 
 
 def sample_seeds(count: int) -> Iterator[Seed]:
@@ -51,3 +111,152 @@ def sample_seeds(count: int) -> Iterator[Seed]:
             },
             key=f"ZINC{number}",
         )
+
+
+def _fitted(
+    seen: dict[tuple[int, int], Spent], beat: Spent, seeded: list[float], vacuum_mb_s: float
+) -> Costs:
+    alone, crowd, batch = seen[ALONE], seen[CROWD], seen[BATCH]
+    task_us = (batch.cpu_us - alone.cpu_us) / (BATCH[1] - 1)
+    further_us = (crowd.cpu_us - alone.cpu_us) / (CROWD[0] - 1)
+    # Bytes for a task of those that are claimed alone, and of those claimed together.
+    log = [alone.log, batch.log / BATCH[1]]
+    disk = [alone.disk, batch.disk / BATCH[1]]
+    log_claim, disk_claim = (
+        max(0.0, (one[0] - one[1]) / (1 - 1 / BATCH[1])) for one in (log, disk)
+    )
+    return Costs(
+        statement_us=alone.cpu_us - further_us,
+        exchange_us=max(0.0, further_us - task_us),
+        task_us=task_us,
+        beat_us=beat.cpu_us / BEATS,
+        sync_us=alone.waits_us,
+        log_task=seeded[0] + log[0] - log_claim,
+        log_claim=log_claim,
+        log_beat=beat.log / BEATS,
+        disk_task=seeded[1] + disk[0] - disk_claim,
+        disk_claim=disk_claim,
+        vacuum_mb_s=vacuum_mb_s,
+    )
+
+
+def _run(database: Database, server: int, size: tuple[int, int]) -> Spent:
+    """Do statements of so many exchanges with so many tasks each, one after the other."""
+    return asyncio.run(_rounds(database, server, *size))
+
+
+async def _rounds(database: Database, server: int, together: int, batch: int) -> Spent:
+    sessions = _sessions(database, together)
+    held: list[tuple[Task, ...]] = [()] * together
+    lease_ids, scope, rounds = LeaseIds(), Scope(CAMPAIGN), 0
+    async with Batcher(database, connections=1) as batcher:
+
+        async def turn() -> None:
+            held[:] = [
+                answer.tasks
+                for answer in await asyncio.gather(
+                    *(
+                        batcher.exchange(_request(one, tasks, batch, lease_ids()), scope)
+                        for one, tasks in zip(sessions, held, strict=True)
+                    )
+                )
+            ]
+
+        for _ in range(WARM):
+            await turn()
+        meter = _Meter(database, server)
+        while time.monotonic() < meter.ends_at and rounds * together * batch < MOST_TASKS:
+            await turn()
+            rounds += 1
+        return meter.spent(rounds)
+
+
+def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Request:
+    reports = tuple(
+        Report(one.campaign, one.task, one.lease, DONE, result={"score": -9.1}) for one in tasks
+    )
+    return Request(session, reports=reports, want=want, lease=lease)
+
+
+def _beats(database: Database, server: int) -> Spent:
+    """Beat for a thousand agents at a time."""
+    sessions = _sessions(database, BEATS)
+    beats: list[dict[str, object]] = [
+        {"session": one, "held": [], "pending": [], "drawn": None} for one in sessions
+    ]
+    rounds, text = 0, json.dumps(beats)
+    for _ in range(WARM):
+        database.rows("beat", beats=text)
+    meter = _Meter(database, server)
+    while time.monotonic() < meter.ends_at:
+        database.rows("beat", beats=text)
+        rounds += 1
+    return meter.spent(rounds)
+
+
+class _Meter:
+    """Measures from its making on."""
+
+    def __init__(self, database: Database, server: int) -> None:
+        self._database, self._server = database, server
+        self._log, self._disk = _written(database)
+        self._cpu_ns = _cpu_ns(server)
+        self._own_ns, self._began = time.process_time_ns(), time.monotonic()
+        self.ends_at = self._began + MEASURED_S
+
+    def spent(self, statements: int) -> Spent:
+        """Return what was spent for each of so many statements."""
+        took_us = (time.monotonic() - self._began) * 1e6
+        own_us = (time.process_time_ns() - self._own_ns) / 1e3
+        cpu_us = (_cpu_ns(self._server) - self._cpu_ns) / 1e3
+        log, disk = _written(self._database)
+        waits_us = max(0.0, took_us - own_us - cpu_us)
+        kept = (log - self._log, max(0.0, disk - self._disk))
+        return Spent(*(one / statements for one in (cpu_us, waits_us, *kept)))
+
+
+def _written(database: Database) -> tuple[float, float]:
+    row = database.rows("spent")[0]
+    return row["log"], row["disk"]
+
+
+def _server_process(database: Database) -> int:
+    """Return the process of the server; raise `UsageError` if it is not on this machine."""
+    backend = database.rows("backend")[0]
+    with suppress(OSError):
+        if backend["here"]:
+            return _parent(backend["pid"])
+    raise UsageError("--measure is for a server on this machine, reached by its socket")
+
+
+def _cpu_ns(server: int) -> int:
+    """Return how long the processes of a server have been at work, those that are there."""
+    total = 0
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit():
+            with suppress(OSError):
+                if _parent(int(one.name)) == server and not _is_vacuum(one):
+                    total += int((one / "schedstat").read_text().split()[0])
+    return total
+
+
+def _is_vacuum(process: Path) -> bool:
+    """Tell whether a process vacuums, which comes and goes, and is counted by itself."""
+    return b"autovacuum worker" in (process / "cmdline").read_bytes()
+
+
+def _parent(pid: int) -> int:
+    # The name of the program, in brackets, may have any characters; see proc(5).
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _sessions(database: Database, count: int) -> list[int]:
+    transport = DirectTransport(database, lease_s=LEASE_S)
+    try:
+        return [transport.open(_hello()).session for _ in range(count)]
+    finally:
+        transport.close(0)  # the connections; the sessions stay open
+
+
+def _hello() -> Hello:
+    return Hello(str(uuid.uuid4()), CAMPAIGN, "bench", "bench", 0, "", 1, "")

@@ -255,6 +255,7 @@ def test_status_tells_tasks_agents_and_commonest_errors(
     assert told.keys() == STATUS_FIELDS | {
         "agents",
         "agents_left",
+        "behind_s",
         "closed_by",
         "pace",
         "failure_classes",

@@ -2,127 +2,103 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from taskq.errors import NotFound, UsageError
-from taskq.planning.capacity import DISK_BYTES, WAL_BYTES, Measured, Need, capacity, from_bench
+from taskq.errors import UsageError
+from taskq.planning.capacity import Need, capacity
+from taskq.planning.costs import SEEN, Costs
 from tests.helpers.command_line import CommandLine
 
-FOUND = {
-    "findings": [
-        {"case": "one-row", "unit": "tasks/s", "what": "one task at a time", "ours": 6_000.0},
-        {"case": "batches", "unit": "tasks/s", "what": "batches of 100", "ours": 57_000.0},
-        {
-            "case": "wal",
-            "unit": "bytes",
-            "what": "log of a task's life, one at a time",
-            "ours": 1e3,
-        },
-        {"case": "wal", "unit": "bytes", "what": "disk for a task, one at a time", "ours": 600},
-        {
-            "case": "wal",
-            "unit": "bytes",
-            "what": "log of a task's life, batches of 100",
-            "ours": 8e2,
-        },
-    ]
-}
+COSTS = Costs(
+    statement_us=90.0,
+    exchange_us=5.0,
+    task_us=15.0,
+    beat_us=10.0,
+    sync_us=110.0,
+    log_task=600.0,
+    log_claim=800.0,
+    log_beat=150.0,
+    disk_task=500.0,
+    disk_claim=250.0,
+    vacuum_mb_s=100.0,
+)
+MILLION = Need(1_000_000, 300, tasks=1_000_000_000, cores=16)
 
 command = CommandLine("host=/nowhere")
 
 
 def test_the_study_with_amga_is_reproduced() -> None:
     """4,000 agents and 300 s made 133 requests/s of ten accesses each; 20,000 made 665."""
-    assert capacity(Need(4_000, 300), Measured()).amga_per_s == pytest.approx(133, abs=0.5)
-    assert capacity(Need(20_000, 300), Measured()).amga_per_s == pytest.approx(666.7, abs=0.1)
+    assert capacity(Need(4_000, 300), COSTS).amga_per_s == pytest.approx(133, abs=0.5)
+    assert capacity(Need(20_000, 300), COSTS).amga_per_s == pytest.approx(666.7, abs=0.1)
 
 
-def test_shares_follow_from_the_measured_rate() -> None:
-    """20,000 agents with 300 s a task need 66.7 tasks and 667 beats a second, of 6,000."""
-    found = capacity(Need(20_000, 300, tasks=1_000_000), Measured(6_000))
-    assert found.tasks_per_s == found.exchanges_per_s == pytest.approx(66.67, abs=0.01)
-    assert found.task_share == pytest.approx(1 / 90)
-    assert found.beat_share == pytest.approx(1 / 9)
-    assert found.share == pytest.approx(11 / 90)
-    assert found.most_agents == pytest.approx(20_000 * 90 / 11, abs=1)
-    assert found.duration_s == pytest.approx(15_000)
-    assert found.beats_per_s == pytest.approx(20_000 / 30)
-    assert found.tasks_per_day == pytest.approx(5_760_000)
-    assert found.wal_bytes_per_day == pytest.approx(5_760_000 * WAL_BYTES)
+def test_a_million_agents_are_counted_together() -> None:
+    """3,333 exchanges of 110 µs and 33,333 heartbeats of 10 µs a second, and their bytes."""
+    found = capacity(MILLION, COSTS)
+    assert (found.gateways, found.together) == (100, 1.0)
+    assert found.exchange_cores == pytest.approx(3_333.3 * 110e-6, rel=1e-4)
+    assert found.beat_cores == pytest.approx(1 / 3)
+    assert found.share == pytest.approx((0.36667 + 1 / 3) / 16, rel=1e-4)
+    assert found.most_agents == pytest.approx(8e6 / (0.36667 + 1 / 3), rel=1e-4)
+    assert found.log_bytes_per_s == pytest.approx(3_333.3 * 1_400 + 33_333.3 * 150, rel=1e-4)
+    assert found.disk_bytes == pytest.approx(750e9)
+    assert (found.vacuum_s, found.backup_s) == (pytest.approx(7_500), pytest.approx(3_750))
+    assert found.duration_s == pytest.approx(300_000)
 
 
 def test_batches_make_fewer_exchanges_and_as_many_tasks() -> None:
-    """What an agent does at once is one exchange."""
-    found = capacity(Need(1_000, 1, batch=50), Measured())
+    """What an agent does at once is one exchange, which writes less for each task."""
+    found = capacity(Need(1_000, 1, batch=50, tasks=100), COSTS)
     assert (found.tasks_per_s, found.exchanges_per_s) == (1_000, 20)
-
-
-def test_heartbeats_do_not_get_cheaper_with_batches() -> None:
-    """One is counted as a call of its own, by the rate of calls if that is known."""
-    need = Need(3_000, 1, batch=100)
-    assert capacity(need, Measured(57_000)).beat_share == pytest.approx(100 / 570)
-    assert capacity(need, Measured(57_000, 6_000)).beat_share == pytest.approx(100 / 6_000)
-
-
-def test_nothing_measured_means_no_share() -> None:
-    """A share of an assumed rate would be a guess."""
-    found = capacity(Need(1, 1), Measured())
-    assert (found.measured_per_s, found.share, found.most_agents) == (None, None, None)
-
-
-def test_figures_are_taken_from_the_case_that_fits() -> None:
-    """Batches of 100 and more by their own rate, smaller ones by that of single tasks."""
-    assert from_bench(FOUND, 1) == Measured(6_000, 6_000, 1_000, 600)
-    assert from_bench(FOUND, 99) == Measured(6_000, 6_000, 1_000, 600)
-    assert from_bench(FOUND, 100) == Measured(57_000, 6_000, 800, DISK_BYTES)
+    assert found.disk_bytes == pytest.approx(100 * (500 + 250 / 50))
 
 
 @pytest.mark.parametrize(
-    "report",
-    [{}, {"findings": 7}, {"findings": [7, {"case": "one-row", "unit": "tasks/s", "ours": None}]}],
+    ("per_s", "together"), [(10, 1), (5_000, 1 / 0.9), (40_000, 40), (50_000, 256), (1e6, 256)]
 )
-def test_a_file_without_the_rate_is_refused(report: dict[str, Any]) -> None:
-    """A plan is not made from something else."""
+def test_exchanges_share_statements_the_more_come(per_s: float, together: float) -> None:
+    """As many as arrive while one is under way: n = rate * (200 µs + 20 µs * n), 256 at most."""
+    assert COSTS.together(per_s, 1) == pytest.approx(max(1, together))
+
+
+def test_few_agents_of_short_tasks_cost_less_together() -> None:
+    """What one gateway gets shares statements; through many, exchanges go alone."""
+    one, many = (capacity(Need(agents, 0.2), COSTS) for agents in (8_000, 80_000))
+    assert one.together > 30
+    assert one.exchange_cores / one.exchanges_per_s < COSTS.exchanges_us(1, 1) / 4e6
+    assert many.exchanges_per_s == 10 * one.exchanges_per_s
+
+
+@pytest.mark.parametrize("wrong", [{"agents": 0}, {"batch": 0}, {"cores": 0}, {"task_s": 0.0}])
+def test_nothing_is_divided_by_zero(wrong: dict[str, int]) -> None:
+    """It is refused instead."""
     with pytest.raises(UsageError):
-        from_bench(report, 1)
+        Need(**{"agents": 1, "task_s": 1.0} | wrong)
 
 
-def test_the_command_needs_no_server(tmp_path: Path) -> None:
-    """Arithmetic with figures from a file is done anywhere."""
-    file = tmp_path / "bench.json"
-    file.write_text(json.dumps(FOUND))
-    words = ("plan", "--agents", 20_000, "--task-seconds", 300, "--json", file)
+def test_the_command_needs_no_server() -> None:
+    """Arithmetic with figures that were seen is done anywhere, and says so."""
+    words = ("plan", "--tasks", "1e9", "--agents", "1e6", "--task-seconds", "5m", "--cores", 16)
     told = command.json(*words)
-    assert told["measured_per_s"] == 6_000
-    assert told["agents"] == 20_000
+    assert told["agents"] == 1_000_000
+    assert told["share"] == pytest.approx(capacity(MILLION, SEEN).share)
+    assert told["checks"] == []
     said = command.out(*words)
-    assert "12.2 %: 1.1 % for tasks at 6,000/s, 11.1 % for heartbeats; comfortable" in said
+    assert "1,000,000,000 tasks in 3 d 11 h" in said
+    assert "of 16; comfortable" in said
+    assert "--measure measures this server" in said
 
 
 def test_more_than_the_server_can_is_called_so() -> None:
     """The share says whether it will do."""
-    said = command.out("plan", "--agents", 1_000, "--task-seconds", 1, "--rate", 100)
-    assert "1,000.0 % for tasks" in said
-    assert "more than it can" in said
+    words = ("plan", "--agents", "1e6", "--task-seconds", 1, "--cores", 1)
+    assert "more than it can" in command.out(*words)
 
 
-def test_two_sources_of_the_rate_are_refused() -> None:
-    """Nobody would know which was taken."""
-    words = ("plan", "--agents", 1, "--task-seconds", 1, "--rate", 1, "--measure")
-    assert command.refused(*words)[0] == UsageError.exit_code
-
-
-@pytest.mark.parametrize("text", [None, "no JSON", "[]"])
-def test_a_file_that_is_none_of_the_benchmarks_is_refused(tmp_path: Path, text: str | None) -> None:
-    """The error names the file."""
-    file = tmp_path / "bench.json"
-    if text is not None:
-        file.write_text(text)
-    words = ("plan", "--agents", 1, "--task-seconds", 1, "--json", file)
-    exit_code, said = command.refused(*words)
-    assert exit_code == (NotFound.exit_code if text is None else UsageError.exit_code)
-    assert "bench.json" in said
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "inf", "1e99", "many", "9" * 400])
+def test_numbers_that_mean_nothing_are_refused(text: str) -> None:
+    """In one line."""
+    code, said = command.refused("plan", "--agents", text, "--task-seconds", 1)
+    assert code == UsageError.exit_code
+    assert "1e9" in said

@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from taskq import Client
 from taskq.direct import LEASE_S
 from taskq.errors import UsageError
 from taskq.front.address import FrontAddress
@@ -154,7 +155,7 @@ def gateway(
     else:
         log_to_stderr(verbose=verbose, quiet=quiet)
     certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
-    with invocation.client() as known, known.anonymous() as client:
+    with invocation.client() as known, Client(known.database.anonymous()) as client:
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+import os
+from collections.abc import Sequence
 
 import click
 
-from taskq.errors import NotFound, UsageError
-from taskq.planning.capacity import AMGA_ACCESSES, Capacity, Measured, Need, capacity, from_bench
-from taskq.planning.trial import measured_rate
-from taskq.words import duration
+from taskq.planning.capacity import (
+    AGENTS_OF_GATEWAY,
+    AMGA_ACCESSES,
+    BACKUP_MB_S,
+    COMFORTABLE,
+    Capacity,
+    Need,
+    capacity,
+)
+from taskq.planning.costs import SEEN, Costs
+from taskq.planning.trial import Check, measured_costs
+from taskq.words import counted, duration
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, seconds, shared_options
 
-MAX_BENCH_BYTES: Final = 10_000_000
-COMFORTABLE: Final = 0.5
-"""Share of the measured rate above which waits grow and no room is left for seeding and reading."""
+
+def _count(text: str | float) -> int:
+    """Return a number of things, which may be written as 1e9."""
+    try:
+        number = float(text)
+        if number.is_integer() and 1 <= number <= 1e15:  # noqa: PLR2004  # more is a slip
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise click.BadParameter(f"{text!r} must be a whole number from 1 on, as 1000 or 1e9.")
 
 
 @click.command()
 @click.option(
     "--agents",
-    type=click.IntRange(min=1),
+    type=_count,
     required=True,
     metavar="N",
     help="Agents that work at the same time, one task each.",
@@ -45,17 +58,21 @@ COMFORTABLE: Final = 0.5
     metavar="N",
     help="Tasks that an agent claims and reports at once.",
 )
-@click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="Size of the campaign.")
 @click.option(
-    "--rate", type=click.FloatRange(min=1), metavar="R", help="Tasks a second in such batches."
+    "--tasks", type=_count, metavar="N", help="Size of the campaign. [default: that of a day]"
 )
 @click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Read measured rates from a file that `make bench` wrote with --json.",
+    "--cores",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cores of the server. [default: those of this machine]",
 )
-@click.option("--measure", is_flag=True, help="Measure for some seconds in a scratch database.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure the server first, for half a minute in a scratch database; it must be on this "
+    "machine, and should do nothing else.",
+)
 @shared_options
 def plan(
     invocation: Invocation,
@@ -64,68 +81,75 @@ def plan(
     task_seconds: float,
     batch: int,
     tasks: int | None,
-    rate: float | None,
-    json_file: Path | None,
+    cores: int | None,
     measure: bool,
 ) -> None:
-    """Compute the load that a number of agents puts on the server.
+    """Compute what a number of agents asks of a server.
 
-    An agent makes one exchange for each batch of tasks and a heartbeat every 30 s, which counts as
-    an exchange although it costs less. The server's rate is given by --rate, read with --json or
-    measured with --measure.
+    Says cores, log, disk, and how long vacuums and backups take. An agent makes one exchange for
+    each batch of tasks, through gateways, and a heartbeat every 30 s. What these cost was measured
+    on two cores of a virtual machine, or is measured now with --measure; how far off the model was
+    then is said as well. It knows no other work of the server, such as seeding and reading.
 
     Example:
-      taskq plan --agents 20000 --task-seconds 300 --tasks 1000000 --rate 6000
-      taskq plan --agents 20000 --task-seconds 300 --measure
+      taskq plan --tasks 1e9 --agents 1e6 --task-seconds 300 --cores 16
+      taskq plan --agents 20000 --task-seconds 5m --measure
     """
-    if (rate is not None) + (json_file is not None) + measure > 1:
-        raise UsageError("give one of --rate, --json and --measure")
-    measured = Measured(rate)
-    if json_file is not None:
-        measured = from_bench(_read(json_file), batch)
+    costs = SEEN
+    checks: list[Check] = []
     if measure:
         with invocation.database() as server:
-            measured = Measured(measured_rate(server, batch))
-    need = Need(agents, task_seconds, batch, tasks)
-    found = capacity(need, measured)
-    write_record(
-        invocation.output,
-        as_record(need) | as_record(found) | {"share": found.share},
-        _as_text(need, found),
-    )
+            costs, checks = measured_costs(server)
+    need = Need(agents, task_seconds, batch, tasks, cores or os.cpu_count() or 1)
+    found = capacity(need, costs)
+    record = as_record(need) | as_record(found) | {"costs": as_record(costs)}
+    record["checks"] = [as_record(one) | {"error": one.error} for one in checks]
+    write_record(invocation.output, record, _as_text(need, found, costs, checks))
 
 
-def _as_text(need: Need, found: Capacity) -> str:
-    share = "not measured: add --rate, --json or --measure"
-    if found.share is not None:
-        ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"
-        share = (
-            f"{_percent(found.share)}: {_percent(found.task_share)} for tasks at "
-            f"{found.measured_per_s:,.0f}/s, {_percent(found.beat_share)} for heartbeats; "
-            f"{'more than it can' if found.share > 1 else ends}"
-        )
+def _as_text(need: Need, found: Capacity, costs: Costs, checks: Sequence[Check]) -> str:
+    tasks = need.tasks or round(found.tasks_per_s * 86_400)
+    busy = found.exchange_cores + found.beat_cores
+    ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"
+    together = "alone" if found.together == 1 else f"{found.together:.1f} in a statement"
     return facts(
         {
             "agents": f"{need.agents:,}, one task of {duration(need.task_s)} at a time",
-            "tasks": f"{found.tasks_per_s:,.4g}/s, {found.tasks_per_day:,.0f} a day",
-            "exchanges": f"{found.exchanges_per_s:,.4g}/s, each reports and claims {need.batch}",
+            "tasks": f"{found.tasks_per_s:,.4g}/s, {found.tasks_per_s * 86_400:,.0f} a day",
+            "exchanges": f"{found.exchanges_per_s:,.4g}/s, each reports and claims {need.batch}; "
+            f"{together}",
             "heartbeats": f"{found.beats_per_s:,.4g}/s",
             "with AMGA": f"{found.amga_per_s:,.4g} requests/s, {AMGA_ACCESSES} for each task",
-            "of the server": share,
-            "it carries": None
-            if found.most_agents is None
-            else f"{found.most_agents:,} agents at the most",
-            "campaign": None
-            if found.duration_s is None
-            else f"{need.tasks:,} tasks in {duration(found.duration_s)}",
-            "log": f"{_size(found.wal_bytes_per_day)} a day",
-            "disk": f"{_size(found.disk_bytes_per_day)} a day, until campaigns are removed",
+            "gateways": f"{found.gateways:,}, of {AGENTS_OF_GATEWAY:,} agents each",
+            "server": f"{busy:.3g} cores at work: {found.exchange_cores:.3g} for exchanges, "
+            f"{found.beat_cores:.3g} for heartbeats",
+            "of its cores": f"{100 * found.share:,.1f} % of {need.cores}; "
+            f"{'more than it can' if found.share > 1 else ends}",
+            "it carries": f"{found.most_agents:,} such agents with half of its cores",
+            "log": f"{_size(found.log_bytes_per_s)}/s, {_size(found.log_bytes_per_s * 86_400)} a "
+            f"day; {100 * found.log_beat_share:.0f} % of it for heartbeats",
+            "campaign": f"{counted(tasks, 'task')} in {duration(found.duration_s)}",
+            "disk": f"{_size(found.disk_bytes)} for it when it has ended, until it is removed",
+            "vacuum": f"{duration(found.vacuum_s)} to go through all of that at "
+            f"{costs.vacuum_mb_s:,.0f} MB/s",
+            "backup": f"{duration(found.backup_s)} for as much, if {BACKUP_MB_S:,.0f} MB/s are "
+            "copied",
+            "measured": _measured(costs, checks),
         }
     )
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:,.1f} %"
+def _measured(costs: Costs, checks: Sequence[Check]) -> str:
+    if not checks:
+        return "elsewhere, see docs/planning.md; --measure measures this server"
+    found = ", ".join(
+        f"{one.together} x {one.batch} tasks {one.seen_us:,.0f} µs (the model: {one.error:+.0%})"
+        for one in checks
+    )
+    return (
+        f"an exchange alone {costs.exchanges_us(1, 1):,.0f} µs, a task in batches "
+        f"{costs.task_us:,.1f} µs, a heartbeat {costs.beat_us:,.1f} µs; {found}"
+    )
 
 
 def _size(count: float) -> str:
@@ -134,18 +158,3 @@ def _size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1_000
     return f"{count:,.3g} TB"
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            report = json.loads(file.read(MAX_BENCH_BYTES))
-    except FileNotFoundError:
-        raise NotFound(
-            f"no file {path}; `make bench CASES='one-row --json {path}'` makes it"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(report, dict):
-        raise UsageError(f"{path} is no file of `make bench` with --json")
-    return report

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from taskq.errors import UsageError
+from taskq.reading import anonymous
 from taskq_cli.log import log_to_stderr
 from taskq_cli.shared import Invocation, reading_options
 
@@ -78,7 +79,7 @@ def web(
                 "listen at 127.0.0.1 behind a proxy that ends TLS, or say --plain"
             )
     log_to_stderr(verbose=False, quiet=True)
-    with invocation.reader() as known, known.anonymous() as client:
+    with invocation.reader() as known, anonymous(known) as client:
         site = server.Site(host, port, require_token, tls_cert, tls_key)
         server.serve(client, site, click.echo)
 

@@ -1,0 +1,2 @@
+-- Vacuums the tables of this database that the login may, and renews what is known of them.
+vacuum (analyze)

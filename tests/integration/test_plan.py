@@ -1,0 +1,40 @@
+"""`taskq plan --measure` measures a real server, and says how far off its model is."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq.db.connections import Database
+from taskq.errors import UsageError
+from taskq.planning import trial
+from tests.helpers.command_line import CommandLine
+
+
+def test_plan_measures_the_server(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a database of its own. What the figures are is not judged."""
+    monkeypatch.setattr(trial, "MEASURED_S", 0.05)
+    monkeypatch.setattr(trial, "MOST_TASKS", 500)
+    monkeypatch.setattr(trial, "TASKS", 12_000)
+    words = ("plan", "--agents", "1e6", "--task-seconds", 300, "--cores", 4, "--measure")
+    line = CommandLine(database.dsn)
+    told = line.json(*words)
+    assert set(told["costs"]) == set(trial.Costs.__dataclass_fields__)
+    for name in ("statement_us", "task_us", "beat_us", "log_task", "log_beat", "vacuum_mb_s"):
+        assert told["costs"][name] > 0, name
+    sizes = [(one["together"], one["batch"]) for one in told["checks"]]
+    assert sizes == [*trial.CHECKED]
+
+
+def test_server_elsewhere_is_not_measured(database: Database) -> None:
+    """Its processes cannot be seen from here."""
+    monkeypatched = pytest.MonkeyPatch()
+    with monkeypatched.context() as patch:
+        patch.setattr(trial, "_parent", _gone)
+        words = ("plan", "--agents", 1, "--task-seconds", 1, "--measure")
+        code, said = CommandLine(database.dsn).refused(*words)
+    assert code == UsageError.exit_code
+    assert "on this machine" in said
+
+
+def _gone(_: int) -> int:
+    raise FileNotFoundError
