@@ -171,6 +171,13 @@ async def _rounds(database: Database, server: int, together: int, batch: int) ->
         return meter.spent(rounds)
 
 
+async def _claimed(database: Database, sessions: list[int]) -> list[tuple[Task, ...]]:
+    lease_ids, scope = LeaseIds(), Scope(CAMPAIGN)
+    async with Batcher(database, connections=1) as batcher:
+        claims = (batcher.exchange(_request(one, (), 1, lease_ids()), scope) for one in sessions)
+        return [answer.tasks for answer in await asyncio.gather(*claims)]
+
+
 def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Request:
     reports = tuple(
         Report(one.campaign, one.task, one.lease, DONE, result={"score": -9.1}) for one in tasks
@@ -179,10 +186,12 @@ def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Re
 
 
 def _beats(database: Database, server: int) -> Spent:
-    """Beat for a thousand agents at a time."""
+    """Beat for a thousand agents at a time, of which each holds a task."""
     sessions = _sessions(database, BEATS)
-    beats: list[dict[str, object]] = [
-        {"session": one, "held": [], "pending": [], "drawn": None} for one in sessions
+    held = asyncio.run(_claimed(database, sessions))
+    beats = [
+        {"session": session, "held": [(one.campaign, one.task, one.lease) for one in tasks]}
+        for session, tasks in zip(sessions, held, strict=True)
     ]
     rounds, text = 0, json.dumps(beats)
     for _ in range(WARM):

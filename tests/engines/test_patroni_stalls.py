@@ -50,9 +50,11 @@ def _parent(process: Path) -> int:
 
 def commits_wait(cluster: Patroni) -> bool:
     """Tell whether commits wait for a standby."""
-    with suppress(psycopg.OperationalError):
-        with psycopg.connect(cluster.dsn, target_session_attrs="read-write") as leader:
-            return bool(leader.execute(WAITING.encode()).fetchall())
+    with (
+        suppress(psycopg.OperationalError),
+        psycopg.connect(cluster.dsn, target_session_attrs="read-write") as leader,
+    ):
+        return bool(leader.execute(WAITING.encode()).fetchall())
     return False
 
 

@@ -11,6 +11,7 @@ from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
+from tests.mutants.reading import READING
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
 from tests.mutants.upkeep import UPKEEP
@@ -21,6 +22,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *FLEET,
     *NOTIFY,
     *PILOTS,
+    *READING,
     *STATEMENTS,
     *STEERING,
     *LONG_TASKS,

@@ -1,0 +1,86 @@
+"""Bugs in where is read, and in the arithmetic of planning."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_STANDBY: Final = "taskq/db/standby.py"
+_READS: Final = ("tests/integration/test_standby_reads.py",)
+_PLAN: Final = ("tests/unit/test_capacity.py",)
+
+READING: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "standby-however-old",
+        _STANDBY,
+        "if behind_s is not None and behind_s <= self._most_behind_s:",
+        "if behind_s is not None:",
+        "a standby that is hours behind is read",
+        _READS,
+    ),
+    Mutant(
+        "idle-primary-leaves-standby",
+        _STANDBY,
+        "if written is not None and self._standby",
+        "if written is None and self._standby",
+        "a standby of a primary that writes nothing is taken to be behind",
+        _READS,
+    ),
+    Mutant(
+        "dead-standby-ends-export",
+        _STANDBY,
+        "                with self._turn:\n                    self._leave(str(error))",
+        "                raise",
+        "an export fails when the standby dies",
+        _READS,
+    ),
+    Mutant(
+        "standby-left-again-and-again",
+        _STANDBY,
+        "        if not self._is_left:\n",
+        "        if True:\n",
+        "a standby that is away is told of for ever",
+        _READS,
+    ),
+    Mutant(
+        "reader-writes",
+        _STANDBY,
+        "if name not in READ:",
+        "if not name:",
+        "what a verb looks up before it writes comes from a standby",
+        _READS,
+    ),
+    Mutant(
+        "new-campaign-unknown",
+        _STANDBY,
+        'if found is None and name == "campaign" and',
+        'if found is None and name == "" and',
+        "a campaign that was just made is not found",
+        _READS,
+    ),
+    Mutant(
+        "wait-at-standby",
+        "taskq/campaign.py",
+        "now = Campaign(exact(self._database), self.campaign_id, self.path)",
+        "now = Campaign(self._database, self.campaign_id, self.path)",
+        "a wait ends by what a standby showed before tasks were added",
+        _READS,
+    ),
+    Mutant(
+        "plan-without-heartbeats",
+        "taskq/planning/capacity.py",
+        "share = (exchange_cores + beat_cores) / need.cores",
+        "share = exchange_cores / need.cores",
+        "a server is planned without the heartbeats of its agents",
+        _PLAN,
+    ),
+    Mutant(
+        "plan-batches-too-small",
+        "taskq/planning/costs.py",
+        "return min(max(1.0, per_us * (self.statement_us + self.sync_us) / rest), MOST_IN_BATCH)",
+        "return min(max(1.0, per_us * (self.statement_us + self.sync_us)), MOST_IN_BATCH)",
+        "exchanges that share statements are counted as if they were fewer",
+        _PLAN,
+    ),
+)
