@@ -16,7 +16,7 @@ READING: Final[tuple[Mutant, ...]] = (
         _STANDBY,
         "if behind_s is not None and behind_s <= self._most_behind_s:",
         "if behind_s is not None:",
-        "a standby that is hours behind is read",
+        "A standby that is hours behind is read.",
         _READS,
     ),
     Mutant(
@@ -24,7 +24,7 @@ READING: Final[tuple[Mutant, ...]] = (
         _STANDBY,
         "if written is not None and self._standby",
         "if written is None and self._standby",
-        "a standby of a primary that writes nothing is taken to be behind",
+        "A standby of a primary that writes nothing is taken to be behind.",
         _READS,
     ),
     Mutant(
@@ -32,7 +32,7 @@ READING: Final[tuple[Mutant, ...]] = (
         _STANDBY,
         "                with self._turn:\n                    self._leave(str(error))",
         "                raise",
-        "an export fails when the standby dies",
+        "An export fails when the standby dies.",
         _READS,
     ),
     Mutant(
@@ -40,7 +40,7 @@ READING: Final[tuple[Mutant, ...]] = (
         _STANDBY,
         "        if not self._is_left:\n",
         "        if True:\n",
-        "a standby that is away is told of for ever",
+        "A standby that is away is told of for ever.",
         _READS,
     ),
     Mutant(
@@ -48,7 +48,7 @@ READING: Final[tuple[Mutant, ...]] = (
         _STANDBY,
         "if name not in READ:",
         "if not name:",
-        "what a verb looks up before it writes comes from a standby",
+        "What a verb looks up before it writes comes from a standby.",
         _READS,
     ),
     Mutant(
@@ -56,7 +56,7 @@ READING: Final[tuple[Mutant, ...]] = (
         _STANDBY,
         'if found is None and name == "campaign" and',
         'if found is None and name == "" and',
-        "a campaign that was just made is not found",
+        "A campaign that was just made is not found.",
         _READS,
     ),
     Mutant(
@@ -64,7 +64,7 @@ READING: Final[tuple[Mutant, ...]] = (
         "taskq/campaign.py",
         "now = Campaign(exact(self._database), self.campaign_id, self.path)",
         "now = Campaign(self._database, self.campaign_id, self.path)",
-        "a wait ends by what a standby showed before tasks were added",
+        "A wait ends by what a standby showed before tasks were added.",
         _READS,
     ),
     Mutant(
@@ -72,7 +72,7 @@ READING: Final[tuple[Mutant, ...]] = (
         "taskq/planning/capacity.py",
         "share = (exchange_cores + beat_cores) / need.cores",
         "share = exchange_cores / need.cores",
-        "a server is planned without the heartbeats of its agents",
+        "A server is planned without the heartbeats of its agents.",
         _PLAN,
     ),
     Mutant(
@@ -80,7 +80,7 @@ READING: Final[tuple[Mutant, ...]] = (
         "taskq/planning/costs.py",
         "return min(max(1.0, per_us * (self.statement_us + self.sync_us) / rest), MOST_IN_BATCH)",
         "return min(max(1.0, per_us * (self.statement_us + self.sync_us)), MOST_IN_BATCH)",
-        "exchanges that share statements are counted as if they were fewer",
+        "Exchanges that share statements are counted as if they were fewer.",
         _PLAN,
     ),
 )
