@@ -142,8 +142,9 @@ def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float],
             number = math.nan
         if not least <= number <= most or math.isinf(number):
             least_text = duration(least) if least else "0"
-            limits = f", from {least_text} to {duration(most)}"
-            limits = limits if math.isfinite(most) else f" of {least_text} or more"
+            limits = f" of {least_text} or more"
+            if math.isfinite(most):
+                limits = f", from {least_text} to {duration(most)}"
             raise click.BadParameter(
                 f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
                 "seconds."

@@ -83,14 +83,14 @@ def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
         migrations.migrate(database)
         handler = Handler("command", argv=("true",))  # nothing is ever executed
         campaign = Client(database).create_campaign(CampaignSpec(CAMPAIGN, handler=handler))
-        process = _server_process(database)
+        _check_here(database)
         before = _written(database)
         campaign.seed(sample_seeds(TASKS))
         after = _written(database)
         seeded = [(after[n] - before[n]) / TASKS for n in range(2)]
         database.execute("vacuum")  # so that the server does not begin with it meanwhile
-        seen = {size: _run(database, process, size) for size in (ALONE, CROWD, BATCH, *CHECKED)}
-        beat = _beats(database, process)
+        seen = {size: _run(database, size) for size in (ALONE, CROWD, BATCH, *CHECKED)}
+        beat = _beats(database)
         began = time.perf_counter()
         database.execute("vacuum")
         vacuum_mb_s = _written(database)[1] / (time.perf_counter() - began) / 1e6
@@ -140,12 +140,12 @@ def _fitted(
     )
 
 
-def _run(database: Database, server: int, size: tuple[int, int]) -> Spent:
+def _run(database: Database, size: tuple[int, int]) -> Spent:
     """Do statements of so many exchanges with so many tasks each, one after the other."""
-    return asyncio.run(_rounds(database, server, *size))
+    return asyncio.run(_rounds(database, *size))
 
 
-async def _rounds(database: Database, server: int, together: int, batch: int) -> Spent:
+async def _rounds(database: Database, together: int, batch: int) -> Spent:
     sessions = _sessions(database, together)
     held: list[tuple[Task, ...]] = [()] * together
     lease_ids, scope, rounds = LeaseIds(), Scope(CAMPAIGN), 0
@@ -164,7 +164,7 @@ async def _rounds(database: Database, server: int, together: int, batch: int) ->
 
         for _ in range(WARM):
             await turn()
-        meter = _Meter(database, server)
+        meter = _Meter(database)
         while time.monotonic() < meter.ends_at and rounds * together * batch < MOST_TASKS:
             await turn()
             rounds += 1
@@ -185,7 +185,7 @@ def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Re
     return Request(session, reports=reports, want=want, lease=lease)
 
 
-def _beats(database: Database, server: int) -> Spent:
+def _beats(database: Database) -> Spent:
     """Beat for a thousand agents at a time, of which each holds a task."""
     sessions = _sessions(database, BEATS)
     held = asyncio.run(_claimed(database, sessions))
@@ -196,7 +196,7 @@ def _beats(database: Database, server: int) -> Spent:
     rounds, text = 0, json.dumps(beats)
     for _ in range(WARM):
         database.rows("beat", beats=text)
-    meter = _Meter(database, server)
+    meter = _Meter(database)
     while time.monotonic() < meter.ends_at:
         database.rows("beat", beats=text)
         rounds += 1
@@ -206,10 +206,10 @@ def _beats(database: Database, server: int) -> Spent:
 class _Meter:
     """Measures from its making on."""
 
-    def __init__(self, database: Database, server: int) -> None:
-        self._database, self._server = database, server
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._log, self._disk = _written(database)
-        self._cpu_ns = _cpu_ns(server)
+        self._cpu_ns = _cpu_ns(database)
         self._own_ns, self._began = time.process_time_ns(), time.monotonic()
         self.ends_at = self._began + MEASURED_S
 
@@ -217,7 +217,7 @@ class _Meter:
         """Return what was spent for each of so many statements."""
         took_us = (time.monotonic() - self._began) * 1e6
         own_us = (time.process_time_ns() - self._own_ns) / 1e3
-        cpu_us = (_cpu_ns(self._server) - self._cpu_ns) / 1e3
+        cpu_us = (_cpu_ns(self._database) - self._cpu_ns) / 1e3
         log, disk = _written(self._database)
         waits_us = max(0.0, took_us - own_us - cpu_us)
         kept = (log - self._log, max(0.0, disk - self._disk))
@@ -229,34 +229,27 @@ def _written(database: Database) -> tuple[float, float]:
     return row["log"], row["disk"]
 
 
-def _server_process(database: Database) -> int:
-    """Return the process of the server; raise `UsageError` if it is not on this machine."""
-    backend = database.rows("backend")[0]
-    with suppress(OSError):
-        if backend["here"]:
-            return _parent(backend["pid"])
-    raise UsageError("--measure is for a server on this machine, reached by its socket")
+def _check_here(database: Database) -> None:
+    """Raise `UsageError` if the server is not on this machine."""
+    with database.connection() as statements:
+        backend = statements.rows("backend")[0]
+        if not backend["here"] or not Path(f"/proc/{backend['pid']}/schedstat").exists():
+            raise UsageError("--measure is for a server on this machine, reached by its socket")
 
 
-def _cpu_ns(server: int) -> int:
-    """Return how long the processes of a server have been at work, those that are there."""
+def _cpu_ns(database: Database) -> int:
+    """Return how long the processes that serve a database's clients have been at work.
+
+    Not those that write and vacuum for all databases: they work when it suits them.
+    """
+    mark = f" {database.rows('server')[0]['database']} [local]".encode()
     total = 0
     for one in Path("/proc").iterdir():
         if one.name.isdigit():
             with suppress(OSError):
-                if _parent(int(one.name)) == server and not _is_vacuum(one):
+                if mark in (one / "cmdline").read_bytes():
                     total += int((one / "schedstat").read_text().split()[0])
     return total
-
-
-def _is_vacuum(process: Path) -> bool:
-    """Tell whether a process vacuums, which comes and goes, and is counted by itself."""
-    return b"autovacuum worker" in (process / "cmdline").read_bytes()
-
-
-def _parent(pid: int) -> int:
-    # The name of the program, in brackets, may have any characters; see proc(5).
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _sessions(database: Database, count: int) -> list[int]:

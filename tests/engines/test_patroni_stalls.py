@@ -10,12 +10,14 @@ from pathlib import Path
 
 import psycopg
 
-from tests.engines.load import SAID, Load
-from tests.engines.test_patroni import Member, Patroni, patroni  # noqa: F401  # a fixture
+from tests.engines.load import LATER_S, SAID, Load
+from tests.engines.test_patroni import MEMBERS, Member, Patroni, patroni  # noqa: F401  # a fixture
 from tests.fixtures.gateways import StartGateway, opened
 from tests.gateway.site import upkeep
+from tests.helpers.waiting import wait_until
 
 WAITING = "select from pg_stat_activity where wait_event = 'SyncRep'"
+FOLLOWING = "select from pg_stat_replication where state = 'streaming'"
 
 
 def synchronous(cluster: Patroni) -> Member | None:
@@ -48,14 +50,19 @@ def _parent(process: Path) -> int:
         return 0
 
 
-def commits_wait(cluster: Patroni) -> bool:
-    """Tell whether commits wait for a standby."""
+def rows(cluster: Patroni, query: str) -> int:
+    """Return how many rows a query has at the leader."""
     with (
         suppress(psycopg.OperationalError),
         psycopg.connect(cluster.dsn, target_session_attrs="read-write") as leader,
     ):
-        return bool(leader.execute(WAITING.encode()).fetchall())
-    return False
+        return len(leader.execute(query.encode()).fetchall())
+    return 0
+
+
+def both_follow(cluster: Patroni) -> bool:
+    """Tell whether both standbys get what the leader writes, one of them synchronously."""
+    return cluster.is_whole() and rows(cluster, FOLLOWING) == MEMBERS - 1
 
 
 def test_synchronous_standby_that_stalls_costs_no_task(
@@ -64,6 +71,7 @@ def test_synchronous_standby_that_stalls_costs_no_task(
     tmp_path: Path,
 ) -> None:
     """What waited is answered when it goes on; and when Patroni has taken another one."""
+    wait_until(lambda: both_follow(patroni), timeout_s=LATER_S, on_timeout=patroni.said)
     gateway = start_gateway(on=patroni.dsn, expected=SAID)
     with opened(patroni.dsn) as queue, upkeep(patroni.dsn):
         load = Load(queue, gateway, tmp_path)
@@ -71,13 +79,13 @@ def test_synchronous_standby_that_stalls_costs_no_task(
             stalled = synchronous(patroni)
             assert stalled is not None
             with stopped(stalled):
-                load.until(lambda: commits_wait(patroni), patroni.said)
+                load.until(lambda: rows(patroni, WAITING) > 0, patroni.said)
             load.goes_on()
-            load.until(patroni.is_whole, patroni.said)
+            load.until(lambda: both_follow(patroni), patroni.said)
             stalled = synchronous(patroni)
             assert stalled is not None
             with stopped(stalled):
                 load.until(lambda: synchronous(patroni) not in {None, stalled}, patroni.said)
                 load.goes_on()
-            load.until(patroni.is_whole, patroni.said)
+            load.until(lambda: both_follow(patroni), patroni.said)
         load.assert_whole(once=True)

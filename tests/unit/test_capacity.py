@@ -102,3 +102,10 @@ def test_numbers_that_mean_nothing_are_refused(text: str) -> None:
     code, said = command.refused("plan", "--agents", text, "--task-seconds", 1)
     assert code == UsageError.exit_code
     assert "1e9" in said
+
+
+def test_tasks_that_take_no_time_are_refused() -> None:
+    """Though there is no longest time."""
+    code, said = command.refused("plan", "--agents", 1, "--task-seconds", "0")
+    assert code == UsageError.exit_code
+    assert "or more" in said
