@@ -192,7 +192,7 @@ _reading: Final = together(
         callback=_keep,
         metavar="DSN",
         help="Read from this hot standby of the server instead, which may be some seconds behind. "
-        "Default: TASKQ_READ_DSN.",
+        "Default: TASKQ_READ_DSN, where a password belongs.",
     ),
     click.option(
         "--read-behind",

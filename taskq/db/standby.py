@@ -66,7 +66,7 @@ class StandbyReads:
         self._primary_is_open = False
         self._standby_is_fit = False
         self._is_left = False
-        self._look_at = 0.0
+        self._looked_at = self._look_at = 0.0
         self._behind_s: float | None = None
 
     @classmethod
@@ -102,8 +102,10 @@ class StandbyReads:
 
     @property
     def behind_s(self) -> float | None:
-        """Seconds that the standby was behind at the latest look, at most; None: not in use."""
-        return self._behind_s
+        """Seconds that what is read now is old, at most; None: it is read from the primary."""
+        seen_s, since_s = self._behind_s, time.monotonic() - self._looked_at
+        # Nobody knows whether it has followed since the latest look.
+        return None if seen_s is None else seen_s + since_s
 
     @property
     def primary(self) -> Database:
@@ -167,7 +169,8 @@ class StandbyReads:
         except (Unavailable, SchemaError) as error:
             self._leave(str(error))
         else:
-            self._look_at = time.monotonic() + LOOK_S
+            self._looked_at = time.monotonic()
+            self._look_at = self._looked_at + LOOK_S
             self._is_left = False
 
     def _measured_s(self) -> float:
