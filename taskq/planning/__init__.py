@@ -1,5 +1,6 @@
-"""Capacity planning: the load of a number of agents, and a short measurement of a server.
+"""Capacity planning: what a number of agents asks of a server, and a short measurement of one.
 
-`capacity` computes the load; `trial` measures a server's rate in a scratch database, with
-`clients`, which report and claim as agents do, in processes of a `process_group`.
+`capacity` computes the load from what things cost (`costs`); `trial` measures these in a scratch
+database, and checks the model with them. `clients` report and claim as agents do, in processes of a
+`process_group`, for benchmarks.
 """

@@ -47,17 +47,17 @@ class Costs:
         return min(max(1.0, per_us * (self.statement_us + self.sync_us) / rest), MOST_IN_BATCH)
 
 
-#: Medians of `taskq plan --measure` on a virtual machine of two cores (docs/planning.md).
+#: Seen on a virtual machine of two cores that did nothing else (docs/planning.md).
 SEEN: Final = Costs(
-    statement_us=90.0,
-    exchange_us=2.0,
+    statement_us=85.0,
+    exchange_us=7.0,
     task_us=16.0,
-    beat_us=10.0,
-    sync_us=100.0,
+    beat_us=12.0,
+    sync_us=120.0,
     log_task=623.0,
     log_claim=802.0,
-    log_beat=200.0,
+    log_beat=150.0,
     disk_task=497.0,
     disk_claim=244.0,
-    vacuum_mb_s=300.0,
+    vacuum_mb_s=100.0,
 )

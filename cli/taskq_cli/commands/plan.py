@@ -115,11 +115,11 @@ def _as_text(need: Need, found: Capacity, costs: Costs, checks: Sequence[Check])
     return facts(
         {
             "agents": f"{need.agents:,}, one task of {duration(need.task_s)} at a time",
-            "tasks": f"{found.tasks_per_s:,.4g}/s, {found.tasks_per_s * 86_400:,.0f} a day",
-            "exchanges": f"{found.exchanges_per_s:,.4g}/s, each reports and claims {need.batch}; "
-            f"{together}",
-            "heartbeats": f"{found.beats_per_s:,.4g}/s",
-            "with AMGA": f"{found.amga_per_s:,.4g} requests/s, {AMGA_ACCESSES} for each task",
+            "tasks": f"{_number(found.tasks_per_s)}/s, {found.tasks_per_s * 86_400:,.0f} a day",
+            "exchanges": f"{_number(found.exchanges_per_s)}/s, each reports and claims "
+            f"{need.batch}; {together}",
+            "heartbeats": f"{_number(found.beats_per_s)}/s",
+            "with AMGA": f"{_number(found.amga_per_s)} requests/s, {AMGA_ACCESSES} for each task",
             "gateways": f"{found.gateways:,}, of {AGENTS_OF_GATEWAY:,} agents each",
             "server": f"{busy:.3g} cores at work: {found.exchange_cores:.3g} for exchanges, "
             f"{found.beat_cores:.3g} for heartbeats",
@@ -150,6 +150,10 @@ def _measured(costs: Costs, checks: Sequence[Check]) -> str:
         f"an exchange alone {costs.exchanges_us(1, 1):,.0f} µs, a task in batches "
         f"{costs.task_us:,.1f} µs, a heartbeat {costs.beat_us:,.1f} µs; {found}"
     )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if value < 10_000 else f"{value:,.0f}"  # noqa: PLR2004  # all digits
 
 
 def _size(count: float) -> str:
