@@ -51,6 +51,8 @@ def check_delimited(url: str, delimiters: str) -> None:
 #: Seconds for all hosts of a DSN together, so that dead ones do not exceed POOL_TIMEOUT_S.
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
+#: Seconds for each host that is only read from.
+READ_TIMEOUT_S: Final = 3
 #: A statement is prepared on a connection at its second run: what runs twice runs often.
 PREPARE_THRESHOLD: Final = 1
 
@@ -143,9 +145,14 @@ class DatabaseAddress:
 
 
 def reading(dsn: str) -> str:
-    """Return a DSN of which a standby is taken rather than a primary, unless it says otherwise."""
-    asked = psycopg.conninfo.conninfo_to_dict(dsn).get("target_session_attrs")
-    return psycopg.conninfo.make_conninfo(dsn, target_session_attrs=asked or "prefer-standby")
+    """Return a DSN for reading, where it does not say otherwise: rather from a standby, and soon.
+
+    libpq goes through the hosts twice then, and the primary is there for what they do not answer.
+    """
+    usual = {"target_session_attrs": "prefer-standby", "connect_timeout": READ_TIMEOUT_S}
+    said = psycopg.conninfo.conninfo_to_dict(dsn)
+    missing: dict[str, Any] = {one: usual[one] for one in usual if one not in said}
+    return psycopg.conninfo.make_conninfo(dsn, **missing)
 
 
 def note_backend(connection: Connection, pid: int) -> None:
