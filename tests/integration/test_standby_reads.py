@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -117,6 +118,21 @@ def test_what_is_read_is_what_the_primary_says(servers: Pair) -> None:
     assert queue.json("status", "/c")["behind_s"] >= 0
     assert queue.json("explain", "/c")["behind_s"] >= 0
     assert direct.json("status", "/c")["behind_s"] is None
+
+
+@pytest.mark.thorough
+def test_pages_say_how_old_they_are(servers: Pair) -> None:
+    """At their foot, whatever page it is."""
+    pytest.importorskip("jinja2")
+    servers.catch_up()
+    words = ("web", "--listen", "127.0.0.1:0", "--read-behind", "1d")
+    with line(servers, servers.primary_dsn).process(*words) as pages:
+        assert pages.stdout is not None
+        address = pages.stdout.readline().strip()
+        for page in ("", "campaign?path=/c", "hosts?path=/c"):
+            with urllib.request.urlopen(address + page, timeout=LATER_S) as reply:  # noqa: S310
+                text = reply.read().decode()
+            assert re.search(r"Read from a standby, [^<]* behind at most", text), text
 
 
 def test_standby_that_is_behind_is_left_with_a_word(servers: Pair) -> None:
