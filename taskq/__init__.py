@@ -46,6 +46,8 @@ from taskq.errors import (
     UnknownCampaign,
     UsageError,
 )
+from taskq.funnel.best import Best
+from taskq.funnel.live import Fed
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import Source, open_source
 from taskq.reading import connect_to_read
@@ -67,6 +69,7 @@ __version__ = VERSION
 __all__ = [
     "AgentsDied",
     "Attempt",
+    "Best",
     "Campaign",
     "CampaignPaused",
     "CampaignSpec",
@@ -76,6 +79,7 @@ __all__ = [
     "FailForGood",
     "Failure",
     "FailureCause",
+    "Fed",
     "Forbidden",
     "FunctionChanged",
     "Handler",

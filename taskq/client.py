@@ -19,6 +19,7 @@ from taskq.db.standby import StandbyReads
 from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
 from taskq.funnel.best import Best
+from taskq.funnel.live import Fed, Feeder
 from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
 from taskq.pilots.store import Pilots
@@ -332,6 +333,15 @@ class Client:
         """
         wanted = Best(by, n, percent, lowest, group)
         return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
+
+    def feed(self, target: str, source: str, wanted: Best, *, below: bool = True) -> Fed:
+        """Seed a campaign with the best results of another while that runs, until it is through.
+
+        What is of the other and not among the best of all is cancelled then, if it has not begun.
+        See `taskq.funnel.live`.
+        """
+        stages = self.campaign(source), self.campaign(target)
+        return Feeder(self.queries, *stages, wanted, below=below).run()
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import click
 
-from taskq import Client, Seed
+from taskq import Campaign, Client, Seed
 from taskq.errors import UsageError
 from taskq.export.ranking import dotted
 from taskq.funnel.best import Best
+from taskq.funnel.live import Feeder
 from taskq.funnel.selection import Selection, select
 from taskq.ingest.sources import Record, Source
 from taskq.words import counted
@@ -23,7 +24,7 @@ from taskq_cli.seeder import SeedInput
 from taskq_cli.shared import below_option, campaign_path, complete_path
 
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
-_NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "below")
+_NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")
 
 
 def _many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -38,11 +39,12 @@ class BestOptions:
     def __init__(self, parsed: dict[str, Any]) -> None:
         self.path: str | None = parsed["from_path"]
         self._so_far, self._below = parsed["so_far"], parsed["below"]
+        self.live: bool = parsed["live"]
         self._wanted: Best | None = None
         best, by = parsed["best"], parsed["by"]
         if self.path is None:
-            if self._so_far or any(parsed[name] is not None for name in _NAMES[1:5]):
-                raise UsageError("--best, --by, --lowest, --group and --so-far go with --from")
+            if self._so_far or self.live or any(parsed[name] is not None for name in _NAMES[1:5]):
+                raise UsageError("--best, --by, --lowest, --group, --so-far, --live: with --from")
             return
         if best is None or by is None:
             raise UsageError("--from goes with --best and --by, as --best 1% --by result.score")
@@ -53,19 +55,31 @@ class BestOptions:
 
     def input(self, client: Client, target: str) -> SeedInput:
         """Return the chosen results as a source of tasks for the target."""
-        if self.path is None or self._wanted is None:
-            raise UsageError("--from names no campaign")
-        if self.path == target:
+        path, wanted = self._given()
+        if path == target:
             raise UsageError(f"{target} cannot be seeded from itself")
         selection = select(
             client.queries,
-            client.campaign(self.path),
-            self._wanted,
+            client.campaign(path),
+            wanted,
             below=self._below,
             but=target,
             so_far=self._so_far,
         )
-        return SeedInput(functools.partial(_Chosen, self.path, selection, self._wanted))
+        return SeedInput(functools.partial(_Chosen, path, selection, wanted))
+
+    def feeder(self, client: Client, target: Campaign) -> Feeder:
+        """Return what feeds the target while the campaign runs."""
+        path, wanted = self._given()
+        if self._so_far:
+            raise UsageError("--live goes on to the end, and --so-far ends now: choose one")
+        source = client.campaign(path)
+        return Feeder(client.queries, source, target, wanted, below=self._below)
+
+    def _given(self) -> tuple[str, Best]:
+        if self.path is None or self._wanted is None:
+            raise UsageError("--from names no campaign")
+        return self.path, self._wanted
 
 
 class _Chosen(Source):
@@ -133,6 +147,12 @@ _options: Final = together(
         "--so-far",
         is_flag=True,
         help="Choose though tasks are unfinished; later, others may be better. [--from]",
+    ),
+    click.option(
+        "--live",
+        is_flag=True,
+        help="Go on until no task there is unfinished: add the best so far, and at the end cancel "
+        "what is of that campaign, not among its best, and has not begun. [--from]",
     ),
     below_option,
 )

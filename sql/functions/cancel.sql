@@ -1,7 +1,8 @@
--- cancel(campaign, tasks, after, limit): cancels tasks that are not final, at most `limit` in a
+-- cancel(campaign, tasks, after, limit, begun): cancels tasks that are not final, at most `limit` in a
 -- call, in the order of their ids.
 --
 -- tasks: these; null: all. after: the last id that the call before returned, 0 at first.
+-- begun: with false, leave out what an agent has; only for given tasks.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
 -- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
@@ -17,6 +18,7 @@ create or replace function taskq.cancel(
     p_tasks bigint[],
     p_after bigint,
     p_limit integer,
+    p_begun boolean default true,
     out moved integer,
     out last bigint
 )
@@ -66,6 +68,7 @@ begin
                     where t.campaign_id = p_campaign
                       and t.task_id = u.task_id
                       and t.status::text in ('waiting', 'delayed', 'working')
+                      and (p_begun or t.status <> 'working')
                       for no key update) t
              where u.task_id > p_after
              limit p_limit);

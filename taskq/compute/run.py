@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from taskq.blobs.large_results import Fetching
 from taskq.campaign import Campaign
 from taskq.compute import frames, progress, waiting
+from taskq.compute.best_calls import BestCalls
 from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
 from taskq.funnel.best import Best
-from taskq.funnel.selection import select
 from taskq.paging import MOVE_CHUNK
-from taskq.spec.model import Seed
 from taskq.views import Failure, Status
 
 if TYPE_CHECKING:
@@ -150,20 +149,20 @@ class Run:
         lowest: bool = True,
         group: str | None = None,
         timeout: float | None = None,
-    ) -> Iterator[Any]:
-        """Iterate over the arguments of the best calls, best first, for `map` of the next stage.
+    ) -> BestCalls:
+        """Return the arguments of the best calls, best first: iterate, or `map` the next stage.
 
-        Waits until all calls have ended. by: a field of the value, as `score`, or `value` itself.
-        group: a field of the argument, as `smiles`. Both, and the rest, as in `Client.best`, of all
-        results of the run's campaign. Arguments that are mappings keep the keys of their tasks.
+        Iterating waits until all calls have ended. `map` begins at once: while the calls run, it
+        adds the best so far, and when they have ended cancels what is not among the best of all.
+        by: a field of the value, as `score`, or `value` itself. group: a field of the argument, as
+        `smiles`. Both, and the rest, as in `Client.best`, of all results of the run's campaign.
+        Arguments that are mappings keep the keys of their tasks. timeout: seconds to wait.
         """
-        self.wait(timeout)
         wanted = Best(
             _within("result", by), n, percent, lowest, group and _within("payload", group)
         )
-        for result in select(self._database, self.campaign, wanted, below=False):
-            argument = self._reader.plain_argument(result.payload)
-            yield Seed(argument, result.key) if isinstance(argument, dict) else argument
+        argument, agents = self._reader.plain_argument, self._agents
+        return BestCalls(self._database, self, wanted, argument, timeout=timeout, agents=agents)
 
     def frame(self) -> Any:
         """Return what is done as a `pandas.DataFrame`; needs pandas.

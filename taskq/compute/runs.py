@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.campaign import Campaign
 from taskq.compute.arguments import Arguments
+from taskq.compute.best_calls import BestCalls
 from taskq.compute.functions import Function
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.plan import FunctionPlan, OnChange
@@ -55,7 +57,11 @@ def start(
             settings=settings,
         )
         campaign = plan.prepared()
-        tasks = _seeded(database, campaign, arguments)
+        put = partial(_seeded, database, campaign)
+        if isinstance(arguments, BestCalls):
+            tasks = arguments.feed(campaign, put)
+        else:
+            tasks = put(arguments)
     if campaign.tree()[0].cancelled:
         how = {"status": "cancelled", "error_class": None}
         move(database, "retry", campaign.campaign_id, tasks, **how)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from taskq.campaign import Campaign
 from taskq.compute.progress import Show
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.db.access import Queries
+from taskq.errors import CampaignPaused
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -61,6 +63,29 @@ def ended(
         complaints.look(working=tracker.status is not None and tracker.status.working > 0)
         left = len(tracker.pending)
         deadline.pause(pauses.next_s(found=bool(found)), f"{tracker.path}: {left:,} tasks unended")
+
+
+def pausing(
+    database: Queries,
+    campaign: Campaign,
+    deadline: Deadline,
+    show: Show,
+    agents: list[LocalAgents],
+) -> Callable[[float], None]:
+    """Return what sleeps so many seconds, after a look at the campaign's own tasks; see `ended`."""
+    complaints = _Complaints(database, campaign.path)
+
+    def pause(seconds: float) -> None:
+        status = campaign.status(below=False)
+        show(status)
+        if status.paused_why is not None and not status.working:
+            raise CampaignPaused(campaign.path, status.paused_why)
+        for one in agents:
+            one.check()
+        complaints.look(working=status.working > 0)
+        deadline.pause(seconds, f"{campaign.path}: {status.unfinished:,} tasks unended")
+
+    return pause
 
 
 class _Complaints:

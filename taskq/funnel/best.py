@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -43,6 +43,13 @@ class Best:
                 raise UsageError(f"{name} must be a dotted name, not {value!r:.80}")
         if self.group is not None and self.group.partition(".")[0] not in ("payload", "result"):
             raise UsageError(f"group must begin with payload. or result., not {self.group!r:.80}")
+
+    def so_far(self, done: int, of: int) -> Best:
+        """Return what is chosen while only so many of all tasks are done: their share of `n`.
+
+        Of all of `n` from the start, most would be chosen too early.
+        """
+        return self if self.n is None else replace(self, n=max(1, math.ceil(self.n * done / of)))
 
     def number(self, ranked: int) -> int:
         """Return how many of so many are chosen; raise `UsageError` if they are too many."""

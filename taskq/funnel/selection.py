@@ -23,14 +23,14 @@ class Selection:
     group. Both are known when the first result comes.
     """
 
-    def __init__(
-        self, database: Queries, campaigns: Sequence[Campaign], done: int, wanted: Best
-    ) -> None:
+    def __init__(self, database: Queries, nodes: Sequence[Status], wanted: Best) -> None:
+        """Choose among campaigns, given by their own counts."""
         self.ranked = 0
         self.left_out = 0
         self._database = database
-        self._campaigns = campaigns
-        self._done = done
+        done = [one for one in nodes if one.done]
+        self._campaigns = [Campaign(database, one.campaign_id, one.path) for one in done]
+        self._done = sum(one.done for one in done)
         self._wanted = wanted
         self._fetching = Fetching(database)
 
@@ -79,20 +79,26 @@ def select(
 ) -> Selection:
     """Choose the best results of a campaign and those below it.
 
-    but: leave out this campaign, and those below it: the next stage. so_far: of what is done now;
-    otherwise raise `Conflict` if a task is unfinished, since the best are not known yet.
+    but: see `stage`. so_far: of what is done now; otherwise raise `Conflict` if a task is
+    unfinished, since the best are not known yet.
     """
-    nodes = campaign.tree() if below else [campaign.status(below=False)]
-    nodes = [one for one in nodes if but is None or not _is_within(one, but)]
+    nodes = stage(campaign, below=below, but=but)
     unfinished = sum(one.unfinished for one in nodes)
     if unfinished and not so_far:
         raise Conflict(
             f"{campaign.path} has {counted(unfinished, 'unfinished task')}, so its best results "
             "are not known yet: wait, or take the best so far"
         )
-    done = [one for one in nodes if one.done]
-    campaigns = [Campaign(database, one.campaign_id, one.path) for one in done]
-    return Selection(database, campaigns, sum(one.done for one in done), wanted)
+    return Selection(database, nodes, wanted)
+
+
+def stage(campaign: Campaign, *, below: bool, but: str | None = None) -> list[Status]:
+    """Return the own counts of the campaigns of a stage.
+
+    but: leave out this campaign, and those below it: the next stage.
+    """
+    nodes = campaign.tree() if below else [campaign.status(below=False)]
+    return [one for one in nodes if but is None or not _is_within(one, but)]
 
 
 def _is_within(node: Status, path: str) -> bool:

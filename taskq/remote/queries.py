@@ -44,6 +44,7 @@ _ONCE: Final = frozenset(
         "create_campaign",
         "set_status",
         "cancel",
+        "cancel_unbegun",
         "retry",
         "prioritise",
         "remove_tasks",

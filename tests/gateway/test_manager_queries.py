@@ -77,6 +77,7 @@ def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Clie
             ("find_tasks", {**FOUND, "after": 0, "limit": 1}),
             ("prioritise", {"tasks": "{1}", "priorities": "{1}"}),
             ("cancel", {"tasks": None, "after": 0, "limit": 1}),
+            ("cancel_unbegun", {"tasks": [1], "after": 0, "limit": 1}),
             ("remove_tasks", {"limit": 1}),
         ):
             with pytest.raises(Forbidden, match=f"not for campaign {number}"):

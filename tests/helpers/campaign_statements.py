@@ -203,6 +203,7 @@ class Scene:
                 # Four look-ups, of which the average is rounded up.
                 Case(8, {**page, "after": 0, "tasks": some}, several=True),
             ],
+            "cancel_unbegun": [Case(8, {**page, "after": 0, "tasks": some}, several=True)],
             "change_campaign": [Case(0, {**it, "spec": '{"weight": 2}'})],
             "claimable": [Case(0, {"servings": text, "front": True})],
             "closed_by": [Case(0, it)],

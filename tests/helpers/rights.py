@@ -39,6 +39,7 @@ MAY = {
     "campaign_metrics": ALL,
     "campaign_unsealed": ALL,
     "cancel": "gateway operator manager",
+    "cancel_unbegun": "gateway operator manager",
     "change_campaign": FEEDING,
     "claimable": "gateway",
     "closed_by": ALL,

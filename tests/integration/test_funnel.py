@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import signal
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from taskq.funnel.selection import select
 from taskq.funnel.sorting import LineSorter
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
+from tests.helpers.waiting import wait_until
 
 SCORES: tuple[Any, ...] = (-9.1, -7, -7.0, 0, 1e-30, 3, 12.5, "-11", None, True)
 LIGANDS: tuple[Any, ...] = ("CCO", "CC", "C\\C=C/C", "", 1, 7, None, "ß\n")
@@ -159,11 +161,50 @@ def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandL
     assert stored == {key: {"smiles": ligand} for key, ligand, _ in rows if key in stored}
 
 
+def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: CommandLine) -> None:
+    """It begins before, and what belongs no longer is cancelled, or told if it has begun."""
+    dock(queue, hire, {"/dock": [(f"t{n}", "C", n) for n in range(10, 20)]})
+    first, second = queue.campaign("/dock"), queue.create_campaign("/md")
+    first.seed([Seed({"smiles": "N"}, f"t{n}") for n in range(10)])
+    seed = ("seed", "/md", "--from", "/dock", "--best", "4", "--by", "result.score", "--live")
+    with taskq.process(*seed, "-o", "json") as feeding:
+        wait_until(lambda: second.status().total == 2)  # its share, while half is done
+        agent = hire("/md")
+        (begun,) = agent.claim(1)
+        assert begun.key == "t10"
+        feeding.send_signal(signal.SIGINT)
+        assert feeding.wait() == 130
+        assert "the same command goes on" in feeding.communicate()[1]
+    with taskq.process(*seed, "-o", "json") as feeding:
+        docking = hire("/dock")
+        while claimed := docking.claim(5):
+            for task in claimed:
+                docking.done(task, {"score": int(task.key[1:])})
+        output = feeding.communicate()[0]
+    told = {"done": 20, "ranked": 20, "left_out": 0, "chosen": 4, "cancelled": 1, "begun": 1}
+    assert json.loads(output) == {"path": "/md", **told, "some_begun": ["t10"]}
+    stored = {one.key: one.status for one in second.tasks()}
+    assert stored == dict.fromkeys(("t0", "t1", "t2", "t3"), "waiting") | {
+        "t10": "working",
+        "t11": "cancelled",
+    }
+    again = taskq(*seed)
+    assert again.stdout.startswith("/dock is through: /md has its best 4 of 20; 1 no longer among")
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--best", "1%"], 2, "go with --from"),
-        (["--lowest"], 2, "go with --from"),
+        (["--best", "1%"], 2, "with --from"),
+        (["--lowest"], 2, "with --from"),
+        (["--live"], 2, "with --from"),
+        (["--from", "/dock", "--best", "5", "--by", "x", "--live", "--so-far"], 2, "choose one"),
+        (["--from", "/md", "--best", "5", "--by", "x", "--live"], 2, "from itself"),
+        (
+            ["--from", "/dock", "--best", "5", "--by", "x", "--live", "--on-conflict", "skip"],
+            2,
+            "no --on-conflict",
+        ),
         (["--from", "/dock"], 2, "--from goes with --best and --by"),
         (["--from", "/dock", "--best", "1%"], 2, "--from goes with --best and --by"),
         (["--from", "/dock", "--best", "1.5", "--by", "result.x"], 2, "a number or a share"),

@@ -25,6 +25,7 @@ from taskq.ingest.sources import (
 )
 from taskq.words import counted, duration
 from taskq_cli.best_options import BestOptions, best_options
+from taskq_cli.live_seeding import feed
 from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
@@ -119,6 +120,7 @@ def seed(
       taskq seed /demo/dock ligands.csv --key target,id --on-error skip
       taskq seed --campaign-file campaign.toml
       taskq seed /demo/md --from /demo/dock --best 1% --by result.score --group payload.smiles
+      taskq seed /demo/md --from /demo/dock --best 1% --by result.score --live
     """
     source_options = SourceOptions(**options)
     inputs: list[SeedInput] = []
@@ -137,6 +139,11 @@ def seed(
     began = time.monotonic()
     with invocation.client() as client:
         campaign = client.campaign(path)
+        if best.live and best.path is not None:
+            if on_conflict != "fail":
+                raise UsageError("--live takes no --on-conflict: which came first would decide")
+            feed(invocation.output, best.feeder(client, campaign), best.path, path)
+            return
         if best.path is not None:
             inputs = [best.input(client, path)]
         with seed_display(path) as show:
