@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from taskq.errors import Unavailable
+from taskq.errors import LoginRefused, OutputFailed, Unavailable
 from taskq.funnel.live import Fed, Feeder
 from taskq.words import counted, duration
 from taskq_cli.chunk_display import chunk_display
@@ -43,7 +43,7 @@ def _fed(feeder: Feeder, shown: Callable[[Fed], None]) -> Fed | None:
     try:
         return feeder.run(shown)
     except Unavailable as error:
-        if type(error) is not Unavailable:  # a refused login, or output that is lost
+        if isinstance(error, (LoginRefused, OutputFailed)):
             raise
         click.echo(f"{one_line(str(error))}; trying again", err=True)
         return None

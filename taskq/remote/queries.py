@@ -86,8 +86,11 @@ class GatewayQueries:
 
     def open(self) -> None:
         """Ask once, so that a wrong address or token fails at once."""
-        with self._asked(_request("brake", {}, self._token), self._connections) as response:
-            read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=STEP_S)
+        try:
+            with self._asked(_request("brake", {}, self._token), self._connections) as response:
+                read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=STEP_S)
+        except Refusal as refused:
+            raise refused.error("brake") from None
 
     def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement; of one that is paged, at least one if there is one."""

@@ -34,6 +34,7 @@ _TASKS = """
     select t.task_id, s.key, t.status::text, t.attempt
       from taskq.state t
       join taskq.spec s on (s.campaign_id, s.task_id) = (t.campaign_id, t.task_id)
+     where t.campaign_id = (select campaign_id from taskq.campaign where path = %s)
      order by t.task_id
 """
 # One instant for all rows: clock_timestamp() would move on from row to row.
@@ -81,9 +82,9 @@ class Eyes:
         rows = self._rows(_OPEN, True, list(names))
         return rows[0] if rows else None
 
-    def end(self) -> tuple[list[Task], list[Attempt]]:
-        """Return all tasks and attempts as they are at the end."""
-        tasks = [Task(*row.values()) for row in self._rows(_TASKS)]
+    def end(self, path: str) -> tuple[list[Task], list[Attempt]]:
+        """Return all tasks of a campaign and all attempts as they are at the end."""
+        tasks = [Task(*row.values()) for row in self._rows(_TASKS, path)]
         rows, now = self._rows(_ATTEMPTS), time.monotonic()
         attempts = [
             Attempt(

@@ -1,6 +1,6 @@
-"""A whole farm: PostgreSQL, Redis in front, a keeper, two gateways, agents of both sorts.
+"""A whole farm: PostgreSQL, Redis in front, a keeper, two gateways, agents of both sorts, feeders.
 
-                       clients (seed, cancel, steer) ----- way ----+
+              clients (seed, cancel, steer), a feeder ---- way ----+
                                                                    v
 agents over HTTP --- way ---> gateway ----------- way -------> PostgreSQL
                                  |                               ^    ^
@@ -23,6 +23,7 @@ from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.embedded import Server
+from tests.chaos import funnel
 from tests.chaos.clocks import Clock, shim
 from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart
@@ -35,6 +36,7 @@ LEASE_S = 3.0
 POOL_S = 4.0
 SLOTS = 3
 GATEWAYS = 2
+FEEDERS = ("feeder-0", "feeder-1")
 AGENTS = ("http-0", "http-1", "direct-0", "direct-1")
 
 _READY_S = 60.0
@@ -87,16 +89,16 @@ class Farm:
         stack.callback(clients.close)
         self.clients_campaign = Client(clients).campaign(CAMPAIGN)
         token, _ = self.client.tokens.create("site", "farm", [CAMPAIGN])
-        self._token = folder / "token"
-        self._token.touch(mode=0o600)
-        self._token.write_text(token)
+        self._token = self._secret("token", token)
+        self.client.create_campaign(funnel.NEXT)
+        self.feeders = [self._feeder(name, n) for n, name in enumerate(FEEDERS)]
         made = shim(folder)
         self.agents = [self._agent(name, redis, made) for name in AGENTS]
 
     @property
     def parts(self) -> list[AnyPart]:
         """All that can be killed and frozen, but for PostgreSQL."""
-        return [self.keeper, *self.gateways, *self.agents]
+        return [self.keeper, *self.gateways, *self.agents, *self.feeders]
 
     def start(self) -> None:
         """Start all parts, and wait until the agents have come."""
@@ -129,9 +131,26 @@ class Farm:
     def _way(self, here: Any, there: Any) -> FaultyRelay:
         return self._stack.enter_context(FaultyRelay(here, there))
 
-    def _part(self, name: str, words: list[str], dsn: str) -> Part:
+    def _secret(self, name: str, text: str) -> Path:
+        file = self.folder / name
+        file.touch(mode=0o600)
+        file.write_text(text)
+        return file
+
+    def _feeder(self, name: str, number: int) -> Part:
+        """Return what feeds the next stage: the first over a way, others over a gateway."""
+        words = funnel.words(CAMPAIGN)
+        if not number:
+            return self._part(name, words, self._dsn_on_a_way(name))
+        text, _ = self.client.tokens.create("manager", name, ["/"])
+        file = self._secret(f"{name}.token", text)
+        reach = {"TASKQ_URL": self._doors[0], "TASKQ_TOKEN_FILE": str(file)}
+        return self._part(name, words, **reach)
+
+    def _part(self, name: str, words: list[str], dsn: str | None = None, **reach: str) -> Part:
         log = self.folder / "logs" / f"{name}.log"
-        part = Part(name, lambda _: [str(PROGRAM), *words], {"TASKQ_DSN": dsn}, log)
+        reach |= {} if dsn is None else {"TASKQ_DSN": dsn}
+        part = Part(name, lambda _: [str(PROGRAM), *words], reach, log)
         self._stack.callback(part.close)
         return part
 

@@ -140,10 +140,10 @@ class Nemesis:
         farm, eyes = self._farm, self._eyes
         if whom == "agent":
             return [self._process(agent, what, self._leases(agent)) for agent in farm.agents]
-        if whom == "gateway":
+        if whom in {"gateway", "feeder"}:
             return [
                 self._process(one, what, partial(eyes.transaction, one.name))
-                for one in farm.gateways
+                for one in (farm.gateways if whom == "gateway" else farm.feeders)
             ]
         if whom == "keeper":
             return [self._process(farm.keeper, what, partial(eyes.transaction, "keeper"))]

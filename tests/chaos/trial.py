@@ -17,6 +17,7 @@ from pathlib import Path
 from taskq.db.audit import audit
 from taskq.embedded import Server
 from taskq.errors import TaskqError
+from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
 from tests.chaos.clients import Manager, Operator, Seeder
 from tests.chaos.eyes import Eyes
@@ -141,10 +142,13 @@ def _audit(at_work: Farm, trial: Trial, when: str) -> None:
 
 def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
     history = read(at_work.history)
-    history.tasks, history.attempts = eyes.end()
+    history.tasks, history.attempts = eyes.end(CAMPAIGN)
     with (at_work.history / "end.json").open("w") as end:
         json.dump([dataclasses.asdict(one) for one in (*history.tasks, *history.attempts)], end)
     trial.verdict = check(history)
+    for feeder in at_work.feeders:
+        feeder.kill()
+    trial.wrong += funnel.differences(at_work.client, CAMPAIGN)
     _audit(at_work, trial, "at rest")
     for part in at_work.parts:
         trial.wrong += [f"{part.name} has ended by itself with {code}" for code in part.astray]

@@ -8,6 +8,8 @@ import psycopg
 import pytest
 
 from taskq.embedded import Server
+from taskq.errors import Unavailable
+from taskq.remote.queries import GatewayQueries
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.waiting import wait_until
@@ -52,6 +54,8 @@ def test_gateway_outlives_its_database(
         assert (reply.status, reply.code) == (503, "unavailable")
         assert 0 < float(reply.headers["retry-after"]) < 60
         assert str(dsn.split("host=")[1][:12]) not in reply.body.decode()
+    with pytest.raises(Unavailable, match="database"):
+        GatewayQueries(gateway.url, place.manager).open()
     assert gateway.ask("GET", "/healthz").status == 200
     own_server.up()
     wait_until(lambda: gateway.ask("GET", "/readyz").status == 200, timeout_s=20)

@@ -170,6 +170,8 @@ def test_revoked_or_strange_token_runs_nothing_at_once(realm: Realm) -> None:
             pytest.raises((Unauthorized, Forbidden)),
         ):
             queue.campaign(realm.path)
+    with pytest.raises(Unauthorized):
+        GatewayQueries(realm.gateway.url, "tqm_made-up").open()
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from taskq import Client, Conflict, Seed, UsageError
+from taskq import Client, Conflict, KeyConflict, Seed, UsageError
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.funnel import group_ranking
 from taskq.funnel.best import Best
+from taskq.funnel.live import Feeder
 from taskq.funnel.selection import select
 from taskq.funnel.sorting import LineSorter
 from tests.fixtures.queues import Hire
@@ -190,6 +191,33 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
     }
     again = taskq(*seed)
     assert again.stdout.startswith("/dock is through: /md has its best 4 of 20; 1 no longer among")
+
+
+def test_what_an_agent_has_is_left_to_it(queue: Client, hire: Hire) -> None:
+    """In the statement that cancels the others: nobody is told to stop what has just begun."""
+    campaign = queue.create_campaign("/md")
+    campaign.seed({"n": n} for n in range(4))
+    agent = hire("/md")
+    begun = agent.claim(2)
+    tasks = [one.task for one in begun] + [begun[-1].task + 1]
+    words = {"campaign": campaign.campaign_id, "tasks": tasks, "after": 0, "limit": 10}
+    assert queue.queries.rows("cancel_unbegun", **words)[0]["moved"] == 1
+    assert [one.status for one in campaign.tasks()] == [*["working"] * 2, "cancelled", "waiting"]
+
+
+def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:
+    """What is among the best so far only may have a key that the next stage has already."""
+    dock(queue, hire, {"/dock": [("a", "C", 5)]})
+    first, second = queue.campaign("/dock"), queue.create_campaign("/md")
+    first.seed([Seed({"smiles": "N"}, "b")])
+    second.seed([Seed({"other": 1}, "a")])
+    feeder = Feeder(queue.queries, first, second, Best("result.score", n=1))
+    assert feeder.look().chosen == 1
+    assert second.status().total == 1
+    agent = hire("/dock")
+    agent.done(agent.claim(1)[0], {"score": 7})
+    with pytest.raises(KeyConflict):
+        feeder.look()
 
 
 @pytest.mark.parametrize(

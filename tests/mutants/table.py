@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.agent import AGENT
 from tests.mutants.fleet import FLEET
+from tests.mutants.funnel import FUNNEL
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.mutant import Mutant
@@ -25,6 +26,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *READING,
     *STATEMENTS,
     *STEERING,
+    *FUNNEL,
     *LONG_TASKS,
     *UPKEEP,
 )

@@ -1,0 +1,44 @@
+"""Bugs in what feeds the next stage of a funnel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_LIVE: Final = ("tests/property/test_live_funnel.py", "tests/integration/test_funnel.py")
+
+FUNNEL: Final = (
+    Mutant(
+        "fed-tasks-of-others-cancelled",
+        "taskq/funnel/live.py",
+        'if row["key"] in known]',
+        "if known is not None]",
+        "At its end a live stage cancels tasks that are not of the first one.",
+        _LIVE,
+    ),
+    Mutant(
+        "fed-tasks-stay-cancelled",
+        "taskq/funnel/live.py",
+        '        self._move("retry", tasks, status="cancelled", error_class=None)\n',
+        "",
+        "What was cancelled and belongs to the best after all is not computed.",
+        _LIVE,
+    ),
+    Mutant(
+        "fed-without-an-end",
+        "taskq/funnel/live.py",
+        "        if unfinished:\n            return fed\n",
+        "        return fed\n",
+        "What belongs no longer to the best is computed all the same.",
+        _LIVE,
+    ),
+    Mutant(
+        "fed-tasks-that-have-begun-cancelled",
+        "sql/functions/cancel.sql",
+        "                      and (p_begun or t.status <> 'working')\n",
+        "",
+        "What an agent has is cancelled with what waits.",
+        ("tests/integration/test_funnel.py",),
+    ),
+)
