@@ -41,6 +41,7 @@ from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.paging import MOVE_CHUNK, pages
+from taskq.pauses import sleep
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 from taskq.steering import verbs
@@ -339,7 +340,7 @@ class Campaign(SteeredCampaign):
                     f"{self.path} still has {status.unfinished} unfinished tasks after "
                     f"{timeout_s:g} s"
                 )
-            time.sleep(WAIT_S)
+            sleep(WAIT_S)
         return status
 
     def _row(self) -> Row:

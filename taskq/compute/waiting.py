@@ -12,6 +12,7 @@ from taskq.compute.progress import Show
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.db.access import Queries
 from taskq.errors import CampaignPaused
+from taskq.pauses import sleep
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -34,7 +35,7 @@ class Deadline:
             if left <= 0:
                 raise TimeoutError(f"{what} after {self._seconds:g} s")
             seconds = min(seconds, left)
-        time.sleep(seconds)
+        sleep(seconds)
 
 
 def ended(

@@ -24,6 +24,7 @@ from taskq.errors import UsageError
 from taskq.funnel.best import Best
 from taskq.funnel.selection import Selection, stage
 from taskq.paging import MOVE_CHUNK, PAGE, in_chunks, pages
+from taskq.pauses import sleep
 from taskq.spec.model import Seed
 from taskq.steering.verbs import NOT_BEGUN
 from taskq.views import Result, Status
@@ -99,7 +100,7 @@ class Feeder:
     def run(
         self,
         on_look: Callable[[Fed], None] = lambda _: None,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], None] = sleep,
     ) -> Fed:
         """Feed until the first stage is through; return what has come of it.
 

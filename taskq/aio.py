@@ -1,0 +1,144 @@
+"""The submitters' API for asyncio: twins of `Client`, `Campaign` and `Run`.
+
+    async with await aio.connect() as queue:
+        value = await queue.submit(pow, 2, 10)
+        run = await queue.map(function, arguments, name="/demo")
+        async for outcome in run.as_completed():
+            ...
+
+A twin has the methods of its original, with their arguments: what returns an iterator is iterated
+by `async for`, everything else is awaited. `Client.submit` gives the value of the call instead of a
+future. Each call that is under way has a thread, as the original would block one. Whoever is
+cancelled while waiting ends that waiting, and no task; a call whose value is awaited is cancelled
+if it has not begun, as futures are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import Self
+
+import taskq
+from taskq.campaign import Campaign
+from taskq.client import Client
+from taskq.pauses import GIVEN_UP
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_END: Final = object()
+
+
+async def connect(
+    address: str | None = None,
+    *,
+    token_file: str | Path | None = None,
+    ca: str | Path | None = None,
+) -> AsyncTwin:
+    """Connect to a queue, as `taskq.connect` does; return the twin of a `Client`."""
+    return AsyncTwin(await _in_thread(taskq.connect, address, token_file=token_file, ca=ca))
+
+
+class AsyncTwin:
+    """The twin of a `Client`, a `Campaign` or a `Run`, which is `original`.
+
+    Other attributes are those of the original. A twin of a client is closed by `async with`, one
+    of a run is iterated as that is.
+    """
+
+    def __init__(self, original: Any) -> None:
+        self.original: Final = original
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.original, name)
+        if not inspect.ismethod(value):
+            return _twin(value)
+        if name == "submit" and isinstance(self.original, Client):
+            return partial(_value, value)
+        if iterates(value):
+            return partial(_items, value)
+        return partial(_result, value)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *dir(self.original)]
+
+    def __repr__(self) -> str:
+        return f"<AsyncTwin of {type(self.original).__name__}>"
+
+    def __len__(self) -> int:
+        return len(self.original)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return _items(iter, self.original)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await _in_thread(self.original.close)
+
+
+def iterates(method: Callable[..., Any]) -> bool:
+    """Tell whether a method returns an iterator."""
+    returns = inspect.signature(method).return_annotation
+    return isinstance(returns, str) and returns.startswith(("Iterator[", "Selection"))
+
+
+def _twin(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_twin(one) for one in value]
+    return AsyncTwin(value) if isinstance(value, (Client, Campaign, taskq.Run)) else value
+
+
+async def _result(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return _twin(await _in_thread(method, *args, **kwargs))
+
+
+async def _value(submit: Callable[..., Future[Any]], *args: Any, **kwargs: Any) -> Any:
+    return await asyncio.wrap_future(await _in_thread(submit, *args, **kwargs))
+
+
+async def _items(method: Callable[..., Any], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    items: Iterator[Any] = iter(await _in_thread(method, *args, **kwargs))
+    while (item := await _in_thread(next, items, _END)) is not _END:
+        yield _twin(item)
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function in a thread of its own, which may outlive this program's end.
+
+    Those of `asyncio.to_thread` are few, and waited for at the end.
+    """
+    loop, given_up = asyncio.get_running_loop(), threading.Event()
+    future = loop.create_future()
+    context = contextvars.copy_context()
+    context.run(GIVEN_UP.set, given_up)
+
+    def tell(how: Callable[[Any], None], what: Any) -> None:
+        if not future.done():  # it is cancelled when nobody waits any more
+            how(what)
+
+    def work() -> None:
+        try:
+            result = context.run(function, *args, **kwargs)
+        except BaseException as error:  # noqa: BLE001  # whoever waits gets it
+            outcome = partial(tell, future.set_exception, error)
+        else:
+            outcome = partial(tell, future.set_result, result)
+        with suppress(RuntimeError):  # nobody waits any more, not even the loop
+            loop.call_soon_threadsafe(outcome)
+
+    threading.Thread(target=work, name="taskq-aio", daemon=True).start()
+    try:
+        return await future
+    finally:
+        given_up.set()

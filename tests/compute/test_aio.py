@@ -1,0 +1,96 @@
+"""The twins for asyncio do what their originals do, and nobody who is cancelled leaves a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+import taskq
+from taskq import Campaign, Client, Run, aio
+from taskq.aio import AsyncTwin
+from tests.helpers.waiting import wait_until
+from tests.payloads import called
+from tests.payloads.called import BadLigand
+
+WAIT_S = 60.0
+
+
+def within(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine, for not too long."""
+    return asyncio.run(asyncio.wait_for(work, WAIT_S))
+
+
+def threads() -> int:
+    """Return how many threads work for twins."""
+    return sum(one.name == "taskq-aio" for one in threading.enumerate())
+
+
+def test_calls_are_awaited(served_queue: Client) -> None:
+    """Many at a time; exceptions come as themselves."""
+
+    async def work() -> None:
+        queue = AsyncTwin(served_queue)
+        values = await asyncio.gather(*(queue.submit(called.square, n) for n in range(20)))
+        assert values == [n * n for n in range(20)]
+        with pytest.raises(BadLigand):
+            await queue.submit(called.refuse, 3)
+
+    within(work())
+
+
+def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) -> None:
+    """What iterates is iterated, what returns is awaited, what is one of them is a twin."""
+
+    async def work() -> None:
+        queue = AsyncTwin(served_queue)
+        run = await queue.map(called.square, range(5), name=f"{name}/squares")
+        assert (len(run), run.path) == (5, f"{name}/squares")
+        assert {one.value async for one in run.as_completed(WAIT_S)} == {0, 1, 4, 9, 16}
+        assert [value async for value in run] == await run.result() == [0, 1, 4, 9, 16]
+        assert (await run.wait()).done == (await run.status()).done == 5
+        refined = await queue.map(called.square, await run.best(by="value", n=2), name=f"{name}/2")
+        assert await refined.result(WAIT_S) == [0, 1]
+        campaign = await queue.create_campaign(f"{name}/plain")
+        assert (await campaign.seed([{"n": 1}])).added == 1
+        assert [one.payload async for one in campaign.tasks()] == [{"n": 1}]
+        above = await queue.campaign(name)
+        assert [await one.cancel() for one in await above.children()] == [0, 1, 0]
+        with pytest.raises(taskq.UnknownCampaign):
+            await queue.campaign(f"{name}/none")
+
+    within(work())
+
+
+def test_who_is_cancelled_ends_the_waiting_only(queue: Client, name: str, dsn: str) -> None:
+    """No thread stays, nothing blocks the loop, and the tasks wait on."""
+
+    async def work() -> None:
+        async with await aio.connect(dsn) as twin:
+            run = await twin.map(called.square, [1], name=name)
+
+            async def all_of() -> None:
+                async for _ in run.as_completed():
+                    pass
+
+            for waiting in (run.wait(), all_of(), run.campaign.wait()):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(waiting, 0.2)
+
+    within(work())
+    wait_until(lambda: not threads())
+    assert queue.campaign(name).status().waiting == 1
+
+
+@pytest.mark.parametrize("kind", [Client, Campaign, Run])
+def test_what_iterates_is_known(kind: type) -> None:
+    """By what its method says that it returns."""
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_"):
+            returns = inspect.signature(method).return_annotation
+            iterates = inspect.isgeneratorfunction(method) or "Iter" in returns
+            assert aio.iterates(method) == (iterates or returns == "Selection"), name
