@@ -12,10 +12,10 @@ class Scale:
 
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
     and the large history; few: the small backlog. seeds: of a seeding; lives: tasks whose bytes
-    are counted. pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for
-    each number of siblings. agents...: of gateways; exchange_every_s: of each of `agents_all`, and
-    its heartbeats. ..._beside: agents beside a hostile client, and their exchanges a second;
-    hostile: kinds of such clients.
+    are counted. results: that are read. pairs: runs with and without a held snapshot, each held_s
+    long. lookups: `ls` for each number of siblings. agents...: of gateways; exchange_every_s: of
+    each of `agents_all`, and its heartbeats. ..._beside: agents beside a hostile client, and their
+    exchanges a second; hostile: kinds of such clients.
     pool_s: how long a task stays leased ahead that no agent names. input_...: agents on nodes that
     fetch an input of this many bytes.
     """
@@ -26,6 +26,7 @@ class Scale:
     few: int = 10_000
     seeds: int = 300_000
     lives: int = 100_000
+    results: int = 1_000_000
     connections: int = 256
     campaigns: int = 1_000
     held_s: float = 60.0
@@ -55,6 +56,7 @@ SHORT: Final = Scale(
     few=100,
     seeds=500,
     lives=500,
+    results=3_000,
     connections=4,
     campaigns=8,
     held_s=1.2,

@@ -5,6 +5,7 @@ seeding    beside a bare COPY
 sizes      backlog, history, campaigns: beside many, against beside few
 snapshot   under a held snapshot, against without
 reading    monitor, latency: status, ls and top while tasks are claimed
+results    as Arrow, beside COPY
 siblings   ls while the tree grows
 counters   counts beside a recount
 wal        bytes of log and disk
@@ -41,6 +42,7 @@ from benchmarks.cases import (
     inputs,
     multitudes,
     reading,
+    results,
     seeding,
     siblings,
     sizes,
@@ -67,6 +69,7 @@ CASES: Final[Mapping[str, Case]] = {
     "monitor": reading.monitor,
     "seeding": seeding.with_keys,
     "latency": reading.latency,
+    "arrow": results.arrow,
     "siblings": siblings.listed,
     "counters": counters.exact,
     "wal": wal.life,

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Final
 
 from taskq.errors import UsageError
@@ -15,6 +16,7 @@ from taskq.export.tabular import Table
 from taskq.views import Result
 from taskq_agent import typed
 
+_AS_IS: Final = frozenset({str, int, bool, NoneType})
 BATCH_ROWS: Final = 10_000
 
 
@@ -44,7 +46,10 @@ def frame(rows: Iterator[dict[str, Any]]) -> Any:
 
 def arrow(rows: Iterator[dict[str, Any]], batch_rows: int) -> Any:
     """Return rows as a `pyarrow.RecordBatchReader`; raise `UsageError` if pyarrow is missing."""
-    flat = ({name: _plain(value) for name, value in one.items()} for one in rows)
+    flat = (
+        {name: one if type(one) in _AS_IS else _plain(one) for name, one in row.items()}
+        for row in rows
+    )
     schema, parts = batches(Table(flat), batch_rows)
     pyarrow = importlib.import_module("pyarrow")
     return pyarrow.RecordBatchReader.from_batches(schema, parts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
+from types import NoneType
 from typing import Any, BinaryIO, Final
 
 from taskq.errors import UsageError
@@ -15,6 +16,14 @@ from taskq.export.tabular import REST, Table
 _BATCH_ROWS: Final = 100  # of at most 320 KiB each
 _ROW_GROUP_BYTES: Final = 16_777_216
 
+#: Types whose values fit a column of a kind, whatever they are.
+_SURE: Final[dict[str, set[type]]] = {
+    "bool": {bool, NoneType},
+    "whole": {NoneType},
+    "number": {float, NoneType},
+    "instant": {datetime, NoneType},
+    "text": {str, NoneType},
+}
 _INT64: Final = range(-(2**63), 2**63)
 _EXACT_IN_DOUBLE: Final = range(-(2**53), 2**53 + 1)
 
@@ -64,41 +73,49 @@ def _groups(table: Table, most_rows: int | None) -> tuple[Any, Iterator[Any]]:
     if not table.complete:
         named.append((REST, types["text"]))
     schema = pa.schema(named)
-    return schema, _grouped(pa, schema, _fitted(table, kinds), most_rows)
+    return schema, _grouped(pa, schema, table, kinds, most_rows)
 
 
 def _grouped(
-    pa: Any, schema: Any, rows: Iterator[list[Any]], most_rows: int | None
+    pa: Any, schema: Any, table: Table, kinds: list[str], most_rows: int | None
 ) -> Iterator[Any]:
     group: list[Any] = []
-    in_group = 0
+    rows, size, in_group = iter(table), 0, 0
     while batch := list(islice(rows, min(_BATCH_ROWS, (most_rows or _BATCH_ROWS) - in_group))):
-        columns = zip(*batch, strict=True)
+        columns = _fitted(table, kinds, batch)
         arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
         group.append(pa.record_batch(arrays, schema=schema))
+        size += group[-1].nbytes
         in_group = 0 if most_rows is None else in_group + len(batch)
-        if in_group == most_rows or sum(part.nbytes for part in group) >= _ROW_GROUP_BYTES:
+        if in_group == most_rows or size >= _ROW_GROUP_BYTES:
             yield pa.Table.from_batches(group)
             group.clear()
-            in_group = 0
+            size = in_group = 0
     if group:
         yield pa.Table.from_batches(group)
 
 
-def _fitted(table: Table, kinds: list[str]) -> Iterator[list[Any]]:
-    for values, rest in table:
-        row: list[Any] = []
-        for column, kind, value in zip(table.columns, kinds, values, strict=True):
-            if not _fits(kind, value):
-                rest[column] = value
-                row.append(None)
-            elif kind == "text" and value is not None:
-                row.append(as_text(value))
-            else:
-                row.append(value)
-        if not table.complete:
-            row.append(as_json(rest) if rest else None)
-        yield row
+def _fitted(
+    table: Table, kinds: list[str], rows: list[tuple[list[Any], dict[str, Any]]]
+) -> Iterator[Sequence[Any]]:
+    """Yield the columns of rows; what does not fit goes to that of the rest."""
+    rests = [rest for _, rest in rows]
+    values = zip(*(row for row, _ in rows), strict=True)
+    for name, kind, column in zip(table.columns, kinds, values, strict=True):
+        # Of a million values few have a type that has to be looked at one by one.
+        if {*map(type, column)} <= _SURE[kind]:
+            yield column
+        else:
+            yield [_fitted_value(name, kind, *one) for one in zip(column, rests, strict=True)]
+    if not table.complete:
+        yield [as_json(rest) if rest else None for rest in rests]
+
+
+def _fitted_value(name: str, kind: str, value: Any, rest: dict[str, Any]) -> Any:
+    if not _fits(kind, value):
+        rest[name] = value
+        return None
+    return as_text(value) if kind == "text" and value is not None else value
 
 
 def _kind(values: Iterable[Any]) -> str:

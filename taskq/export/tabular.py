@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
 from taskq.export.json_values import as_json
@@ -11,6 +12,9 @@ from taskq.export.json_values import as_json
 SAMPLE_RECORDS: Final = 1_000
 SAMPLE_BYTES: Final = 16_777_216
 REST: Final = "rest"  # the column for what has none
+
+#: Types of most values, which are no objects: to ask so of any type takes long.
+_SINGLE: Final = frozenset({str, int, float, bool, NoneType})
 
 Flat: TypeAlias = Mapping[str, Any]
 
@@ -45,11 +49,15 @@ class Table:
         """Yield each record as its values, None where it has none, and what has no column."""
         known = frozenset(self.columns)
         for flat in self._flats():
-            rest = {
-                name: value
-                for name, value in flat.items()
-                if name not in known and value is not None
-            }
+            rest = (
+                {}
+                if flat.keys() <= known
+                else {
+                    name: value
+                    for name, value in flat.items()
+                    if name not in known and value is not None
+                }
+            )
             yield [flat.get(name) for name in self.columns], rest
 
     def _flats(self) -> Iterator[Flat]:
@@ -61,7 +69,7 @@ class Table:
 def _flat(record: Mapping[str, Any]) -> Flat:
     flat: dict[str, Any] = {}
     for name, value in record.items():
-        if isinstance(value, Mapping):
+        if type(value) not in _SINGLE and isinstance(value, Mapping):
             flat.update((f"{name}.{inner}", content) for inner, content in value.items())
         else:
             flat[name] = value

@@ -189,7 +189,9 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
         "t10": "working",
         "t11": "cancelled",
     }
+    second.cancel(["t3"])
     again = taskq(*seed)
+    assert second.task("t3").status == "waiting"
     assert again.stdout.startswith("/dock is through: /md has its best 4 of 20; 1 no longer among")
 
 

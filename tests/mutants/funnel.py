@@ -23,7 +23,7 @@ FUNNEL: Final = (
         '        self._move("retry", tasks, status="cancelled", error_class=None)\n',
         "",
         "What was cancelled and belongs to the best after all is not computed.",
-        _LIVE,
+        ("tests/integration/test_funnel.py",),
     ),
     Mutant(
         "fed-without-an-end",
