@@ -64,9 +64,9 @@ def connect(
 ) -> Client:
     """Connect to a queue.
 
-    address: of PostgreSQL, or `https://...` of a gateway; without one, that in `TASKQ_DSN` or
-    `TASKQ_URL`; without these, the embedded server of this user, which is started if it does not
-    run and set up if it is new.
+    address: of PostgreSQL, or `https://...` of a gateway, or of several, joined by commas; without
+    one, that in `TASKQ_DSN` or `TASKQ_URL`; without these, the embedded server of this user, which
+    is started if it does not run and set up if it is new.
     token_file: has the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names it, or
     `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the system's; by
     default what `TASKQ_CA` says.

@@ -23,7 +23,7 @@ from taskq.remote.answers import Refusal, answered_rows, refusal
 from taskq.version import VERSION
 from taskq_agent.http.connections import Connections, HttpRequest, read_all
 from taskq_agent.http.dial import Dialer, tls_context
-from taskq_agent.http.gateways import parsed
+from taskq_agent.http.gateways import GatewayAddress, GatewayList
 from taskq_agent.http.mismatch import no_tls
 
 #: Seconds for each step of an exchange with the gateway, and for the whole of an answer.
@@ -66,10 +66,12 @@ class GatewayQueries:
     ) -> None:
         """Make no connection yet; raise `UsageError` for what is no address of a gateway.
 
+        url: of a gateway, or of several, joined by commas.
+
         ca: certificates of the authorities to trust, instead of the system's.
         """
         try:
-            self._address = parsed(url)
+            self._gateways = GatewayList(url.split(","))
             self._dialer = Dialer(tls_context(ca))
         except ValueError as error:
             raise UsageError(str(error)) from None
@@ -77,7 +79,7 @@ class GatewayQueries:
         self._patience_s = patience_s
         self._connections = Connections(self._dialer)
         self.is_closed = False
-        self.server: Final = f"the gateway at {self._address}"
+        self.server: Final = f"the gateway at {url.replace(',', ' or ')}"
 
     def close(self) -> None:
         """Close the connections."""
@@ -85,7 +87,13 @@ class GatewayQueries:
         self._connections.close()
 
     def open(self) -> None:
-        """Ask once, so that a wrong address or token fails at once."""
+        """Ask once, of several gateways each, so that a wrong address or token fails at once."""
+        for _ in self._gateways.all()[1:]:
+            with suppress(_Broken):
+                return self._ask()
+        return self._ask()
+
+    def _ask(self) -> None:
         try:
             with self._asked(_request("brake", {}, self._token), self._connections) as response:
                 read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=STEP_S)
@@ -134,8 +142,9 @@ class GatewayQueries:
         """Store a blob that comes in chunks."""
         headers = {**_headers(self._token), "Content-Length": str(size)}
         try:
-            with self._translated():
-                connection = self._dialer.dial(self._address)
+            address = self._gateways.first()
+            with self._translated(address):
+                connection = self._dialer.dial(address)
                 try:
                     connection.sock.settimeout(STEP_S)
                     # It may have sent a reason before it closed.
@@ -180,17 +189,20 @@ class GatewayQueries:
 
     @contextmanager
     def _asked(self, request: HttpRequest, connections: Connections) -> Iterator[HTTPResponse]:
+        address = self._gateways.first()
         with (
-            self._translated(),
-            connections.answered(self._address, request, timeout_s=STEP_S) as response,
+            self._translated(address),
+            connections.answered(address, request, timeout_s=STEP_S) as response,
         ):
             _check(response)
             yield response
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, address: GatewayAddress) -> Iterator[None]:
+        """Translate errors of the connection; after one, prefer another gateway for a while."""
         try:
             yield
+            self._gateways.served(address)
         except ssl.SSLCertVerificationError as error:
             raise _Broken(
                 f"{self.server} shows a certificate that is not trusted: {error.verify_message}; "
@@ -198,7 +210,8 @@ class GatewayQueries:
                 is_passing=False,
             ) from error
         except (OSError, HTTPException, ValueError) as error:
-            wrong = no_tls(self._address, error)
+            self._gateways.avoid(address)
+            wrong = no_tls(address, error)
             raise _Broken(
                 wrong or f"cannot reach {self.server}: {str(error) or type(error).__name__}",
                 is_passing=wrong is None,

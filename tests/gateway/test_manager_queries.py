@@ -19,6 +19,7 @@ from taskq.remote.queries import GatewayQueries
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.fixtures.logins import Staff
 from tests.gateway.peers import Reply
+from tests.helpers.waiting import free_port
 
 COUNTS = "/v1/manage/counts"
 FOUND = {"filter": "true", "values": "{}", "states": ["waiting"], "parts": [], "payloads": True}
@@ -317,6 +318,21 @@ def test_gateway_that_is_away_is_told_in_a_line(queue: Client, start_gateway: St
         gateway.kill()
         with pytest.raises(Unavailable, match=r"cannot reach the gateway at http://127\.0\.0\.1"):
             far.campaign(realm.path)
+
+
+@pytest.mark.thorough
+def test_of_several_gateways_another_is_asked(queue: Client, start_gateway: StartGateway) -> None:
+    """One that never was, or one that goes away, is no matter while another serves."""
+    first, second = start_gateway(), start_gateway()
+    realm = Realm(queue, first)
+    urls = f"http://127.0.0.1:{free_port()},{first.url},{second.url}"
+    with Client(GatewayQueries(urls, realm.token("submitter"))) as far:
+        far.queries.open()
+        campaign = far.campaign(realm.path)
+        campaign.seed([{"n": 1}])
+        first.kill()
+        assert [campaign.status().waiting for _ in range(3)] == [1, 1, 1]
+        assert campaign.seed([{"n": 1}, {"n": 2}]).added == 1
 
 
 @pytest.mark.thorough
