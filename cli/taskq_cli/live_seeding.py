@@ -26,7 +26,8 @@ def feed(output: str, feeder: Feeder, source: str, target: str) -> None:
 
         def shown(fed: Fed) -> None:
             total = fed.done + fed.unfinished
-            show(fed.done, total, f"{fed.chosen:,} of {fed.ranked:,} chosen so far")
+            paused = f"; {one_line(fed.paused[0])} is not open" if fed.paused else ""
+            show(fed.done, total, f"{fed.chosen:,} of {fed.ranked:,} chosen so far{paused}")
 
         while (fed := _fed(feeder, shown)) is None:
             time.sleep(AGAIN_S)

@@ -45,7 +45,8 @@ Put: TypeAlias = Callable[[Iterator[Result], bool], "array[int]"]
 class Fed:
     """How far a feeder has come.
 
-    done, unfinished: tasks of the first stage. chosen: of how many results, or groups, `ranked`;
+    done, unfinished: tasks of the first stage. paused: campaigns of it that hold some of these and
+    are not open. chosen: of how many results, or groups, `ranked`;
     left_out: results without the value. complete: whether the first stage is through; if so,
     cancelled: tasks of it in the next stage that do not belong to the best; begun: those that an
     agent had by then, with the keys of some; tasks: ids of the chosen ones, best first.
@@ -53,6 +54,7 @@ class Fed:
 
     done: int
     unfinished: int
+    paused: tuple[str, ...] = ()
     chosen: int = 0
     ranked: int = 0
     left_out: int = 0
@@ -116,7 +118,7 @@ class Feeder:
                 now = time.monotonic()
                 rested_at = now + REST * (now - began)
             else:
-                fed = replace(fed, done=done, unfinished=unfinished)
+                fed = replace(fed, done=done, unfinished=unfinished, paused=_paused(nodes))
             on_look(fed)
             if fed.complete:
                 return fed
@@ -126,7 +128,7 @@ class Feeder:
         """Seed the best so far; if the first stage is through, bring the next one to its end."""
         nodes = self._nodes() if nodes is None else nodes
         done, unfinished = _counts(nodes)
-        fed = Fed(done, unfinished)
+        fed = Fed(done, unfinished, _paused(nodes))
         if unfinished and not done:
             return fed
         wanted = self._wanted.so_far(done, done + unfinished)
@@ -200,6 +202,10 @@ class Feeder:
 
 def _counts(nodes: Sequence[Status]) -> tuple[int, int]:
     return sum(one.done for one in nodes), sum(one.unfinished for one in nodes)
+
+
+def _paused(nodes: Sequence[Status]) -> tuple[str, ...]:
+    return tuple(one.path for one in nodes if one.unfinished and one.state != "open")
 
 
 def _if_any(best: Selection) -> Iterator[Result]:

@@ -215,6 +215,9 @@ def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:
     second.seed([Seed({"other": 1}, "a")])
     feeder = Feeder(queue.queries, first, second, Best("result.score", n=1))
     assert feeder.look().chosen == 1
+    first.pause()
+    assert feeder.look().paused == ("/dock",)
+    first.resume()
     assert second.status().total == 1
     agent = hire("/dock")
     agent.done(agent.claim(1)[0], {"score": 7})
