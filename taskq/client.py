@@ -335,11 +335,7 @@ class Client:
         return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def feed(self, target: str, source: str, wanted: Best, *, below: bool = True) -> Fed:
-        """Seed a campaign with the best results of another while that runs, until it is through.
-
-        What is of the other and not among the best of all is cancelled then, if it has not begun.
-        See `taskq.funnel.live`.
-        """
+        """Seed a campaign with the best results of another until that is through; see `Feeder`."""
         stages = self.campaign(source), self.campaign(target)
         return Feeder(self.queries, *stages, wanted, below=below).run()
 

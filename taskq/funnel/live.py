@@ -72,6 +72,8 @@ class Fed:
 class Feeder:
     """Feeds a campaign with the best results of another, which runs.
 
+    At its end, what is of that and not among the best of all is cancelled, if it has not begun.
+
     below: whether campaigns below `source` count; `target` may be one of them, and does not.
     put: how results become tasks; by default with payload and key of theirs.
 
