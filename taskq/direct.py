@@ -212,6 +212,11 @@ class DirectTransport:
         with as_transport_errors():
             return self._checkpoints.find(None, held)
 
+    def memory_failures(self, held: Held) -> int:
+        """Return how often a task has run out of memory."""
+        with as_transport_errors():
+            return self._checkpoints.memory_failures(None, held)
+
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the checkpoint of a task."""
         with as_transport_errors():

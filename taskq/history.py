@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Final
 
 from taskq.views import Attempt, TaskView
-from taskq.words import duration
+from taskq.words import duration, phases
 
 _SHOWN_CHARS: Final = 200
+_USED: Final = ("cpu_s", "peak_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ def _of_attempt(one: Attempt) -> Iterator[Event]:
     took_s = max((one.ended_at - one.claimed_at).total_seconds(), 0.0)
     why = ": ".join(filter(None, (one.error_class, one.error)))[:_SHOWN_CHARS]
     yield Event(one.claimed_at, "claimed", *place, "")
-    detail = f"after {duration(took_s)}" + (f", {why}" if why else "")
+    used = {name: it for name, it in (one.phases or {}).items() if name in _USED}
+    detail = ", ".join(filter(None, (f"after {duration(took_s)}", phases(used), why)))
     yield Event(one.ended_at, one.outcome, *place, detail)
 
 

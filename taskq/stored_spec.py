@@ -21,5 +21,6 @@ def spec_body(spec: CampaignSpec) -> str:
             raise InvalidCampaign(str(error)) from None
     body = spec.to_json()
     del body["path"]
-    flat = body.pop("retry") | body.pop("limits")
+    flat = body.pop("retry") | body.pop("limits") | body.pop("resources")
+    flat["memory"] = list(spec.memory)
     return json.dumps(body | flat)

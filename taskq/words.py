@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Final
+
+from taskq_agent.text import in_bytes
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
@@ -45,6 +47,16 @@ def rate(per_second: float) -> str:
         if value >= 0.5 or unit == "h":  # noqa: PLR2004  # below, the next unit reads better
             return f"{value:,.0f}/{unit}" if value >= 10 else f"{value:.2g}/{unit}"  # noqa: PLR2004  # two digits
     raise AssertionError("unreachable: the last unit takes every value")
+
+
+def phases(measured: Mapping[str, float] | None) -> str:
+    """Return what an agent measured of an attempt: `run_s 3.2, 12 s of CPU, 1.5 GiB at most`."""
+    its = dict(measured or {})
+    cpu_s, peak = its.pop("cpu_s", None), its.pop("peak_bytes", None)
+    parts = [f"{name} {value:g}" for name, value in its.items()]
+    parts += [] if cpu_s is None else [f"{duration(cpu_s)} of CPU"]
+    parts += [] if peak is None else [f"{in_bytes(peak)} at most"]
+    return ", ".join(parts)
 
 
 def percent(share: float) -> str:

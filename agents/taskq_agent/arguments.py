@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 from taskq_agent.http.gateways import parsed
-from taskq_agent.text import is_unicode
+from taskq_agent.text import is_unicode, size_in_bytes
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 _TIME = re.compile(r"([0-9.eE+-]+) ?(s|m|min|h|d|)")
@@ -109,6 +109,21 @@ def _time(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:
 def amount(word: str) -> float:
     """Return a size of at least 0."""
     return _number(word, "of 0 or more", lambda value: value >= 0)
+
+
+def count(word: str) -> int:
+    """Return a whole number of at least 1."""
+    if not (word.isdecimal() and int(word) > 0):
+        raise argparse.ArgumentTypeError(f"{word!r} must be a whole number above 0")
+    return int(word)
+
+
+def size(word: str) -> int:
+    """Return the bytes of a size."""
+    try:
+        return size_in_bytes(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _number(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:

@@ -25,7 +25,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
-from taskq_agent.handlers import Runner, RunnerSettings, make_runner
+from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
 from taskq_agent.heartbeat import HeartbeatThread
 from taskq_agent.protocol import Heartbeat, Hello, LeaseIds
 from taskq_agent.settings import AgentSettings
@@ -62,7 +62,8 @@ def run_agent(
     transport: Transport, settings: AgentSettings, runner: RunnerSettings
 ) -> AgentSummary:
     """Run an agent of processes to its end; OSError if this node cannot start them."""
-    return Agent(transport, settings, lambda slot: make_runner(slot, runner, transport)).run()
+    room = None if runner.node.memory is None else MemoryRoom(runner.node.memory)
+    return Agent(transport, settings, lambda slot: make_runner(slot, runner, transport, room)).run()
 
 
 class Agent:

@@ -30,6 +30,8 @@ OUT_OF_TIME = "out-of-time"
 CONTINUED = "continued"
 #: Class of the failure that the queue makes of one when they are too many.
 TOO_LONG = "too-long"
+#: Class of a failure since the attempt has taken more memory than its campaign allows.
+OUT_OF_MEMORY = "out-of-memory"
 
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"
@@ -94,6 +96,8 @@ class CampaignTerms:
     inputs: shared files by name. on_disconnect: what an agent does with running tasks once its
     session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
     largest checkpoint of a task, None: none are kept; checkpoint_every_s: seconds between uploads.
+    cores, gpus: what a task needs; None: what a slot has. memory: the bytes that it may occupy, the
+    further ones after it has run out of memory so often; empty: any number.
     """
 
     campaign: int
@@ -106,6 +110,9 @@ class CampaignTerms:
     on_disconnect: str = CONTINUE
     checkpoint_bytes: Optional[int] = None
     checkpoint_every_s: float = 600.0
+    cores: Optional[int] = None
+    memory: Tuple[int, ...] = ()
+    gpus: Optional[int] = None
 
 
 @dataclass
@@ -312,32 +319,6 @@ class HeartbeatAnswer:
     orders: Orders = NO_ORDERS
     timeline: int = field(default=0, compare=False)
     suspect: str = ""
-
-
-@dataclass(frozen=True)
-class CheckpointRequest:
-    """Asks for the checkpoint of a task that the session works on, or saves one.
-
-    digest, size: of the blob that is to be the checkpoint; empty and 0 to ask.
-    """
-
-    campaign: int
-    task: int
-    lease: str
-    digest: str = ""
-    size: int = 0
-
-
-@dataclass(frozen=True)
-class CheckpointAnswer:
-    """The checkpoint of a task; empty and 0: there is none.
-
-    held: whether the lease is the task's; if not, nothing was saved.
-    """
-
-    held: bool
-    digest: str = ""
-    size: int = 0
 
 
 @dataclass(frozen=True)

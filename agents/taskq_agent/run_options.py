@@ -7,11 +7,12 @@ the agent's settings of what either has parsed.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, fields
+import os
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Tuple
 
-from taskq_agent import arguments
+from taskq_agent import arguments, resources
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.settings import AgentSettings
 
@@ -58,6 +59,8 @@ class Option:
 _METAVARS = {
     int: "N",
     arguments.amount: "N",
+    arguments.count: "N",
+    arguments.size: "SIZE",
     arguments.command: "COMMAND",
     arguments.existing_folder: "FOLDER",
     arguments.folder: "FOLDER",
@@ -98,6 +101,18 @@ OPTIONS = (
         "mem=64",
         repeated=True,
         dest="offers",
+    ),
+    _work(
+        "--cores",
+        arguments.count,
+        "cores that it shares out among its slots",
+        usual="those of its affinity and batch job",
+    ),
+    _work(
+        "--memory",
+        arguments.size,
+        "memory that it shares out among its slots, as 64G",
+        usual="that of the machine, its cgroup and batch job",
     ),
     _work("--until-empty", None, "leave when nothing is left to be done"),
     _work("--max-tasks", int, "leave after so many attempts"),
@@ -188,6 +203,8 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
     values = {**parsed, **further}
     names = [field.name for field in fields(AgentSettings)]
     agent = AgentSettings(**{name: values[name] for name in names if values.get(name) is not None})
+    node = resources.found(os.environ, parsed["cores"], parsed["memory"])
+    agent = replace(agent, offers=resources.offers(node.share(0, agent.slots), agent.offers))
     runner = RunnerSettings(
         scratch_root=parsed["scratch_root"],
         python_path=tuple(map(str, parsed["python_path"])),
@@ -195,6 +212,8 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
         keep_scratch=parsed["keep_scratch"],
         cache_dir=parsed["cache_dir"],
         cache_bytes=round(parsed["cache_gb"] * 1e9),
+        slots=agent.slots,
+        node=node,
     )
     if runner.grace_s >= agent.stop_s:
         raise ValueError("--stop must be longer than --payload-grace, which is a part of it")

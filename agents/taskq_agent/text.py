@@ -1,4 +1,4 @@
-"""Cleaning of text from outside, to be stored and shown."""
+"""Text from outside, cleaned to be stored and shown, and sizes in words."""
 
 from __future__ import annotations
 
@@ -38,3 +38,26 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def in_bytes(size: float) -> str:
+    """Return a number of bytes for people, as `1.5 GiB`."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:  # noqa: PLR2004  # of the unit below in one of the next
+            return f"{size:.3g} {unit}" if size < 100 else f"{size:.0f} {unit}"  # noqa: PLR2004
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(?:i?B)?", re.IGNORECASE)
+MAX_BYTES = 1 << 50
+
+
+def size_in_bytes(word: str) -> int:
+    """Return the bytes of a size as 512M, 4G or 1.5T, in powers of 1024; ValueError for others."""
+    found = _SIZE.fullmatch(word.strip())
+    size = float(found.group(1)) * _UNITS[found.group(2).upper()] if found else 0
+    if not 1 <= size <= MAX_BYTES:
+        raise ValueError(f"{word!r:.80} is no size, as 512M, 4G or 1.5T")
+    return int(size)

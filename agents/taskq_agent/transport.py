@@ -45,6 +45,10 @@ class CheckpointBlobs(Blobs, Protocol):
         """Return the blob with the last checkpoint of a task that this agent holds, if any."""
         ...
 
+    def memory_failures(self, held: Held) -> int:
+        """Return how often a task that this agent holds has run out of memory."""
+        ...
+
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the checkpoint of a task; False if the lease is no longer valid."""
         ...

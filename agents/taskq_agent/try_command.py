@@ -16,6 +16,8 @@ from taskq_agent import arguments
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
 from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import DONE, CampaignTerms, Task
+from taskq_agent.resources import found
+from taskq_agent.text import size_in_bytes
 
 _STOP_AGAIN_S = 0.1
 
@@ -94,6 +96,7 @@ def _try(options: argparse.Namespace) -> int:
             grace_s=options.grace,
             keep_scratch=options.keep_scratch,
             cache_dir=Path(cache),
+            node=found(os.environ),
         )
         blobs = LocalBlobs()
         try:
@@ -112,7 +115,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
     """Return the campaign to try; ValueError or TypeError if its values are invalid."""
     content: Dict[str, Any] = options.campaign_file or {"handler": options.handler}
     tables = {}
-    for name in ("handler", "params", "limits"):
+    for name in ("handler", "params", "limits", "resources"):
         table = content.get(name) or {}
         if not isinstance(table, dict):
             raise TypeError(f"{name} is {table!r:.80}; it must be a table")
@@ -120,6 +123,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
     limit_s = options.time_limit or tables["limits"].get("time_limit_s")
     if limit_s is not None:
         limit_s = arguments.seconds_above_0(str(limit_s))
+    memory = tables["resources"].get("memory") or []
     return CampaignTerms(
         1,
         1,
@@ -127,6 +131,11 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
         tables["handler"],
         {**tables["params"], **options.params},
         limit_s,
+        cores=tables["resources"].get("cores"),
+        memory=tuple(size_in_bytes(str(one)) for one in memory)
+        if isinstance(memory, list)
+        else (size_in_bytes(str(memory)),),
+        gpus=tables["resources"].get("gpus"),
     )
 
 

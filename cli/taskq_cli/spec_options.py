@@ -29,6 +29,8 @@ _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "max_running": ("--max-running", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
     "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
+    "cores": ("--cores", int, "a whole number"),
+    "gpus": ("--gpus", int, "a whole number"),
 }
 
 
@@ -53,6 +55,8 @@ class SpecOptions:
         retry: dict[str, Any] = {name: given[name] for name in _RETRY if name in given}
         if "never_retry" in given:
             retry["never_retry"] = tuple(filter(None, given["never_retry"]))
+        if "memory" in given:
+            changes["memory"] = None if given["memory"] == "none" else given["memory"].split(",")
         if "require" in given:
             changes["requires"] = tuple(filter(None, given["require"]))
         return replace(
@@ -204,6 +208,18 @@ _OPTIONS: Final = (
         help="How often checkpoints are uploaded while attempts run. [default: 600]",
     ),
     click.option(
+        "--cores",
+        metavar="N|none",
+        help="Cores that a task needs: it goes to agents whose slots have so many. [default: none]",
+    ),
+    click.option(
+        "--memory",
+        metavar="SIZES|none",
+        help="Memory that a task may occupy, as 4G; or several sizes, as 4G,8G,16G: the next one "
+        "for a task that has run out of memory. [default: none]",
+    ),
+    click.option("--gpus", metavar="N|none", help="GPUs that a task needs. [default: none]"),
+    click.option(
         "--weight",
         type=float,
         metavar="W",
@@ -242,5 +258,14 @@ _OPTIONS: Final = (
 )
 _NAMES: Final = (
     *("program", "description", "python", "prepare", "process", *_RETRY, "never_retry", *_LIMITS),
-    *("checkpoint_every_s", "weight", "require", "on_disconnect", "late_results", "front", "param"),
+    *(
+        "checkpoint_every_s",
+        "memory",
+        "weight",
+        "require",
+        "on_disconnect",
+        "late_results",
+        "front",
+        "param",
+    ),
 )

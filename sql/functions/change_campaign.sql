@@ -47,10 +47,17 @@ begin
                                then (p_spec ->> 'time_limit_s')::double precision
                                else c.time_limit_s end,
            weight = coalesce((p_spec ->> 'weight')::double precision, c.weight),
-           requires = case when p_spec ? 'requires'
-                           then taskq.tags('requires', array(
-                               select jsonb_array_elements_text(p_spec -> 'requires')))
-                           else c.requires end,
+           tags = case when p_spec ? 'requires'
+                       then taskq.tags('requires', array(
+                           select jsonb_array_elements_text(p_spec -> 'requires')))
+                       else c.tags end,
+           cores = case when p_spec ? 'cores' then (p_spec ->> 'cores')::integer else c.cores end,
+           gpus = case when p_spec ? 'gpus' then (p_spec ->> 'gpus')::integer else c.gpus end,
+           memory = case when p_spec ? 'memory'
+                         then nullif(array(
+                             select jsonb_array_elements_text(nullif(p_spec -> 'memory', 'null'))::bigint),
+                             '{}')
+                         else c.memory end,
            max_running = case when p_spec ? 'max_running'
                               then (p_spec ->> 'max_running')::integer
                               else c.max_running end,

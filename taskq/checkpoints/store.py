@@ -30,6 +30,14 @@ class Checkpoints:
 
     def find(self, session: int | None, held: Held) -> Input | None:
         """Return the blob with a task's last checkpoint; None if it has none, or is not held so."""
+        return self.look(session, held)[0]
+
+    def memory_failures(self, session: int | None, held: Held) -> int:
+        """Return how often a task has run out of memory; 0 if it is not held so."""
+        return self.look(session, held)[1]
+
+    def look(self, session: int | None, held: Held) -> tuple[Input | None, int]:
+        """Return what `find` and `memory_failures` return."""
         row = self._database.row(
             "find_checkpoint",
             session=session,
@@ -37,9 +45,10 @@ class Checkpoints:
             task=held.task,
             lease=held.lease,
         )
-        if row is None or row["digest"] is None:
-            return None
-        return Input(row["digest"], row["size"])
+        if row is None:
+            return None, 0
+        found = None if row["digest"] is None else Input(row["digest"], row["size"])
+        return found, row["memory_failures"] or 0
 
     def save(self, session: int | None, held: Held, saved: Input) -> bool:
         """Make a stored blob a task's checkpoint; False if the lease is no longer the task's.

@@ -41,5 +41,8 @@ class CampaignCache:
             on_disconnect=row["on_disconnect"],
             checkpoint_bytes=row["checkpoint_bytes"],
             checkpoint_every_s=row["checkpoint_every_s"],
+            cores=row["cores"],
+            memory=tuple(row["memory"] or ()),
+            gpus=row["gpus"],
         )
         return known

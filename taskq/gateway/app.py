@@ -29,6 +29,7 @@ from taskq.gateway.offered import WAKING
 from taskq.gateway.openapi import Endpoint
 from taskq.gateway.service import Service
 from taskq_agent import protocol
+from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.errors import SessionLost
 from taskq_agent.transport import MAX_BLOB_BYTES
 
@@ -177,7 +178,7 @@ class App:
         "/v1/checkpoint",
         needs="session",
         takes=messages.CheckpointMessage,
-        gives=protocol.CheckpointAnswer,
+        gives=CheckpointAnswer,
     )
     async def checkpoint(self, request: Request) -> Response:
         """Find the checkpoint of a task that the session works on, or make a blob that."""

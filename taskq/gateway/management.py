@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from taskq.blobs.store import BlobStore
@@ -14,7 +14,8 @@ from taskq.gateway.auth import Manager
 from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount
 from taskq.spec.model import Seed, check_path
-from taskq_agent.protocol import CheckpointAnswer, Held, Input
+from taskq_agent.checkpoint_messages import CheckpointAnswer
+from taskq_agent.protocol import Held, Input
 
 
 class Management:
@@ -29,8 +30,9 @@ class Management:
         """Find or save the checkpoint of a task that a session works on."""
         held = Held(message.campaign, message.task, message.lease)
         if not message.digest:
-            found = await asyncio.to_thread(self._checkpoints.find, session, held)
-            return CheckpointAnswer(True, *(() if found is None else (found.digest, found.size)))
+            found, failures = await asyncio.to_thread(self._checkpoints.look, session, held)
+            blob = () if found is None else (found.digest, found.size)
+            return replace(CheckpointAnswer(True, *blob), memory_failures=failures)
         saved = Input(message.digest, message.size)
         if await asyncio.to_thread(self._checkpoints.save, session, held, saved):
             return CheckpointAnswer(True, saved.digest, saved.size)

@@ -14,6 +14,9 @@ target = "dock:dock"
 time_limit_s = 1800.0
 max_running = 500
 max_failure_share = 0.5
+[resources]                   # of one task
+cores = 4
+memory = ["4G", "8G"]
 [params]                      # shared by all tasks
 exhaustiveness = 8
 [seed]                        # file, format, sweep and the fields of SourceOptions

@@ -12,6 +12,14 @@ from typing import Any, Final
 from taskq.errors import InvalidCampaign
 from taskq.spec.model import check_path
 from taskq.spec.params import check_params, check_string
+from taskq.spec.resources import (
+    MAX_CORES,
+    MAX_GPUS,
+    RESOURCES,
+    check_count,
+    memory_sizes,
+    resources_to_json,
+)
 from taskq.spec.tags import check_requires
 
 HANDLER_KINDS: Final = ("python", "command", "process", "function")
@@ -35,6 +43,7 @@ _KEYS: Final = (
     "handler",
     "retry",
     "limits",
+    "resources",
     "on_disconnect",
     "late_results",
     "front",
@@ -186,6 +195,9 @@ class CampaignSpec:
     checkpoint_bytes  largest checkpoint of a task, as an archive, 16 KiB to 64 MiB; None: none are
                   kept
     checkpoint_every_s  how often one is uploaded while its attempt runs, 1 second or more
+    cores, gpus   how many a task needs of those of its agent's slot; None: it does not matter
+    memory        sizes that an attempt may occupy, in bytes or as "4G"; further ones for a task
+                  that has run out of memory so often; none: any size
     front         whether its tasks may be leased ahead into the front (lists in Redis), if any
     """
 
@@ -203,6 +215,9 @@ class CampaignSpec:
     max_failure_share: float | None = 0.9
     checkpoint_bytes: int | None = None
     checkpoint_every_s: float = 600.0
+    cores: int | None = None
+    memory: tuple[int, ...] = ()
+    gpus: int | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -228,6 +243,14 @@ class CampaignSpec:
         _check_choice("late_results", self.late_results, LATE_RESULTS)
         _check_share(self.max_failure_share)
         _check_checkpoints(self.checkpoint_bytes, self.checkpoint_every_s)
+        check_count("cores", self.cores, MAX_CORES)
+        check_count("gpus", self.gpus, MAX_GPUS)
+        object.__setattr__(self, "memory", memory_sizes(self.memory))
+        if len(self.memory) > self.retry.max_attempts:
+            raise InvalidCampaign(
+                f"resources.memory has {len(self.memory)} sizes, but retry.max_attempts is "
+                f"{self.retry.max_attempts}: the last could never be tried"
+            )
         if type(self.front) is not bool:
             raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
         check_params(self.params)
@@ -242,6 +265,7 @@ class CampaignSpec:
             "weight": self.weight,
             "requires": list(self.requires),
             "limits": {name: getattr(self, name) for name in _LIMITS},
+            "resources": resources_to_json(self.cores, self.memory, self.gpus),
             "on_disconnect": self.on_disconnect,
             "late_results": self.late_results,
             "front": self.front,
@@ -262,6 +286,7 @@ class CampaignSpec:
         handler = table.get("handler")
         return cls(
             **known_only("limits", table.pop("limits", {}), _LIMITS),
+            **known_only("resources", table.pop("resources", {}), RESOURCES),
             **{
                 **table,
                 "handler": None if handler is None else Handler.from_json(handler),

@@ -13,7 +13,7 @@ import jinja2
 
 from taskq.version import VERSION
 from taskq.web.figures import node_texts
-from taskq.words import counted, duration, instant, percent, rate
+from taskq.words import counted, duration, instant, percent, phases, rate
 
 #: Characters of a payload, a result or an output that a page shows.
 MOST_CHARS: Final = 20_000
@@ -92,6 +92,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters |= {
         "duration": duration,
+        "phases": phases,
         "excerpt": excerpt,
         "figure": figure,
         "instant": instant,

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from taskq_agent.handlers import Ended, RunnerSettings, make_runner
+from taskq_agent.handlers import Ended, MemoryRoom, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
+from taskq_agent.resources import Resources
 from taskq_agent.transport import CheckpointBlobs
 from tests.helpers.waiting import wait_until
 
@@ -30,13 +31,16 @@ class SlotHarness:
         grace_s: float,
         keep_scratch: bool,
         blobs: CheckpointBlobs | None = None,
+        slot: int = 0,
+        slots: int = 1,
+        node: Resources | None = None,
     ) -> None:
         self.scratch = folder / "scratch"
         self._keep = keep_scratch
         self._name = uuid.uuid4().hex
         os.environ[_VARIABLE] = self._name
         self.runner = make_runner(
-            0,
+            slot,
             RunnerSettings(
                 scratch_root=self.scratch,
                 python_path=(str(PAYLOADS),),
@@ -44,8 +48,11 @@ class SlotHarness:
                 keep_scratch=keep_scratch,
                 cache_dir=folder / "cache",
                 patience_s=4.0,
+                slots=slots,
+                node=node or Resources(),
             ),
             blobs,
+            None if node is None or node.memory is None else MemoryRoom(node.memory),
         )
         self._revision = 0
         self._last: tuple[Any, ...] = ()
@@ -62,12 +69,14 @@ class SlotHarness:
         attempt: int = 1,
         checkpoint_bytes: int | None = None,
         checkpoint_every_s: float = 600.0,
+        resources: Mapping[str, Any] | None = None,
     ) -> Ended:
         """Run one task; a campaign that differs from the last one gets a new revision."""
         campaign = (dict(handler), dict(params or {}), limit_s, dict(inputs or {}))
         kept = {"checkpoint_bytes": checkpoint_bytes, "checkpoint_every_s": checkpoint_every_s}
-        if campaign != self._last:
-            self._last = campaign
+        kept |= resources or {}
+        if (campaign, resources) != self._last:
+            self._last = (campaign, resources)
             self._revision += 1
         return self.runner.run(
             Task(1, self._revision, 7, key, attempt, "lease", payload or {}),
@@ -111,9 +120,10 @@ def slot_in(
     grace_s: float = 5.0,
     keep_scratch: bool = False,
     blobs: CheckpointBlobs | None = None,
+    **more: Any,
 ) -> Iterator[SlotHarness]:
     """Provide a slot, and close it."""
-    harness = SlotHarness(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs)
+    harness = SlotHarness(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs, **more)
     try:
         yield harness
     finally:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,19 @@ def add(payload: Values, shared: Values) -> Values:
 
 def shared_is(_: Values, shared: Values) -> Values:
     return shared
+
+
+def occupy(payload: Values, _: Values) -> Values:
+    """Occupy memory, and be busy."""
+    kept = b"x" * (payload["mebibytes"] << 20)
+    begun = time.process_time()
+    while time.process_time() < begun + payload["busy_s"]:
+        pass
+    return {"pid": os.getpid()} if kept else {}
+
+
+def no_memory(_: Values, __: Values) -> Values:
+    raise MemoryError
 
 
 def echo(payload: Values, _: Values) -> Values:

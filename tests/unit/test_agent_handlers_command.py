@@ -270,6 +270,7 @@ def test_payload_learns_its_task_but_no_secret(
     assert {name: result[name] for name in result if name.startswith("TASKQ_")} == {
         "TASKQ_CAMPAIGN": "/tests",
         "TASKQ_INPUTS": "{}",
+        "TASKQ_SLOT": "0",
         "TASKQ_TASK": "7",
         "TASKQ_KEY": "k",
         "TASKQ_ATTEMPT": "2",

@@ -19,7 +19,7 @@ def test_try_prints_how_the_attempt_ended(capsys: pytest.CaptureFixture[str]) ->
     ended = json.loads(capsys.readouterr().out)
     assert code == 0
     assert (ended["outcome"], ended["result"]["sum"]) == ("done", 42)
-    assert ended["phases"].keys() == {"prepare_s", "run_s"}
+    assert ended["phases"].keys() == {"prepare_s", "run_s", "cpu_s", "peak_bytes"}
 
 
 def test_try_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from taskq.errors import InvalidCampaign
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.sources import SourceOptions
+from taskq.spec.resources import RESOURCES
 from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
 
 PAGE = Path(__file__, "../../../docs/campaign-file.md").resolve().read_text(encoding="utf-8")
@@ -37,6 +38,7 @@ def _keys() -> dict[str, object]:
     for table in ("handler", "retry", "params"):
         del campaign[table]
     limits = {f"limits.{name}": campaign.pop(name) for name in OF_LIMITS}
+    limits |= {f"resources.{name}": campaign.pop(name) for name in RESOURCES}
     seed = {f"seed.{name}": None for name in ("file", "format", "sweep")}
     tables = _named("handler.", Handler) | _named("retry.", RetryPolicy)
     return campaign | limits | tables | seed | _named("seed.", SourceOptions)
@@ -77,7 +79,7 @@ def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
     assert shown ^ DOCUMENTED.keys() == others
 
 
-@pytest.mark.parametrize("table", ["", "[handler]", "[retry]", "[limits]", "[seed]"])
+@pytest.mark.parametrize("table", ["", "[handler]", "[retry]", "[limits]", "[resources]", "[seed]"])
 def test_a_key_that_is_not_on_the_page_is_refused(tmp_path: Path, table: str) -> None:
     """A slip is noticed, wherever it is."""
     file = tmp_path / "campaign.toml"

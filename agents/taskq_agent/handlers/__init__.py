@@ -14,21 +14,25 @@ from typing import Optional
 
 from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
 from taskq_agent.handlers.checks import check_handler
+from taskq_agent.handlers.room import MemoryRoom
 from taskq_agent.handlers.slot import SlotRunner
 from taskq_agent.transport import CheckpointBlobs
 
-__all__ = ["Ended", "Runner", "RunnerSettings", "check_handler", "make_runner"]
+__all__ = ["Ended", "MemoryRoom", "Runner", "RunnerSettings", "check_handler", "make_runner"]
 
 
 def make_runner(
-    slot: int, settings: RunnerSettings, blobs: Optional[CheckpointBlobs] = None
+    slot: int,
+    settings: RunnerSettings,
+    blobs: Optional[CheckpointBlobs] = None,
+    room: Optional[MemoryRoom] = None,
 ) -> Runner:
     """Return the runner of a slot; OSError if this node cannot start a process.
 
-    blobs: source of inputs and store of large results: the transport of the agent. Call it in the
-    main thread.
+    blobs: source of inputs and store of large results: the transport of the agent. room: the memory
+    of all slots together. Call it in the main thread.
     """
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         # inherited from some launchers; the kernel would discard the exit codes of children
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return SlotRunner(slot, settings, blobs)
+    return SlotRunner(slot, settings, blobs, room)

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
 
 from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Task
+from taskq_agent.resources import Resources
 from taskq_agent.text import clean
 
 
@@ -25,6 +26,7 @@ class RunnerSettings:
     cache_dir: folder for the shared inputs of campaigns; None: `inputs.default_cache`.
     cache_bytes: its largest size, see `inputs.InputCache`.
     patience_s: for how many seconds a broken transfer of an input or a large result is retried.
+    slots, node: each slot has an equal share of what the agent has.
     """
 
     scratch_root: Optional[Path] = None
@@ -34,6 +36,8 @@ class RunnerSettings:
     cache_dir: Optional[Path] = None
     cache_bytes: int = CACHE_BYTES
     patience_s: float = 300.0
+    slots: int = 1
+    node: Resources = field(default_factory=Resources)
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Ended:
 
     tail: the end of the output of the payload, at most `MAX_TAIL_BYTES` of UTF-8, without NUL and
     terminal escapes; None if there was no output.
-    phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that.
+    phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that; also
+    `cpu_s` and `peak_bytes`, what it used.
     node_broken: the fault is that of this node or this agent: it should take no more tasks.
     refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.

@@ -21,10 +21,10 @@ from typing import Any, Dict, Mapping, Optional
 
 from taskq_agent.handlers import environment, exits, placeholders, results
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
+from taskq_agent.handlers.context import KindContext
 from taskq_agent.handlers.group import Group
 from taskq_agent.handlers.output import Tail
-from taskq_agent.handlers.watch import ChildWatch
-from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, CampaignTerms, Task
+from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Task
 from taskq_agent.text import clean
 
 MAX_STDOUT_BYTES = 1_024
@@ -33,23 +33,18 @@ MAX_STDOUT_BYTES = 1_024
 class CommandKind:
     """Runs tasks as commands."""
 
-    def __init__(
-        self, campaign: CampaignTerms, inputs: Mapping[str, str], watch: ChildWatch, grace_s: float
-    ) -> None:
-        self._campaign = campaign
-        self._inputs = inputs
-        self._watch = watch
-        self._grace_s = grace_s
-        self._env = environment.of_campaign(campaign, inputs)
+    def __init__(self, context: KindContext) -> None:
+        self._context = context
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
+        context = self._context
         values = {"task.key": task.key, "task.attempt": task.attempt, "scratch": folder}
         try:
             argv = placeholders.fill(
-                self._campaign.handler["argv"],
-                params=self._campaign.params,
-                inputs=self._inputs,
+                context.campaign.handler["argv"],
+                params=context.campaign.params,
+                inputs=context.inputs,
                 payload=task.payload,
                 task=values,
             )
@@ -68,8 +63,8 @@ class CommandKind:
                 group = Group(
                     argv,
                     cwd=folder,
-                    env={**self._env, **environment.of_task(task, folder)},
-                    watch=self._watch,
+                    env={**context.env, **environment.of_task(task, folder)},
+                    watch=context.watch,
                     on_stdout=both,
                     on_stderr=output.add,
                 )
@@ -78,7 +73,7 @@ class CommandKind:
             try:
                 group.wait_until(lambda: group.exited)
             except AttemptOver as over:
-                group.terminate(self._grace_s)
+                group.terminate(context.grace_s)
                 cut = over.ended
             finally:
                 code = group.end()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Dict, Mapping
 
 from taskq_agent.protocol import CampaignTerms, Task
+from taskq_agent.resources import Resources
 
 RESULT_FILE = "taskq-result.json"
 #: In the scratch folder, where the campaign keeps checkpoints.
@@ -35,6 +36,16 @@ def of_campaign(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str,
         paths = filter(None, its["PYTHONPATH"].split(os.pathsep))
         its["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
     return its
+
+
+def of_slot(slot: int, share: Resources, campaign: CampaignTerms) -> Dict[str, str]:
+    """Return the variables that say what of the node is for the tasks of a slot."""
+    variables = {"TASKQ_SLOT": str(slot)}
+    if campaign.cores is not None:
+        variables["OMP_NUM_THREADS"] = str(campaign.cores)
+    if campaign.gpus is not None:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(share.gpus[: campaign.gpus])
+    return variables
 
 
 def of_task(task: Task, folder: str) -> Dict[str, str]:

@@ -82,6 +82,7 @@ class Group:
             os.set_blocking(fd, False)
             self._sinks[fd] = sink
             self._poll.register(fd, select.POLLIN)
+        watch.meter.started(self.pid)
         try:
             self._reaper.add("group", self.pid)
             self._watcher.start()
@@ -149,11 +150,15 @@ class Group:
             if self._watcher.ident is not None:  # it must see the exit before the child is reaped
                 self._watcher.join()
             self._reaper.drop("group", self.pid)
+            with suppress(ChildProcessError):  # else the system has reaped it: no one knows how
+                _, status, used = os.wait4(self.pid, 0)
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._watch.meter.ended(used)
             self._process.wait()
             for pipe in (self._process.stdout, self._process.stderr):
                 if pipe is not None:
                     pipe.close()
-        return self._process.returncode
+        return self._process.wait()
 
     def _await_exit(self) -> None:
         # WNOWAIT leaves the child unreaped

@@ -32,12 +32,14 @@ class ProcessKind(ResidentKind):
 
     def _argv(self) -> List[str]:
         return placeholders.fill(
-            self._campaign.handler["argv"], params=self._campaign.params, inputs=self._inputs
+            self._campaign.handler["argv"],
+            params=self._campaign.params,
+            inputs=self._context.inputs,
         )
 
     def _prepare(self, child: Channel) -> None:
-        campaign = self._campaign
-        child.send({"prepare": campaign.params, "campaign": campaign.path, "inputs": self._inputs})
+        campaign, inputs = self._campaign, self._context.inputs
+        child.send({"prepare": campaign.params, "campaign": campaign.path, "inputs": inputs})
 
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:
         about = {

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List
 
 import taskq_agent
 from taskq_agent.handlers import answers, environment, exits
 from taskq_agent.handlers.base import AttemptOver, refused
 from taskq_agent.handlers.channel import Channel, ChildExited
 from taskq_agent.handlers.resident import ResidentKind
-from taskq_agent.handlers.watch import ChildWatch
-from taskq_agent.protocol import DONE, CampaignTerms, Task
+from taskq_agent.protocol import DONE, Task
 
 _ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
 
@@ -37,19 +36,6 @@ _BOOT = (
 
 class PythonKind(ResidentKind):
     """Runs tasks in a resident child with the same Python interpreter as the agent."""
-
-    def __init__(
-        self,
-        campaign: CampaignTerms,
-        inputs: Mapping[str, str],
-        folder: str,
-        watch: ChildWatch,
-        grace_s: float,
-        *,
-        python_path: Sequence[str],
-    ) -> None:
-        super().__init__(campaign, inputs, folder, watch, grace_s)
-        self._python_path = [str(Path(path).absolute()) for path in python_path]
 
     def _argv(self) -> List[str]:
         # -u also keeps compiled code from holding output back until a later task
@@ -66,9 +52,10 @@ class PythonKind(ResidentKind):
         }
 
     def _prepare(self, child: Channel) -> None:
-        question = {"id": 0, "python_path": self._python_path, **self._preparation()}
+        path = [str(Path(folder).absolute()) for folder in self._context.python_path]
+        question = {"id": 0, "python_path": path, **self._preparation()}
         try:
-            ended = answers.ended(child.ask(question), 0, self._folder)
+            ended = answers.ended(child.ask(question), 0, self._context.folder)
         except answers.BadAnswer as error:
             raise AttemptOver(refused("prepare-failed", f"the child {error}")) from None
         except ChildExited:

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Optional
 
-from taskq_agent.handlers import answers, environment, exits, placeholders
+from taskq_agent.handlers import answers, exits, placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.channel import Channel, ChildExited
-from taskq_agent.handlers.watch import ChildWatch
-from taskq_agent.protocol import CampaignTerms, Task
+from taskq_agent.handlers.context import KindContext
+from taskq_agent.protocol import Task
 
 
 class ResidentKind(ABC):
     """Starts a child for the first task and keeps it while it is usable, else starts another."""
 
-    def __init__(
-        self,
-        campaign: CampaignTerms,
-        inputs: Mapping[str, str],
-        folder: str,
-        watch: ChildWatch,
-        grace_s: float,
-    ) -> None:
-        """Record what to run and where; `folder` is the one that children are started in."""
-        self._campaign = campaign
-        self._inputs = inputs
-        self._folder = folder
-        self._watch = watch
-        self._grace_s = grace_s
+    def __init__(self, context: KindContext) -> None:
+        self._context = context
+        self._campaign = context.campaign
         self._asked = 0
         self._child: Optional[Channel] = None
 
@@ -50,7 +39,7 @@ class ResidentKind(ABC):
                 ended = answers.ended(child.ask(question), self._asked, folder)
         except AttemptOver as over:
             if child is not None:
-                child.group.terminate(self._grace_s)
+                child.group.terminate(self._context.grace_s)
             ended = over.ended
             self._end()
         except answers.BadAnswer as error:
@@ -66,7 +55,7 @@ class ResidentKind(ABC):
         """End the child: close its input; after the grace, SIGKILL."""
         if self._child is not None:
             self._child.group.close_stdin()
-            self._child.group.wait_for_exit(self._grace_s)
+            self._child.group.wait_for_exit(self._context.grace_s)
             self._end()
 
     @abstractmethod
@@ -87,10 +76,10 @@ class ResidentKind(ABC):
         except placeholders.PlaceholderMissing as error:
             over = failed("placeholder-missing", str(error), retry=False)
             raise AttemptOver(over) from None
-        env = environment.of_campaign(self._campaign, self._inputs)
-        env["TMPDIR"] = self._folder
+        context = self._context
+        env = {**context.env, "TMPDIR": context.folder}
         try:
-            return Channel(argv, cwd=self._folder, env=env, watch=self._watch)
+            return Channel(argv, cwd=context.folder, env=env, watch=context.watch)
         except (OSError, ValueError, RuntimeError) as error:
             raise AttemptOver(exits.of_start(argv[0], error)) from error
 

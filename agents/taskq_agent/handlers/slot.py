@@ -1,12 +1,13 @@
-"""Runner of one slot: scratch folders, transfers, time limit and the handler of the campaign."""
+"""Runner of one slot: scratch folders, transfers, limits and the handler of the campaign."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
-from taskq_agent.handlers import checks
+from taskq_agent.handlers import checks, environment
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
@@ -18,13 +19,28 @@ from taskq_agent.handlers.base import (
 )
 from taskq_agent.handlers.checkpoints import without_checkpoint
 from taskq_agent.handlers.command import CommandKind
+from taskq_agent.handlers.context import KindContext
+from taskq_agent.handlers.cores import own_cores
 from taskq_agent.handlers.function import FunctionKind
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
+from taskq_agent.handlers.room import MemoryRoom
 from taskq_agent.handlers.transfers import Transfers
 from taskq_agent.handlers.watch import ChildWatch
-from taskq_agent.protocol import CampaignTerms, Task
+from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Task
+from taskq_agent.text import in_bytes
 from taskq_agent.transport import CheckpointBlobs
+
+_SHOWN_WAIT_S = 0.05
+#: Ends for want of memory, where there is a limit: nobody else kills so, but the kernel.
+_OF_MEMORY = (MemoryError.__name__, "signal-SIGKILL", "exit-137")
+
+_KINDS: Dict[str, Callable[[KindContext], Kind]] = {
+    checks.COMMAND: CommandKind,
+    checks.PROCESS: ProcessKind,
+    checks.PYTHON: PythonKind,
+    checks.FUNCTION: FunctionKind,
+}
 
 
 class SlotRunner:
@@ -35,10 +51,16 @@ class SlotRunner:
     """
 
     def __init__(
-        self, slot: int, settings: RunnerSettings, blobs: Optional[CheckpointBlobs]
+        self,
+        slot: int,
+        settings: RunnerSettings,
+        blobs: Optional[CheckpointBlobs],
+        room: Optional[MemoryRoom],
     ) -> None:
         self._slot = slot
         self._settings = settings
+        self._share = settings.node.share(slot, settings.slots)
+        self._room = room
         self._reaper = reaper.shared()
         self._watch = ChildWatch()
         self._transfers = Transfers(blobs, settings, self._watch)
@@ -52,6 +74,16 @@ class SlotRunner:
         self._watch.begin()
         phases: Dict[str, float] = {}
         try:
+            limit = self._transfers.memory_limit(task, campaign)
+            with self._memory(limit, phases), own_cores(self._share, campaign.cores):
+                return self._run_within(task, campaign, limit, phases)
+        except AttemptOver as over:
+            return replace(over.ended, phases=phases)
+
+    def _run_within(
+        self, task: Task, campaign: CampaignTerms, limit: Optional[int], phases: Dict[str, float]
+    ) -> Ended:
+        try:
             if self._folder is None:
                 self._folder = self._make_folder()
             kind = self._kind_for(campaign, self._folder, phases)
@@ -60,15 +92,35 @@ class SlotRunner:
             return refused("handler-invalid", str(error))
         except OSError as error:
             return broken("scratch-unusable", f"no scratch folder can be made: {error}")
-        except AttemptOver as over:
-            return replace(over.ended, phases=phases)
+        self._watch.meter.begin(limit)
         try:
             ended = self._run(kind, task, campaign, folder, phases)
         finally:
+            phases.update(self._watch.meter.end())
             self._folder.give_back(folder)
         self._watch.limit(None)
+        if limit is not None and ended.error_class in _OF_MEMORY:
+            ended = replace(ended, error_class=OUT_OF_MEMORY)
         ended = self._transfers.upload_result(ended)
-        return replace(ended, phases={**phases, **ended.phases}) if phases else ended
+        return replace(ended, phases={**phases, **ended.phases})
+
+    @contextmanager
+    def _memory(self, limit: Optional[int], phases: Dict[str, float]) -> Iterator[None]:
+        """Keep the memory that an attempt may occupy, or a slot's share of it."""
+        if self._room is None:
+            yield
+            return
+        wanted = limit or self._share.memory or 0
+        if wanted > self._room.size:
+            text = f"it may need {in_bytes(wanted)} of memory; this agent has "
+            raise AttemptOver(refused("too-little-memory", text + in_bytes(self._room.size)))
+        waited: Dict[str, float] = {}
+        with ExitStack() as stack:
+            with timed(waited, "room_s"):
+                stack.enter_context(self._room.taken(wanted, self._watch))
+            if waited["room_s"] > _SHOWN_WAIT_S:
+                phases.update(waited)
+            yield
 
     def _run(
         self, kind: Kind, task: Task, campaign: CampaignTerms, folder: str, phases: Dict[str, float]
@@ -128,15 +180,19 @@ class SlotRunner:
         return self._kept[-1]
 
     def _make_kind(self, campaign: CampaignTerms, inputs: Mapping[str, str], folder: str) -> Kind:
-        watch, grace_s = self._watch, self._settings.grace_s
-        kind = campaign.handler["kind"]
-        if kind == checks.COMMAND:
-            return CommandKind(campaign, inputs, watch, grace_s)
-        if kind == checks.PROCESS:
-            return ProcessKind(campaign, inputs, folder, watch, grace_s)
-        resident = FunctionKind if kind == checks.FUNCTION else PythonKind
-        path = self._settings.python_path
-        return resident(campaign, inputs, folder, watch, grace_s, python_path=path)
+        context = KindContext(
+            campaign=campaign,
+            inputs=inputs,
+            folder=folder,
+            watch=self._watch,
+            env={
+                **environment.of_campaign(campaign, inputs),
+                **environment.of_slot(self._slot, self._share, campaign),
+            },
+            grace_s=self._settings.grace_s,
+            python_path=self._settings.python_path,
+        )
+        return _KINDS[campaign.handler["kind"]](context)
 
     def _drop_kind(self) -> None:
         if self._kind is not None:

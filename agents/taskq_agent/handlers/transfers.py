@@ -29,7 +29,7 @@ from taskq_agent.handlers.base import (
 from taskq_agent.handlers.checkpoints import TaskCheckpoint
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
-from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Input, Task
+from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Input, Task
 from taskq_agent.text import clean
 from taskq_agent.transport import CheckpointBlobs
 
@@ -101,6 +101,25 @@ class Transfers:
                 checkpoint.restore(self._with_retries)
         checkpoint.begin()
         return checkpoint
+
+    def memory_limit(self, task: Task, campaign: CampaignTerms) -> Optional[int]:
+        """Return how many bytes an attempt may occupy; None: any number.
+
+        Raises AttemptOver: the queue cannot be asked how often the task has run out of memory; it
+        did not begin and goes back.
+        """
+        sizes, blobs = campaign.memory, self._blobs
+        if len(sizes) < 2 or task.attempt == 1 or blobs is None:  # noqa: PLR2004
+            return sizes[0] if sizes else None
+        held = Held(task.campaign, task.task, task.lease)
+        try:
+            times = self._with_retries(lambda: blobs.memory_failures(held))
+        except TransportError as error:
+            text = f"how often it has run out of memory cannot be asked: {error}"
+            raise AttemptOver(_handed_back("queue-unreachable", text)) from error
+        except AttemptOver as over:
+            raise AttemptOver(replace(over.ended, started=False)) from None
+        return sizes[min(times, len(sizes) - 1)]
 
     def release(self) -> None:
         """Release the inputs that were fetched."""

@@ -1,4 +1,4 @@
-"""Early end of an attempt: a stop from outside, or its time limit."""
+"""Early end of an attempt: a stop from outside, its time limit, or its limit of memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from contextlib import suppress
 from typing import Optional
 
 from taskq_agent.handlers.base import AttemptOver, Ended, failed
-from taskq_agent.protocol import RELEASED
+from taskq_agent.handlers.meter import Meter
+from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED
 
 _FOREVER = float("inf")
 
 
 class ChildWatch:
-    """Stop flag and time limit of one slot. `stop` and `wake` are thread-safe, the rest is not.
+    """Stop flag and limits of one slot. `stop` and `wake` are thread-safe, the rest is not.
 
-    fd: becomes readable when something has happened that a waiting slot must check.
+    fd: becomes readable when something has happened that a waiting slot must check. meter: of what
+    the attempt's processes use.
     """
 
     def __init__(self) -> None:
@@ -31,12 +33,15 @@ class ChildWatch:
         self._lock = threading.Lock()
         self._stopped = False
         self._closed = False
+        self._exceeded = ""
         self._limit_s: Optional[float] = None
         self._end = _FOREVER
+        self.meter = Meter(self._exceed)
 
     def begin(self) -> None:
         """Begin an attempt, without a time limit yet."""
         self._stopped = False  # a stop between two attempts was meant for the first
+        self._exceeded = ""
         self.limit(None)
 
     def limit(self, limit_s: Optional[float]) -> None:
@@ -64,6 +69,8 @@ class ChildWatch:
         """Raise AttemptOver if the running attempt must end."""
         if self._stopped:
             raise AttemptOver(Ended(RELEASED, error_class="stopped", error="stopped by its agent"))
+        if self._exceeded:
+            raise AttemptOver(failed(OUT_OF_MEMORY, self._exceeded, retry=True))
         if time.monotonic() >= self._end:
             raise AttemptOver(
                 failed("time-limit", f"exceeded its time limit of {self._limit_s:g} s", retry=True)
@@ -81,6 +88,10 @@ class ChildWatch:
     def remaining_s(self) -> float:
         """Return the seconds until the time limit; infinity without one."""
         return self._end - time.monotonic()
+
+    def _exceed(self, text: str) -> None:
+        self._exceeded = text
+        self.wake()
 
     def close(self) -> None:
         """Close the descriptors; a later `stop` or `wake` then does nothing."""

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, final
 
+from taskq_agent.checkpoint_messages import CheckpointAnswer, CheckpointRequest
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.http import wire
 from taskq_agent.http.connections import (
@@ -27,8 +28,6 @@ from taskq_agent.http.refusals import GatewayFailed, error_of
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
-    CheckpointAnswer,
-    CheckpointRequest,
     Heartbeat,
     HeartbeatAnswer,
     Held,
@@ -152,6 +151,11 @@ class HttpTransport:
         """Return the blob with the last checkpoint of a task; see `Blobs`."""
         answer = self._checkpoint(CheckpointRequest(held.campaign, held.task, held.lease))
         return Input(answer.digest, answer.size) if answer.digest else None
+
+    def memory_failures(self, held: Held) -> int:
+        """Return how often a task has run out of memory; see `Blobs`."""
+        request = CheckpointRequest(held.campaign, held.task, held.lease)
+        return self._checkpoint(request).memory_failures
 
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the checkpoint of a task; see `Blobs`."""

@@ -11,6 +11,7 @@ import click
 from taskq import CampaignSpec, Client
 from taskq.errors import Conflict, UsageError
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
+from taskq.spec.resources import resources_text
 from taskq.views import Status
 from taskq.words import counted, duration
 from taskq_cli.commands.tasks import cancel
@@ -232,6 +233,7 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "checkpoints": "none"
             if spec.checkpoint_bytes is None
             else f"{spec.checkpoint_bytes:,} bytes, every {duration(spec.checkpoint_every_s)}",
+            "resources": resources_text(spec.cores, spec.memory, spec.gpus) or "none",
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,

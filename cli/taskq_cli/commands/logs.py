@@ -9,7 +9,7 @@ import click
 from taskq.errors import NotFound
 from taskq.export.json_values import as_json
 from taskq.views import Attempt, TaskView
-from taskq.words import duration, instant
+from taskq.words import duration, instant, phases
 from taskq_cli.output import as_record, facts, write_records
 from taskq_cli.shared import Invocation, path_argument, reading_options
 from taskq_cli.text import printable
@@ -62,7 +62,7 @@ def _about_attempt(one: Attempt) -> str:
         {
             "attempt": f"{one.attempt}, {one.outcome} after {took}, {instant(one.ended_at)}",
             "agent": f"{one.agent} at {one.host}" + (f", {one.site}" if one.site else ""),
-            "phases": ", ".join(f"{name} {value:g}" for name, value in (one.phases or {}).items()),
+            "phases": phases(one.phases),
             "exit code": one.exit_code,
             "error": ": ".join(filter(None, (one.error_class, one.error))),
             "result": "" if result is None else as_json(result),

@@ -1,0 +1,33 @@
+"""Messages about one task that an agent holds, apart from exchanges: its checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CheckpointRequest:
+    """Asks for the checkpoint of a task that the session works on, or saves one.
+
+    digest, size: of the blob that is to be the checkpoint; empty and 0 to ask.
+    """
+
+    campaign: int
+    task: int
+    lease: str
+    digest: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class CheckpointAnswer:
+    """The checkpoint of a task; empty and 0: there is none.
+
+    held: whether the lease is the task's; if not, nothing was saved. memory_failures: how often the
+    task has run out of memory.
+    """
+
+    held: bool
+    digest: str = ""
+    size: int = 0
+    memory_failures: int = 0

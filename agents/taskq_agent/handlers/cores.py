@@ -1,0 +1,29 @@
+"""Processors of a slot: what its tasks start runs there, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import Iterator, Optional
+
+from taskq_agent.resources import Resources
+
+
+@contextmanager
+def own_cores(share: Resources, wanted: Optional[int]) -> Iterator[None]:
+    """Keep this thread, and so the children that it starts, on so many cores of the share.
+
+    wanted: None: on any. The affinity of a thread is its own, and inherited at fork: no code runs
+    between that and the start of a program.
+    """
+    if wanted is None or not share.cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):  # a batch system has taken some away
+        os.sched_setaffinity(0, share.cores[:wanted])
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)

@@ -1,0 +1,133 @@
+"""Cores, memory and GPUs: what an agent has, each slot's share of it, and what it offers for that.
+
+What an agent has is what its affinity, the limits of its cgroups, Slurm's variables and
+`CUDA_VISIBLE_DEVICES` leave to it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator, List, Mapping, Optional, Tuple
+
+from taskq_agent.text import MAX_BYTES
+
+_MEBI = 1 << 20
+_GIBI = 1 << 30
+_CGROUPS = Path("/sys/fs/cgroup")
+_MAX_OFFERS = 32
+_EXACT_BELOW = 16
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What an agent, or one of its slots, has.
+
+    cores: numbers of processors that are its own; empty: it shares them with others. count: how
+    many it may count on. memory: in bytes, None: not known. gpus: as CUDA names them.
+    """
+
+    count: int = 1
+    cores: Tuple[int, ...] = ()
+    memory: Optional[int] = None
+    gpus: Tuple[str, ...] = ()
+
+    def share(self, slot: int, slots: int) -> Resources:
+        """Return an equal share, that of one of the slots."""
+        cores, gpus = len(self.cores) // slots, len(self.gpus) // slots
+        return Resources(
+            count=self.count // slots,
+            cores=self.cores[slot * cores : (slot + 1) * cores],
+            memory=None if self.memory is None else self.memory // slots,
+            gpus=self.gpus[slot * gpus : (slot + 1) * gpus],
+        )
+
+
+def found(
+    environment: Mapping[str, str], cores: Optional[int] = None, memory: Optional[int] = None
+) -> Resources:
+    """Return what this process has. cores, memory: what it is to count on instead.
+
+    Cores are its own where it was told how many it has, or others are kept from it.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    ours = cores is not None or len(allowed) < (os.cpu_count() or 1)
+    count = cores or min([len(allowed), *_numbers(environment, "SLURM_CPUS_ON_NODE")])
+    return Resources(
+        count=count,
+        cores=tuple(allowed[:count]) if ours and count <= len(allowed) else (),
+        memory=memory or min(_memory_limits(environment), default=None),
+        gpus=_gpus(environment),
+    )
+
+
+def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
+    """Return the tags of an agent: those given, and what else each of its slots has.
+
+    Memory is in GiB, rounded down to steps of about a tenth: agents of the same tags share
+    statements, and hardly two machines have the same number of bytes.
+    """
+    named = {tag.partition("=")[0] for tag in given}
+    also = [f"cores={share.count}"] if share.count else []
+    if share.memory is not None:
+        also.append(f"mem={_stepped(share.memory)}")
+    if share.gpus:
+        also.append(f"gpus={len(share.gpus)}")
+    further = [tag for tag in also if tag.partition("=")[0] not in named]
+    return (*given, *further[: max(0, _MAX_OFFERS - len(given))])
+
+
+def _stepped(memory: int) -> str:
+    if memory < _GIBI:
+        return f"{memory // (_GIBI // 8) / 8:g}"
+    whole = memory // _GIBI
+    step = 1
+    while whole >= _EXACT_BELOW * step:
+        step *= 2
+    return str(whole // step * step)
+
+
+def _memory_limits(environment: Mapping[str, str]) -> Iterator[int]:
+    with suppress(OSError, ValueError, IndexError):
+        line = Path("/proc/meminfo").read_text(encoding="ascii").split("\n", 1)[0]
+        yield int(line.split()[1]) << 10
+    yield from (size * _MEBI for size in _numbers(environment, "SLURM_MEM_PER_NODE"))
+    for each in _numbers(environment, "SLURM_MEM_PER_CPU"):
+        yield from (each * cores * _MEBI for cores in _numbers(environment, "SLURM_CPUS_ON_NODE"))
+    for file in _limit_files():
+        with suppress(OSError, ValueError):
+            size = int(file.read_text(encoding="ascii"))
+            if 0 < size < MAX_BYTES:
+                yield size
+
+
+def _limit_files() -> List[Path]:
+    """Return the files with the limits of our cgroups and those above them, of either version."""
+    files: List[Path] = []
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds and "memory" not in kinds.split(","):
+                continue
+            root = _CGROUPS / "memory" if kinds else _CGROUPS
+            name = "memory.limit_in_bytes" if kinds else "memory.max"
+            inner = Path(path.lstrip("/"))
+            files += [root / folder / name for folder in (inner, *inner.parents)]
+    return files
+
+
+def _numbers(environment: Mapping[str, str], name: str) -> List[int]:
+    """Return the number in a variable, if there is one above 0."""
+    text = environment.get(name, "")
+    return [int(text)] if text.isdecimal() and int(text) > 0 else []
+
+
+def _gpus(environment: Mapping[str, str]) -> Tuple[str, ...]:
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        names = (name.strip() for name in visible.split(","))
+        return tuple(name for name in names if name and name not in ("-1", "NoDevFiles"))
+    numbers = (device.name[len("nvidia") :] for device in Path("/dev").glob("nvidia[0-9]*"))
+    return tuple(sorted((number for number in numbers if number.isdecimal()), key=int))

@@ -1,0 +1,132 @@
+"""What a campaign's tasks need decides which agents get them, and what an attempt may occupy."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from taskq import CampaignSpec, Client, Handler, RetryPolicy, Seed
+from taskq.blobs.catalogue import open_blobs
+from taskq.checkpoints.store import Checkpoints
+from taskq_agent.protocol import Held
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import TIMEOUT_S, CommandLine
+from tests.helpers.postgres import Postgres, value
+
+GIB = 1 << 30
+OCCUPY = "import time; x = b'x' * ({mebibytes} << 20); time.sleep(1.5)"
+
+
+def test_resources_are_stored_and_become_requirements(queue: Client, postgres: Postgres) -> None:
+    """Beside the tags, which stay as people gave them."""
+    spec = CampaignSpec("/c", requires=("avx",), cores=4, memory=("4.5G", "8G"), gpus=2)
+    campaign = queue.create_campaign(spec)
+    assert campaign.spec() == spec
+    required = value(postgres, "select requires from taskq.campaign where path = '/c'")
+    assert required == ["avx", "cores>=4", "mem>=4.5", "gpus>=2"]
+    campaign.change(CampaignSpec("/c"))
+    assert campaign.spec() == CampaignSpec("/c")
+    assert value(postgres, "select requires from taskq.campaign where path = '/c'") == []
+
+
+@pytest.mark.parametrize(
+    ("offers", "gets"),
+    [
+        ((), False),
+        (("cores=4", "mem=3.9"), False),
+        (("cores=3", "mem=64"), False),
+        (("cores=4", "mem=4"), True),
+        (("cores=16", "mem=15"), True),
+    ],
+)
+def test_tasks_go_to_agents_whose_slots_have_what_they_need(
+    queue: Client, hire: Hire, offers: tuple[str, ...], gets: bool
+) -> None:
+    campaign = queue.create_campaign(CampaignSpec("/c", cores=4, memory=("4G",)))
+    campaign.seed([{"n": 1}])
+    assert bool(hire(offers=offers).claim()) == gets
+
+
+def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
+    queue: Client, hire: Hire
+) -> None:
+    """Other failures do not count, and others are told nothing."""
+    retry = RetryPolicy(max_attempts=9, backoff_s=0.0)
+    campaign = queue.create_campaign(CampaignSpec("/c", retry=retry))
+    campaign.seed([Seed({"n": 1}, "a")])
+    kept, agent = Checkpoints(queue.database, open_blobs(queue.database)), hire()
+    seen = []
+    for error_class in ("out-of-memory", "Boom", "out-of-memory"):
+        (task,) = agent.claim()
+        seen.append(kept.memory_failures(None, Held(task.campaign, task.task, task.lease)))
+        agent.fail(task, error_class)
+        with agent._line.connected() as statements:  # noqa: SLF001
+            statements.script(
+                "update taskq.task set due_at = now(), status = 'waiting' where status = 'delayed'"
+            )
+    (task,) = agent.claim()
+    held = Held(task.campaign, task.task, task.lease)
+    assert (seen, kept.memory_failures(None, held)) == ([0, 1, 1], 2)
+    assert kept.memory_failures(hire().session + 10, held) == 0
+    assert kept.memory_failures(None, Held(task.campaign, task.task, str(agent.key))) == 0
+
+
+def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Client) -> None:
+    """By an agent from the command line; what its attempts used is told."""
+    handler = Handler("command", argv=(sys.executable, "-c", OCCUPY))
+    retry = RetryPolicy(max_attempts=2, backoff_s=0.0)
+    spec = CampaignSpec("/c", handler=handler, retry=retry, cores=1, memory=("100M", "400M"))
+    campaign = queue.create_campaign(spec)
+    campaign.seed([Seed({"mebibytes": 10}, "small"), Seed({"mebibytes": 200}, "large")])
+    run = ["agent", "run", "--campaign", "/c", "--until-empty", "--slots", 2, "--memory", "500M"]
+    with taskq.process(*run, "--cores", 2, "--quiet", "-o", "json") as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert (agent.returncode, json.loads(out)["done"], json.loads(out)["failed"]) == (0, 2, 1), log
+    phases = {one.key: one.phases or {} for one in campaign.results()}
+    assert phases["large"]["peak_bytes"] > 200 << 20 > 2 * phases["small"]["peak_bytes"]
+    ended = taskq.out("history", "/c", "large")
+    assert "out-of-memory: occupied" in ended
+    assert "of CPU" in ended
+    (best,) = taskq.json("results", "/c", "--top", 1, "--by", "phases.peak_bytes")
+    assert best["key"] == "large"
+
+
+def test_tasks_that_fit_no_slot_wait_and_explain_says_so(taskq: CommandLine, queue: Client) -> None:
+    """The agent leaves them to others."""
+    taskq.out("campaign", "create", "/c", "--cores", "2", "--memory", "64G,128G", "--", "true")
+    taskq.out("seed", "/c", "--sweep", "n=1")
+    run = ["agent", "run", "--campaign", "/c", "--until-empty", "--memory", "16G", "-o", "json"]
+    with taskq.process(*run, "--cores", 4, "--slots", 2) as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 3, log
+    assert "mem>=64" in json.loads(out)["reason"]
+    assert "mem>=64" in taskq.out("explain", "/c")
+    shown = taskq.out("campaign", "show", "/c")
+    assert "cores 2; memory 64G, then 128G" in shown
+    taskq.out("campaign", "change", "/c", "--memory", "none", "--cores", "none")
+    assert queue.campaign("/c").spec().memory == ()
+    with taskq.process(*run) as agent:
+        agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--memory", "4X"),
+        ("--memory", "8G,4G"),
+        ("--memory", "1G,2G,3G,4G"),
+        ("--cores", "0"),
+        ("--gpus", "many"),
+        ("--memory", ",".join(f"{n}G" for n in range(1, 10))),
+    ],
+)
+def test_resources_that_make_no_sense_are_refused(
+    taskq: CommandLine, words: tuple[str, ...]
+) -> None:
+    """Also more sizes than attempts."""
+    ended = taskq("campaign", "create", "/c", *words, "--", "true")
+    assert ended.exit_code == 2
+    assert words[0][2:] in ended.stderr

@@ -1,0 +1,85 @@
+"""What an agent has, and offers."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from taskq_agent import resources
+from taskq_agent.resources import Resources
+from taskq_agent.text import in_bytes, size_in_bytes
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("word", "size"),
+    [("1", 1), ("512M", 512 << 20), ("4G", 4 * GIB), ("4 GiB", 4 * GIB), ("1.5T", 1536 * GIB)],
+)
+def test_size_is_in_powers_of_1024(word: str, size: int) -> None:
+    assert size_in_bytes(word) == size
+
+
+@pytest.mark.parametrize("word", ["", "0", "-1G", "4X", "nan", "1e3", "9999999T", "4G 8G", "\0"])
+def test_what_is_no_size_is_refused(word: str) -> None:
+    with pytest.raises(ValueError, match="size"):
+        size_in_bytes(word)
+
+
+def test_sizes_in_words() -> None:
+    words = [in_bytes(size) for size in (0, 900, 1536, 300 << 20, 4 * GIB, 5 << 40)]
+    assert words == ["0 bytes", "900 bytes", "1.5 KiB", "300 MiB", "4 GiB", "5 TiB"]
+
+
+def test_batch_system_and_affinity_say_what_an_agent_has() -> None:
+    """The least of what is said counts."""
+    environment = {"SLURM_CPUS_ON_NODE": "1", "SLURM_MEM_PER_CPU": "100"}
+    found = resources.found({**environment, "CUDA_VISIBLE_DEVICES": "2, GPU-7"})
+    assert (found.count, found.memory, found.gpus) == (1, 100 << 20, ("2", "GPU-7"))
+    assert resources.found({"SLURM_MEM_PER_NODE": "50"}).memory == 50 << 20
+    assert resources.found({"SLURM_MEM_PER_NODE": "50 000"}).memory != 50 << 20
+    assert resources.found({"CUDA_VISIBLE_DEVICES": "-1"}).gpus == ()
+
+
+def test_options_overrule_what_is_found() -> None:
+    """Cores that are not there are counted, and nothing is kept on them."""
+    environment = {"SLURM_CPUS_ON_NODE": "1", "SLURM_MEM_PER_NODE": "100"}
+    allowed = sorted(os.sched_getaffinity(0))
+    found = resources.found(environment, len(allowed), GIB)
+    assert (found.count, found.cores, found.memory) == (len(allowed), tuple(allowed), GIB)
+    assert resources.found({}, 5_000) == resources.found({}, 5_000, found.memory and None)
+    assert resources.found({}, 5_000).cores == ()
+
+
+def test_slots_have_equal_shares_of_their_own() -> None:
+    """What cannot be divided is left."""
+    node = Resources(7, tuple(range(7)), 10 * GIB, ("0", "1", "2", "3"))
+    shares = [node.share(slot, 2) for slot in (0, 1)]
+    assert [one.cores for one in shares] == [(0, 1, 2), (3, 4, 5)]
+    assert [one.gpus for one in shares] == [("0", "1"), ("2", "3")]
+    assert {(one.count, one.memory) for one in shares} == {(3, 5 * GIB)}
+
+
+def test_agent_offers_what_a_slot_has_unless_it_is_told_otherwise() -> None:
+    share = Resources(4, (), 5 * GIB + 1, ("0",))
+    assert resources.offers(share, ()) == ("cores=4", "mem=5", "gpus=1")
+    assert resources.offers(share, ("mem=64", "avx")) == ("mem=64", "avx", "cores=4", "gpus=1")
+    assert resources.offers(Resources(0), ()) == ()
+    many = tuple(f"tag{number}" for number in range(31))
+    assert resources.offers(share, many) == (*many, "cores=4")
+
+
+@pytest.mark.parametrize(
+    ("size", "offered"),
+    [
+        (100 << 20, "0"),
+        (700 << 20, "0.625"),
+        (15.7 * GIB, "15"),
+        (62.7 * GIB, "60"),
+        (503 * GIB, "480"),
+    ],
+)
+def test_offered_memory_is_rounded_down(size: float, offered: str) -> None:
+    """So that machines of a kind make agents of a kind."""
+    assert resources.offers(Resources(0, (), int(size)), ()) == (f"mem={offered}",)
