@@ -2,11 +2,11 @@
 
 A small process holds the read end of a pipe whose only write end is the agent's. The agent writes
 one JSON line per change: `["+group", PGID]`, `["-group", PGID]`, `["+folder", PATH]`, `["-folder",
-PATH]`. End of file means that the agent is gone: the process then kills what is left of the groups,
-then everything that carries the agent's mark in its environment (payloads that were just being
-started, or that have moved to a session of their own), removes the folders and exits. It blocks
-SIGTERM and has a session of its own, so that neither Ctrl-C nor a batch system that ends a job by
-SIGTERM stops it first.
+PATH]`, and the same of containers, `RUNTIME NUL NAME`. End of file means that the agent is gone:
+the process then kills what is left of the groups, then everything that carries the agent's mark in
+its environment (payloads that were just being started, or that have moved to a session of their
+own), removes containers and folders and exits. It blocks SIGTERM and has a session of its own, so
+that neither Ctrl-C nor a batch system that ends a job by SIGTERM stops it first.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _ROOT = str(Path(__file__).absolute().parents[1])
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from taskq_agent.reaper import main; main()"
 _BLOCKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXIT_S = 10.0
+_REMOVAL_S = 30.0
 
 Entry = Tuple[str, Union[int, str]]
 
@@ -50,7 +51,7 @@ class Reaper:
         return _MARK, f"{self._name}:{next(self._marks)}:"
 
     def add(self, kind: str, thing: Union[int, str]) -> None:
-        """Register a `group` or a `folder` for cleanup."""
+        """Register a `group`, a `folder` or a `container` for cleanup."""
         with self._lock:
             self._entries.add((kind, thing))
             self._write("+", kind, thing)
@@ -124,7 +125,7 @@ def shared() -> Reaper:
 def main() -> None:
     """Read the lines of the agent from standard input to the end, then clean up."""
     groups: Dict[int, Optional[int]] = {}
-    folders: Set[str] = set()
+    others: Dict[str, Set[str]] = {"folder": set(), "container": set()}
     for line in sys.stdin.buffer:
         if not line.endswith(b"\n"):
             break  # the agent died while it wrote
@@ -133,20 +134,26 @@ def main() -> None:
             groups[thing] = procfs.started_at(thing)
         elif action == "-group":
             groups.pop(thing, None)
-        elif action == "+folder":
-            folders.add(thing)
-        elif action == "-folder":
-            folders.discard(thing)
-    if groups or folders:  # else the agent has cleaned up itself
-        _clear_away(groups, folders, sys.argv[2])
+        elif action.startswith("+"):
+            others[action[1:]].add(thing)
+        else:
+            others[action[1:]].discard(thing)
+    if groups or any(others.values()):  # else the agent has cleaned up itself
+        _clear_away(groups, others["folder"], others["container"], sys.argv[2])
 
 
-def _clear_away(groups: Dict[int, Optional[int]], folders: Set[str], mark: str) -> None:
+def _clear_away(
+    groups: Dict[int, Optional[int]], folders: Set[str], containers: Set[str], mark: str
+) -> None:
     for group, then in groups.items():
         if procfs.started_at(group) in (then, None):  # else the id belongs to another group
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
     procfs.kill_marked(mark)
+    for container in containers:
+        runtime, _, name = container.partition("\0")
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run([runtime, "rm", "--force", name], check=False, timeout=_REMOVAL_S)
     for folder in folders:
         scratch.remove(folder)
 

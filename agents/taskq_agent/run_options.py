@@ -154,6 +154,12 @@ OPTIONS = (
         usual=f"{_CACHE_GB:g}",
     ),
     _node(
+        "--container-runtime",
+        arguments.text,
+        "run containers by this program",
+        usual="what is there of podman, docker, apptainer, singularity",
+    ),
+    _node(
         "--self-test",
         arguments.command,
         "run this first, without a shell; unless it exits with 0, nothing is claimed",
@@ -212,6 +218,7 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
         keep_scratch=parsed["keep_scratch"],
         cache_dir=parsed["cache_dir"],
         cache_bytes=round(parsed["cache_gb"] * 1e9),
+        container_runtime=parsed["container_runtime"],
         slots=agent.slots,
         node=node,
     )

@@ -51,10 +51,10 @@ _KEYS: Final = (
 )
 _OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint")
 _FIELDS_OF_OTHERS: Final = {
-    "python": (("argv", *_OF_FUNCTIONS), "a target"),
+    "python": (("argv", "container", *_OF_FUNCTIONS), "a target"),
     "command": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
     "process": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
-    "function": (("argv", "prepare"), "a function to Client.map"),
+    "function": (("argv", "container", "prepare"), "a function to Client.map"),
 }
 _LIMITS: Final = (
     *("time_limit_s", "max_running", "max_failure_share", "checkpoint_bytes", "checkpoint_every_s"),
@@ -71,6 +71,7 @@ class Handler:
     target   python and function only: the callable, as `module:function`
     prepare  python only, optional: a callable that runs once in a child, before its first task
     argv     command and process only: the program and its arguments, never a shell line
+    container  command and process only, optional: the image that the program is run in
 
     For functions only, made by `taskq.compute`; see `taskq_agent.handlers.function`:
     name         the function as people know it
@@ -84,6 +85,7 @@ class Handler:
     target: str | None = None
     prepare: str | None = None
     argv: tuple[str, ...] = ()
+    container: str | None = None
     name: str | None = None
     archive: str | None = None
     python: str | None = None
@@ -108,12 +110,15 @@ class Handler:
                 _check_target("handler.prepare", self.prepare)
         else:
             _check_argv(self.argv)
+            if self.container is not None:
+                check_string("handler.container", self.container)
             object.__setattr__(self, "argv", tuple(self.argv))
 
     def to_json(self) -> dict[str, Any]:
         """Return the handler as a JSON object with the fields of its kind."""
         if self.kind in ("command", "process"):
-            return {"kind": self.kind, "argv": list(self.argv)}
+            image = {} if self.container is None else {"container": self.container}
+            return {"kind": self.kind, "argv": list(self.argv), **image}
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "argv"}
         return {name: value for name, value in given.items() if value is not None}
 

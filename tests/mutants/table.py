@@ -13,6 +13,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
+from tests.mutants.resources import RESOURCES
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
 from tests.mutants.upkeep import UPKEEP
@@ -28,5 +29,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *STEERING,
     *FUNNEL,
     *LONG_TASKS,
+    *RESOURCES,
     *UPKEEP,
 )

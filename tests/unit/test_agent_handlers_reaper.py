@@ -184,7 +184,7 @@ def test_what_was_taken_back_is_spared(tmp_path: Path) -> None:
 def test_number_with_a_new_owner_is_spared() -> None:
     """A process number may be given away; the time of its start tells the two apart."""
     sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    reaper._clear_away({sleeper.pid: 1}, set(), "TASKQ_AGENT=nobody:")  # noqa: SLF001 - exact case
+    reaper._clear_away({sleeper.pid: 1}, set(), set(), "TASKQ_AGENT=nobody:")  # noqa: SLF001 - exact case
     assert sleeper.poll() is None
     sleeper.kill()
     sleeper.wait()

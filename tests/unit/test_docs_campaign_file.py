@@ -73,7 +73,13 @@ def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
             table = f"{found[1]}."
         elif found := re.match(r"(\w+) = ", line):
             shown.add(table + found[1])
-    others = {"handler.argv", "seed.header", "params.receptor", "params.exhaustiveness"}
+    others = {
+        "handler.argv",
+        "handler.container",
+        "seed.header",
+        "params.receptor",
+        "params.exhaustiveness",
+    }
     of_functions = ("name", "archive", "python", "seal", "fingerprint")  # nobody writes these
     others |= {f"handler.{name}" for name in of_functions}
     assert shown ^ DOCUMENTED.keys() == others

@@ -26,6 +26,7 @@ class RunnerSettings:
     cache_dir: folder for the shared inputs of campaigns; None: `inputs.default_cache`.
     cache_bytes: its largest size, see `inputs.InputCache`.
     patience_s: for how many seconds a broken transfer of an input or a large result is retried.
+    container_runtime: for campaigns with a container; None: what is there, see `containers`.
     slots, node: each slot has an equal share of what the agent has.
     """
 
@@ -36,6 +37,7 @@ class RunnerSettings:
     cache_dir: Optional[Path] = None
     cache_bytes: int = CACHE_BYTES
     patience_s: float = 300.0
+    container_runtime: Optional[str] = None
     slots: int = 1
     node: Resources = field(default_factory=Resources)
 

@@ -13,9 +13,9 @@ PROCESS = "process"
 FUNCTION = "function"
 
 _FIELDS: Dict[str, FrozenSet[str]] = {
-    COMMAND: frozenset({"kind", "argv"}),
+    COMMAND: frozenset({"kind", "argv", "container"}),
     PYTHON: frozenset({"kind", "target", "prepare"}),
-    PROCESS: frozenset({"kind", "argv"}),
+    PROCESS: frozenset({"kind", "argv", "container"}),
     FUNCTION: frozenset({"kind", "name", "target", "archive", "python", "seal", "fingerprint"}),
 }
 _HEX = re.compile("[0-9a-f]{64}")
@@ -44,6 +44,8 @@ def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None
         _check_sent_function(handler)
     else:
         _check_argv(kind, handler.get("argv"), params)
+        if "container" in handler:
+            _check_container(handler["container"], params)
 
 
 def _check_function(field: str, name: object) -> None:
@@ -63,6 +65,12 @@ def _check_sent_function(handler: Mapping[str, Any]) -> None:
             raise ValueError(f"handler {field} must have 64 digits, 0-9 and a-f")
     if "seal" in handler and "archive" not in handler:
         raise ValueError("a function handler with a seal needs an archive")
+
+
+def _check_container(image: object, params: Mapping[str, Any]) -> None:
+    if not isinstance(image, str) or not image or image.startswith("-") or "\0" in image:
+        raise ValueError(f"handler container is {image!r:.80}; it must be the name of an image")
+    placeholders.check([image], params, per_task=False)
 
 
 def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:

@@ -19,8 +19,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional
 
-from taskq_agent.handlers import environment, exits, placeholders, results
+from taskq_agent.handlers import containers, environment, exits, placeholders, results
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
+from taskq_agent.handlers.containers import removed
 from taskq_agent.handlers.context import KindContext
 from taskq_agent.handlers.group import Group
 from taskq_agent.handlers.output import Tail
@@ -50,6 +51,11 @@ class CommandKind:
             )
         except placeholders.PlaceholderMissing as error:
             return failed("placeholder-missing", str(error), retry=False)
+        env = environment.of_task(task, folder)
+        try:
+            box = containers.contained(context, argv, folder, {**context.own_env, **env})
+        except AttemptOver as over:
+            return over.ended
         output, stdout = Tail(MAX_TAIL_BYTES), Tail(MAX_RESULT_BYTES + 2)
 
         def both(chunk: bytes) -> None:
@@ -58,12 +64,12 @@ class CommandKind:
 
         phases: Dict[str, float] = {}
         cut: Optional[Ended] = None
-        with timed(phases, "run_s"):
+        with timed(phases, "run_s"), removed(box):
             try:
                 group = Group(
-                    argv,
+                    argv if box is None else box.argv,
                     cwd=folder,
-                    env={**context.env, **environment.of_task(task, folder)},
+                    env={**context.env, **(env if box is None else box.env)},
                     watch=context.watch,
                     on_stdout=both,
                     on_stderr=output.add,
@@ -77,6 +83,8 @@ class CommandKind:
                 cut = over.ended
             finally:
                 code = group.end()
+        if cut is None and box is not None:
+            cut = containers.of_end(box, code, output.text())
         ended = cut or exits.of_code(code, group.program) or _success(folder, stdout)
         return replace(ended, phases=phases, tail=output.text())
 

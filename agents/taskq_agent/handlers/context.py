@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping, Tuple
+from typing import Mapping, Optional, Tuple
 
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import CampaignTerms
@@ -13,7 +13,8 @@ from taskq_agent.protocol import CampaignTerms
 class KindContext:
     """inputs: paths by name. folder: one that lasts as long as the handler. env: of its children.
 
-    grace_s, python_path: as for `RunnerSettings`.
+    own_env: those of these variables that are about the campaign and the slot. cores: those that
+    tasks are kept on, if any. grace_s, python_path, container_runtime: as for `RunnerSettings`.
     """
 
     campaign: CampaignTerms
@@ -21,5 +22,8 @@ class KindContext:
     folder: str
     watch: ChildWatch
     env: Mapping[str, str]
+    own_env: Mapping[str, str]
+    cores: Tuple[int, ...]
     grace_s: float
     python_path: Tuple[str, ...] = ()
+    container_runtime: Optional[str] = None

@@ -24,18 +24,21 @@ def own() -> Dict[str, str]:
     return {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
 
 
-def of_campaign(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str, str]:
-    """Return the environment common to all children of a campaign: our own, without secrets.
-
-    inputs: the paths of the campaign's inputs by name.
-    """
+def inherited() -> Dict[str, str]:
+    """Return the agent's own environment for children that are started in other folders."""
     its = own()
-    its["TASKQ_CAMPAIGN"] = campaign.path
-    its["TASKQ_INPUTS"] = json.dumps(inputs)
     if "PYTHONPATH" in its:  # may be relative to the folder where the agent was started
         paths = filter(None, its["PYTHONPATH"].split(os.pathsep))
         its["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in paths)
     return its
+
+
+def about(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str, str]:
+    """Return the variables that all children of a campaign have.
+
+    inputs: the paths of the campaign's inputs by name.
+    """
+    return {"TASKQ_CAMPAIGN": campaign.path, "TASKQ_INPUTS": json.dumps(inputs)}
 
 
 def of_slot(slot: int, share: Resources, campaign: CampaignTerms) -> Dict[str, str]:

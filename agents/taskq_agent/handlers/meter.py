@@ -28,11 +28,13 @@ _KIB = 1024
 class Meter:
     """The meter of one slot. `look` may be called from any thread.
 
+    elsewhere: whether the child only speaks for processes of others, which nobody here can measure.
     exceeded: called with a text, once in an attempt, when it occupies more memory than it may; must
     not block.
     """
 
     def __init__(self, exceeded: Callable[[str], None]) -> None:
+        self.elsewhere = False
         self._exceeded = exceeded
         self._lock = threading.Lock()
         self._pid: Optional[int] = None
@@ -40,6 +42,11 @@ class Meter:
         self._limit: Optional[int] = None
         self._before_s = self._seen_s = self._ended_s = 0.0
         self._peak = 0
+
+    @property
+    def limit(self) -> Optional[int]:
+        """How many bytes the attempt may occupy; None: any number."""
+        return self._limit
 
     def begin(self, limit: Optional[int]) -> None:
         """Begin an attempt that may occupy so many bytes; None: any number."""
@@ -70,6 +77,8 @@ class Meter:
         _lookout.remove(self)
         with self._lock:
             self._active = False
+            if self.elsewhere:
+                return {}
             last_s = self._ended_s
             if self._pid is not None:
                 last_s = procfs.cpu_s([self._pid])
@@ -81,7 +90,7 @@ class Meter:
     def look(self) -> None:
         """Look at what the child and its descendants use now."""
         with self._lock:
-            if self._pid is None or not self._active:
+            if self._pid is None or self.elsewhere or not self._active:
                 return
             pids = procfs.family(self._pid)
             self._seen_s = max(self._seen_s, procfs.cpu_s(pids))

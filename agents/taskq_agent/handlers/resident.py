@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, Dict, List, Optional
 
-from taskq_agent.handlers import answers, exits, placeholders
+from taskq_agent.handlers import answers, containers, exits, placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.channel import Channel, ChildExited
+from taskq_agent.handlers.containers import Container
 from taskq_agent.handlers.context import KindContext
 from taskq_agent.protocol import Task
 
@@ -21,6 +22,7 @@ class ResidentKind(ABC):
         self._campaign = context.campaign
         self._asked = 0
         self._child: Optional[Channel] = None
+        self._box: Optional[Container] = None
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
@@ -47,7 +49,11 @@ class ResidentKind(ABC):
             ended = failed("bad-answer", f"the handler's process {error}", retry=True)
         except ChildExited:
             text = "the handler's process exited without an answer"
-            ended = exits.of_code(self._end()) or failed("no-answer", text, retry=True, exit_code=0)
+            box, code = self._box, self._end()
+            tail = child.output.text() if child is not None else None
+            end = containers.of_end(box, code, tail) if box is not None else None
+            end = end or exits.of_code(code)
+            ended = end or failed("no-answer", text, retry=True, exit_code=0)
         tail = child.output.text() if child is not None else None
         return replace(ended, phases=phases, tail=tail)
 
@@ -77,7 +83,12 @@ class ResidentKind(ABC):
             over = failed("placeholder-missing", str(error), retry=False)
             raise AttemptOver(over) from None
         context = self._context
-        env = {**context.env, "TMPDIR": context.folder}
+        own_env = {**context.own_env, "TMPDIR": context.folder}
+        self._box = containers.contained(context, argv, context.folder, own_env)
+        env = {**context.env, **own_env}
+        if self._box is not None:
+            argv, env = self._box.argv, {**context.env, **self._box.env}
+            self._box.begin()
         try:
             return Channel(argv, cwd=context.folder, env=env, watch=context.watch)
         except (OSError, ValueError, RuntimeError) as error:
@@ -85,4 +96,9 @@ class ResidentKind(ABC):
 
     def _end(self) -> int:
         child, self._child = self._child, None
-        return child.group.end() if child is not None else 0
+        box, self._box = self._box, None
+        try:
+            return child.group.end() if child is not None else 0
+        finally:
+            if box is not None:
+                box.remove()

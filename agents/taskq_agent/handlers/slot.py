@@ -180,17 +180,19 @@ class SlotRunner:
         return self._kept[-1]
 
     def _make_kind(self, campaign: CampaignTerms, inputs: Mapping[str, str], folder: str) -> Kind:
+        own_env = environment.of_slot(self._slot, self._share, campaign)
+        own_env.update(environment.about(campaign, inputs))
         context = KindContext(
             campaign=campaign,
             inputs=inputs,
             folder=folder,
             watch=self._watch,
-            env={
-                **environment.of_campaign(campaign, inputs),
-                **environment.of_slot(self._slot, self._share, campaign),
-            },
+            env={**environment.inherited(), **own_env},
+            own_env=own_env,
+            cores=self._share.cores[: campaign.cores] if campaign.cores else (),
             grace_s=self._settings.grace_s,
             python_path=self._settings.python_path,
+            container_runtime=self._settings.container_runtime,
         )
         return _KINDS[campaign.handler["kind"]](context)
 

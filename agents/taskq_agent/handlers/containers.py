@@ -1,0 +1,185 @@
+"""Containers: how a handler's program is run in an image, by apptainer, docker or podman.
+
+A runtime is called with a list of arguments, never by a shell. Inside, the slot's folder (with the
+folders of tasks, their results and checkpoints) and the campaign's inputs have the paths that they
+have outside; of the rest of the node nothing is there. The program runs as the agent's user.
+
+apptainer's processes are the agent's own. docker and podman have others run the container: it has
+a name, by which it is removed when the program ends, and by the reaper if the agent is killed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from os import getegid, geteuid, urandom
+from pathlib import Path
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+
+from taskq_agent import reaper
+from taskq_agent.handlers import placeholders
+from taskq_agent.handlers.base import AttemptOver, Ended, refused
+from taskq_agent.handlers.context import KindContext
+
+OWN_PROCESSES = ("apptainer", "singularity")
+RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
+#: Class of a refusal: no runtime, no such image, or one that cannot be run here.
+UNUSABLE = "container-unusable"
+
+_REMOVAL_S = 30.0
+_CLIENT_FAILED = 125
+_STARTER_FAILED = 255
+_FATAL = "FATAL: "
+# A path with one of these cannot be said to a runtime.
+_UNSPEAKABLE = frozenset(',"\n\\')
+
+
+@dataclass(frozen=True)
+class Container:
+    """A call of a runtime; name: of the container to remove, empty if there is none."""
+
+    runtime: str
+    argv: List[str]
+    env: Dict[str, str]
+    name: str = ""
+
+    def begin(self) -> None:
+        """Let the reaper remove it, if this agent is killed."""
+        if self.name:
+            reaper.shared().add("container", f"{self.runtime}\0{self.name}")
+
+    def remove(self) -> None:
+        """Remove it, whatever it does."""
+        if self.name:
+            remove(self.runtime, self.name)
+            reaper.shared().drop("container", f"{self.runtime}\0{self.name}")
+
+
+@contextmanager
+def removed(container: Optional[Container]) -> Iterator[None]:
+    """Remove a container, if there is one, after the block."""
+    if container is None:
+        yield
+        return
+    container.begin()
+    try:
+        yield
+    finally:
+        container.remove()
+
+
+def remove(runtime: str, name: str) -> None:
+    """Kill and remove a container, if there is such a one."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [runtime, "rm", "--force", name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_REMOVAL_S,
+            check=False,
+        )
+
+
+def contained(
+    context: KindContext, argv: Sequence[str], folder: str, env: Mapping[str, str]
+) -> Optional[Container]:
+    """Return how to run a program in the campaign's image; None if it has none.
+
+    folder: its working folder. env: its variables, apart from those of the agent's environment.
+    Raises AttemptOver: this node cannot run the campaign.
+    """
+    handler = context.campaign.handler
+    context.watch.meter.elsewhere = False
+    if "container" not in handler:
+        return None
+    try:
+        (image,) = placeholders.fill(
+            [handler["container"]], params=context.campaign.params, inputs=context.inputs
+        )
+    except placeholders.PlaceholderMissing as error:
+        raise AttemptOver(refused(UNUSABLE, f"the container: {error}")) from None
+    if image.startswith("/") and not Path(image).exists():
+        raise AttemptOver(refused(UNUSABLE, f"there is no container {image!r} on this node"))
+    runtime = _runtime(context.container_runtime, image)
+    mounts = {str(Path(context.folder).parent): False}
+    mounts.update({str(Path(path).resolve()): True for path in context.inputs.values()})
+    if odd := [path for path in mounts if _UNSPEAKABLE & set(path)]:
+        raise AttemptOver(refused(UNUSABLE, f"{odd[0]!r} cannot be bound: rename that folder"))
+    if Path(runtime).name in OWN_PROCESSES:
+        return _of_own_processes(runtime, image, [*argv], folder, env, mounts)
+    return _of_a_service(context, runtime, image, [*argv], folder, env, mounts)
+
+
+def of_end(container: Container, code: int, tail: Optional[str]) -> Optional[Ended]:
+    """Return the end of an attempt whose runtime has failed; None if the program has ended."""
+    last = (tail or "").strip().rpartition("\n")[2]
+    if container.name:
+        failed = code == _CLIENT_FAILED
+    else:
+        failed = code == _STARTER_FAILED and last.startswith(_FATAL)
+    return refused(UNUSABLE, f"{container.runtime}: {last}", exit_code=code) if failed else None
+
+
+def _runtime(wanted: Optional[str], image: str) -> str:
+    """Return the program of the runtime: what was asked for, or what is there for the image."""
+    is_file = image.startswith("/") or image.endswith(".sif")
+    names = OWN_PROCESSES if is_file else RUNTIMES
+    found = (shutil.which(name) for name in ([wanted] if wanted else names))
+    runtime = next(filter(None, found), None)
+    if runtime is None:
+        text = f"{wanted or ', '.join(names)}: not found; a container needs it"
+        raise AttemptOver(refused(UNUSABLE, text))
+    return runtime
+
+
+def _of_own_processes(  # noqa: PLR0917  # it has so many parts
+    runtime: str,
+    image: str,
+    argv: List[str],
+    folder: str,
+    env: Mapping[str, str],
+    mounts: Mapping[str, bool],
+) -> Container:
+    prefix = f"{Path(runtime).name.upper()}ENV_"
+    call = [runtime, "--silent", "exec", "--containall", "--cleanenv", "--no-home"]
+    for path, read_only in mounts.items():
+        call += ["--mount", f"type=bind,source={path},destination={path}" + ",ro" * read_only]
+    if "CUDA_VISIBLE_DEVICES" in env:
+        call.append("--nv")
+    is_file = image.startswith("/") or image.endswith(".sif") or "://" in image
+    call += ["--pwd", folder, image if is_file else f"docker://{image}", *argv]
+    return Container(runtime, call, {prefix + name: value for name, value in env.items()})
+
+
+def _of_a_service(  # noqa: PLR0917  # it has so many parts
+    context: KindContext,
+    runtime: str,
+    image: str,
+    argv: List[str],
+    folder: str,
+    env: Mapping[str, str],
+    mounts: Mapping[str, bool],
+) -> Container:
+    context.watch.meter.elsewhere = True
+    name = f"taskq-{urandom(8).hex()}"
+    call = [runtime, "run", "--rm", "--interactive", "--name", name, "--workdir", folder]
+    call += ["--user", f"{geteuid()}:{getegid()}", "--cap-drop", "all"]
+    call += ["--stop-timeout", "0"]  # the grace is over when it is removed
+    call += ["--security-opt", "no-new-privileges"]
+    if Path(runtime).name == "podman" and geteuid():
+        call += ["--userns", "keep-id"]
+    if (limit := context.watch.meter.limit) is not None:
+        call += ["--memory", str(limit)]
+    if context.cores:
+        call += ["--cpuset-cpus", ",".join(map(str, context.cores))]
+    if "CUDA_VISIBLE_DEVICES" in env:
+        call += ["--gpus", "all"]
+    for path, read_only in mounts.items():
+        call += ["--mount", f"type=bind,source={path},destination={path}" + ",readonly" * read_only]
+    for variable in env:  # its value comes from the environment: others see arguments
+        call += ["--env", variable]
+    # The program is the one that is named, not the image's entry point.
+    return Container(runtime, [*call, "--entrypoint", argv[0], image, *argv[1:]], dict(env), name)

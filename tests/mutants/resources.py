@@ -1,0 +1,86 @@
+"""Bugs in what attempts may use, what of it is told, and in containers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_LIMITS: Final = ("tests/unit/test_agent_handlers_limits.py",)
+_CONTAINERS: Final = ("tests/unit/test_agent_handlers_containers.py",)
+_QUEUE: Final = ("tests/integration/test_resources.py",)
+
+RESOURCES: Final = (
+    Mutant(
+        "only-the-child-itself-counts",
+        "agents/taskq_agent/handlers/meter.py",
+        "            pids = procfs.family(self._pid)\n",
+        "            pids = [self._pid]\n",
+        "A shell that starts others may occupy any amount of memory.",
+        _LIMITS,
+    ),
+    Mutant(
+        "shared-memory-counts-for-each",
+        "agents/taskq_agent/procfs.py",
+        "if len(pids) > 1 else None",
+        "if len(pids) > 1000 else None",
+        "A program that forks exceeds its limit with memory that its children share.",
+        _LIMITS,
+    ),
+    Mutant(
+        "peak-of-an-earlier-task",
+        "agents/taskq_agent/handlers/meter.py",
+        "                procfs.forget_peak(self._pid)\n",
+        "",
+        "A resident child tells the largest size of all its tasks as that of each.",
+        _LIMITS,
+    ),
+    Mutant(
+        "small-parts-pass-a-large-one",
+        "agents/taskq_agent/handlers/room.py",
+        "self._queue[0] is not turn or ",
+        "",
+        "Who needs much memory waits for ever while others need little.",
+        _LIMITS,
+    ),
+    Mutant(
+        "all-slots-on-the-same-cores",
+        "agents/taskq_agent/resources.py",
+        "cores=self.cores[slot * cores : (slot + 1) * cores],",
+        "cores=self.cores[:cores],",
+        "Tasks of several slots share the cores that are to be their own.",
+        ("tests/unit/test_agent_resources.py",),
+    ),
+    Mutant(
+        "every-failure-is-for-want-of-memory",
+        "sql/functions/find_checkpoint.sql",
+        "           and a.error_class = 'out-of-memory';\n",
+        ";\n",
+        "A task gets the next size after any failure.",
+        _QUEUE,
+    ),
+    Mutant(
+        "memory-is-no-requirement",
+        "sql/migrations/0020_resources.sql",
+        "        || case when memory is null then '{}'::text[]\n",
+        "        || case when true then '{}'::text[]\n",
+        "Tasks go to agents whose slots have too little memory.",
+        _QUEUE,
+    ),
+    Mutant(
+        "container-outlives-its-agent",
+        "agents/taskq_agent/handlers/containers.py",
+        "            remove(self.runtime, self.name)\n",
+        "",
+        "A container that is stopped runs on.",
+        _CONTAINERS,
+    ),
+    Mutant(
+        "secrets-among-arguments",
+        "agents/taskq_agent/handlers/containers.py",
+        'call += ["--env", variable]',
+        'call += ["--env", f"{variable}={env[variable]}"]',
+        "What a task is told can be read by all users of its node.",
+        _CONTAINERS,
+    ),
+)

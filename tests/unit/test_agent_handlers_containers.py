@@ -1,0 +1,239 @@
+"""Programs in containers: what runtimes are called with, and real containers where podman runs.
+
+The stand-in for a runtime records how it was called and runs the program by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED
+from tests.helpers.blob_server import BlobSource
+from tests.helpers.slot_harness import PAYLOADS, SlotHarness, slot_in
+from tests.helpers.waiting import wait_until
+
+IMAGE = "vina:1.2"
+STAND_IN = f"""#!{sys.executable}
+import json, os, sys
+words = sys.argv[1:]
+with open(__file__ + ".log", "a") as log:
+    log.write(json.dumps([words, dict(os.environ)]) + "\\n")
+if "rm" in words[:1]:
+    sys.exit(0)
+place = next(n for n, word in enumerate(words) if "vina" in word or "gone" in word)
+if "gone" in words[place]:
+    print("FATAL:   could not open image" if "exec" in words else "no such image", file=sys.stderr)
+    sys.exit(255 if "exec" in words else 125)
+program = words[place + 1:]
+if "--entrypoint" in words:
+    program = [words[words.index("--entrypoint") + 1], *program]
+os.execvp(program[0], program)
+"""
+
+
+@pytest.fixture
+def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder for stand-ins, the only one of PATH beside that of sh."""
+    folder = tmp_path / "runtimes"
+    folder.mkdir()
+    for name in ("sh", "sleep", "touch"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def install(folder: Path, name: str) -> Path:
+    """Put a stand-in there; return its log."""
+    program = folder / name
+    program.write_text(STAND_IN)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return folder / f"{name}.log"
+
+
+def calls(log: Path) -> list[tuple[list[str], dict[str, str]]]:
+    """Return how a stand-in was called: arguments, environment."""
+    return [(words, env) for words, env in map(json.loads, log.read_text().splitlines())]
+
+
+def boxed(*argv: str, image: str = IMAGE, kind: str = "command") -> dict[str, Any]:
+    return {"kind": kind, "argv": list(argv), "container": image}
+
+
+@pytest.mark.parametrize("name", ["podman", "docker"])
+def test_service_is_told_all_in_arguments(runtimes: Path, tmp_path: Path, name: str) -> None:
+    """Whose rights, which folders, which limits; values of variables are in the environment."""
+    log, source = install(runtimes, name), BlobSource(tmp_path)
+    given = source.add(b"receptor")
+    limits = {"memory": (1 << 30,), "gpus": 1}
+    with slot_in(tmp_path, blobs=source) as slot:  # type: ignore[arg-type]
+        ended = slot.run(
+            boxed("sh", "-c", 'echo "$1" > "$TASKQ_RESULT"', "sh", '{{"x": "a b"}}'),
+            inputs={"r.pdbqt": given},
+            resources=limits,
+        )
+    assert (ended.outcome, ended.result) == (DONE, {"x": "a b"})
+    assert "cpu_s" not in ended.phases  # the processes are those of the service
+    (words, env), (removal, _) = calls(log)
+    assert words[:4] == ["run", "--rm", "--interactive", "--name"]
+    assert removal == ["rm", "--force", words[4]]
+    assert words[words.index(IMAGE) + 1 :] == [
+        *("-c", 'echo "$1" > "$TASKQ_RESULT"', "sh", '{"x": "a b"}'),
+    ]
+    options = dict(itertools.pairwise(words))
+    assert options["--user"] == f"{os.geteuid()}:{os.getegid()}"
+    assert (options["--memory"], options["--cap-drop"]) == (str(1 << 30), "all")
+    mounts = [words[n + 1] for n, word in enumerate(words) if word == "--mount"]
+    folder = env["TASKQ_SCRATCH"]
+    assert mounts[0] == "type=bind,source={0},destination={0}".format(Path(folder).parent)
+    assert mounts[1].endswith(f"{given.digest},readonly")
+    assert options["--workdir"] == folder
+    passed = {words[n + 1] for n, word in enumerate(words) if word == "--env"}
+    assert {"TASKQ_INPUTS", "TASKQ_RESULT", "TMPDIR", "CUDA_VISIBLE_DEVICES"} <= passed
+    assert all("=" not in name for name in passed)
+
+
+def test_apptainer_gets_a_file_or_the_name_in_a_registry(runtimes: Path, tmp_path: Path) -> None:
+    """Its processes are the agent's, and measured as such."""
+    log = install(runtimes, "apptainer")
+    image = tmp_path / "vina.sif"
+    image.touch()
+    with slot_in(tmp_path) as slot:
+        ended = slot.run(
+            boxed("sh", "-c", 'test "$APPTAINERENV_TASKQ_KEY" = key', image=str(image))
+        )
+        assert slot.run(boxed("sh", "-c", "exit 3")).error_class == "exit-3"
+    assert (ended.outcome, "cpu_s" in ended.phases) == (DONE, True)
+    (first, env), (second, _) = calls(log)
+    assert first[:5] == ["--silent", "exec", "--containall", "--cleanenv", "--no-home"]
+    assert first[first.index("--pwd") + 1] == env["APPTAINERENV_TASKQ_SCRATCH"]
+    assert str(image) in first
+    assert f"docker://{IMAGE}" in second
+
+
+@pytest.mark.parametrize("name", ["podman", "apptainer"])
+def test_what_this_node_cannot_run_is_refused(runtimes: Path, tmp_path: Path, name: str) -> None:
+    """No runtime, no image, no such file, a folder that cannot be bound."""
+    with slot_in(tmp_path) as slot:
+        ends = [slot.run(boxed("sh", "-c", "exit 0"))]
+        install(runtimes, name)
+        ends.append(slot.run(boxed("sh", image="gone:1")))
+        ends.append(slot.run(boxed("sh", image="gone:1", kind="process")))
+        ends.append(slot.run(boxed("sh", image="/no/vina.sif")))
+        ends.append(slot.run(boxed("sh", image="{inputs.vina}")))
+    (tmp_path / "a,b").mkdir()
+    with slot_in(tmp_path / "a,b") as slot:
+        ends.append(slot.run(boxed("sh", "-c", "exit 0")))
+    for ended in ends:
+        assert (ended.outcome, ended.refused) == (RELEASED, True)
+        assert ended.error_class == "container-unusable", ended
+    assert "not found" in str(ends[0].error)
+    assert str(ends[1].error).endswith(("no such image", "could not open image"))
+
+
+def test_resident_process_is_removed_with_its_slot(runtimes: Path, tmp_path: Path) -> None:
+    """And not between tasks."""
+    log = install(runtimes, "podman")
+    talker = boxed(sys.executable, str(PAYLOADS / "talker.py"), kind="process")
+    with slot_in(tmp_path) as slot:
+        for _ in range(2):
+            assert slot.run(talker, {"do": "echo", "x": 1}).outcome == DONE
+        assert len(calls(log)) == 1
+    (words, _), (removal, _) = calls(log)
+    assert removal == ["rm", "--force", words[4]]
+
+
+def _podman_runs() -> bool:
+    """Tell whether podman runs the image `taskq-test:1` here: busybox at /bin."""
+    if shutil.which("podman") is None:
+        return False
+    run = ["podman", "run", "--rm", "--network", "none", "taskq-test:1", "sh", "-c", ":"]
+    return subprocess.run(run, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def _podman() -> None:
+    if not _podman_runs():
+        pytest.skip("podman with the image taskq-test:1 does not run here; see CONTRIBUTING.md")
+
+
+@pytest.fixture
+def podman_slot(_podman: None, tmp_path: Path) -> Iterator[SlotHarness]:
+    """Give a slot whose containers are real."""
+    with slot_in(tmp_path, grace_s=1) as harness:
+        yield harness
+
+
+def real(script: str) -> dict[str, Any]:
+    return boxed("sh", "-c", script, image="taskq-test:1")
+
+
+def containers() -> str:
+    """Return the names of our containers that are there."""
+    list_all = ["podman", "ps", "--all", "--filter", "name=taskq-", "--format", "{{.Names}}"]
+    return subprocess.run(list_all, capture_output=True, check=True, text=True).stdout
+
+
+def test_real_container_leaves_its_result_and_nothing_else(podman_slot: SlotHarness) -> None:
+    ended = podman_slot.run(real('echo "{{\\"n\\": 1}}" > "$TASKQ_RESULT"; ls /home 2>&1; exit 0'))
+    assert (ended.outcome, ended.result) == (DONE, {"n": 1})
+    assert podman_slot.run(real("exit 65")).error_class == "exit-65"
+    assert containers() == ""
+
+
+def test_real_container_is_killed_with_its_task(podman_slot: SlotHarness, tmp_path: Path) -> None:
+    """At the time limit, and when it is stopped."""
+    endless = real("trap '' TERM; touch begun; while true; do sleep 1; done")
+    assert podman_slot.run(endless, limit_s=5.0).error_class == "time-limit"
+    assert containers() == ""
+
+    def stop() -> None:
+        wait_until(lambda: any(tmp_path.glob("scratch/*/*/begun")))
+        podman_slot.runner.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    assert podman_slot.run(endless).outcome == RELEASED
+    stopper.join()
+    assert containers() == ""
+
+
+@pytest.mark.usefixtures("_podman")
+def test_real_container_is_removed_after_its_agent_was_killed(tmp_path: Path) -> None:
+    """By the reaper."""
+    handler = json.dumps(real("touch begun; sleep 1000"))
+    words = [
+        sys.executable,
+        "-m",
+        "taskq_agent",
+        "try",
+        "--scratch",
+        tmp_path,
+        "--handler",
+        handler,
+    ]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as agent:
+        wait_until(lambda: any(tmp_path.glob("*/*/begun")))
+        assert containers() != ""
+        agent.send_signal(signal.SIGKILL)
+    wait_until(lambda: containers() == "")
+    wait_until(lambda: not any(tmp_path.iterdir()))
+
+
+def test_real_container_has_no_more_memory_than_it_may(podman_slot: SlotHarness) -> None:
+    """The kernel kills it."""
+    grow = real("x=aaaaaaaa; while true; do x=$x$x; done")
+    ended = podman_slot.run(grow, resources={"memory": (50 << 20,)})
+    assert (ended.outcome, ended.error_class) == (FAILED, OUT_OF_MEMORY)
