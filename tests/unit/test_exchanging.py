@@ -45,6 +45,7 @@ class Queue:
             row = {"campaign_id": query.values["campaign"], "revision": 1, "path": "/c/x"}
             row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
             row |= {"checkpoint_bytes": None, "checkpoint_every_s": 600.0}
+            row |= {"cores": None, "memory": None, "gpus": None}
             return [row | {"on_disconnect": "continue"}]
         campaign = query.values["campaign"]
         leases = query.values["leases"].strip("{}").split(",")

@@ -25,8 +25,6 @@ from taskq_agent.handlers.context import KindContext
 
 OWN_PROCESSES = ("apptainer", "singularity")
 RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
-#: Class of a refusal: no runtime, no such image, or one that cannot be run here.
-UNUSABLE = "container-unusable"
 
 _REMOVAL_S = 30.0
 _CLIENT_FAILED = 125
@@ -100,14 +98,14 @@ def contained(
             [handler["container"]], params=context.campaign.params, inputs=context.inputs
         )
     except placeholders.PlaceholderMissing as error:
-        raise AttemptOver(refused(UNUSABLE, f"the container: {error}")) from None
+        raise _unusable(f"the container: {error}") from None
     if image.startswith("/") and not Path(image).exists():
-        raise AttemptOver(refused(UNUSABLE, f"there is no container {image!r} on this node"))
+        raise _unusable(f"there is no container {image!r} on this node")
     runtime = _runtime(context.container_runtime, image)
     mounts = {str(Path(context.folder).parent): False}
     mounts.update({str(Path(path).resolve()): True for path in context.inputs.values()})
     if odd := [path for path in mounts if _UNSPEAKABLE & set(path)]:
-        raise AttemptOver(refused(UNUSABLE, f"{odd[0]!r} cannot be bound: rename that folder"))
+        raise _unusable(f"{odd[0]!r} cannot be bound: rename that folder")
     if Path(runtime).name in OWN_PROCESSES:
         return _of_own_processes(runtime, image, [*argv], folder, env, mounts)
     return _of_a_service(context, runtime, image, [*argv], folder, env, mounts)
@@ -120,7 +118,12 @@ def of_end(container: Container, code: int, tail: Optional[str]) -> Optional[End
         failed = code == _CLIENT_FAILED
     else:
         failed = code == _STARTER_FAILED and last.startswith(_FATAL)
-    return refused(UNUSABLE, f"{container.runtime}: {last}", exit_code=code) if failed else None
+    text = f"{container.runtime}: {last}"
+    return refused("container-unusable", text, exit_code=code) if failed else None
+
+
+def _unusable(text: str) -> AttemptOver:
+    return AttemptOver(refused("container-unusable", text))
 
 
 def _runtime(wanted: Optional[str], image: str) -> str:
@@ -131,7 +134,7 @@ def _runtime(wanted: Optional[str], image: str) -> str:
     runtime = next(filter(None, found), None)
     if runtime is None:
         text = f"{wanted or ', '.join(names)}: not found; a container needs it"
-        raise AttemptOver(refused(UNUSABLE, text))
+        raise _unusable(text)
     return runtime
 
 
