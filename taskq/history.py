@@ -53,7 +53,7 @@ def _of_attempt(one: Attempt) -> Iterator[Event]:
     why = ": ".join(filter(None, (one.error_class, one.error)))[:_SHOWN_CHARS]
     yield Event(one.claimed_at, "claimed", *place, "")
     used = {name: it for name, it in (one.phases or {}).items() if name in _USED}
-    detail = ", ".join(filter(None, (f"after {duration(took_s)}", phases(used), why)))
+    detail = ", ".join(filter(None, (f"after {duration(took_s)}", why, phases(used))))
     yield Event(one.ended_at, one.outcome, *place, detail)
 
 
