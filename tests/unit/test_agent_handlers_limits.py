@@ -70,7 +70,8 @@ def test_time_and_largest_size_of_a_command_are_kept(slot: SlotHarness) -> None:
 def test_what_a_child_has_started_counts(slot: SlotHarness) -> None:
     """Its time when it was waited for, its size while it was there."""
     nested = '"$1" -c "$2" 200 1000 & "$1" -c "$2" 200 1000 & wait'
-    ended = slot.run(shell(nested, sys.executable, OCCUPY), resources={"memory": (300 * MIB,)})
+    limit = {"memory": (300 * MIB,)}
+    ended = slot.run(shell(nested, sys.executable, OCCUPY), resources=limit, limit_s=60.0)
     assert (ended.outcome, ended.error_class) == (FAILED, OUT_OF_MEMORY)
     assert ended.phases["peak_bytes"] > 300 * MIB
     busy = "import time\nwhile time.process_time() < 0.3: 1"
@@ -185,7 +186,7 @@ def test_memory_is_granted_in_order() -> None:
 
     threads = []
     for number, wanted in enumerate((6, 8, 3, 3)):
-        threads.append(threading.Thread(target=take, args=(number, wanted)))
+        threads.append(threading.Thread(target=take, args=(number, wanted), daemon=True))
         threads[-1].start()
         wait_until(lambda: len(granted) == 1)
     assert granted == [0]
