@@ -51,6 +51,10 @@ test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be 
 test-engines: .venv/test ## Test with PgBouncer, Redis, Sentinel and Patroni that are killed; they must be installed
 	$(BIN)/pytest -n $(JOBS) --dist worksteal tests/engines
 
+.PHONY: test-containers
+test-containers: .venv/test ## Test with real containers of podman, which must be installed
+	$(BIN)/pytest tests/containers
+
 .PHONY: lint
 lint: .venv/test ## Check style, types and layers
 	$(BIN)/ruff check .

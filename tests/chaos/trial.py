@@ -25,6 +25,7 @@ from tests.chaos.farm import CAMPAIGN, Farm, farm
 from tests.chaos.history import read
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import plan
+from tests.helpers.waiting import wait_until
 
 FAULT_EVERY_S = 0.5
 _SETTLED_S = 60.0
@@ -93,6 +94,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     for thread in threads:
         thread.start()
     try:
+        wait_until(lambda: manager.changed, timeout_s=_SETTLED_S)
         nemesis = Nemesis(at_work, eyes)
         faults = plan(trial.seed, seconds, round(seconds / FAULT_EVERY_S))
         nemesis.run(faults, seconds)
@@ -101,8 +103,6 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         stop.set()
         for thread in threads:
             thread.join()
-    if not manager.changed:
-        trial.wrong.append("no priority was changed")
     try:
         with suppress(TaskqError):  # the server may be coming up
             _audit(at_work, trial, "at work")

@@ -1,4 +1,4 @@
-"""Programs in containers: what runtimes are called with, and real containers where podman runs.
+"""Programs in containers: what runtimes are called with; `make test-containers` has real ones.
 
 The stand-in for a runtime records how it was called and runs the program by itself.
 """
@@ -9,21 +9,16 @@ import itertools
 import json
 import os
 import shutil
-import signal
 import stat
-import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED
+from taskq_agent.protocol import DONE, RELEASED
 from tests.helpers.blob_server import BlobSource
-from tests.helpers.slot_harness import PAYLOADS, SlotHarness, slot_in
-from tests.helpers.waiting import wait_until
+from tests.helpers.slot_harness import PAYLOADS, slot_in
 
 IMAGE = "vina:1.2"
 STAND_IN = f"""#!{sys.executable}
@@ -153,87 +148,3 @@ def test_resident_process_is_removed_with_its_slot(runtimes: Path, tmp_path: Pat
         assert len(calls(log)) == 1
     (words, _), (removal, _) = calls(log)
     assert removal == ["rm", "--force", words[4]]
-
-
-def _podman_runs() -> bool:
-    """Tell whether podman runs the image `taskq-test:1` here: busybox at /bin."""
-    if shutil.which("podman") is None:
-        return False
-    run = ["podman", "run", "--rm", "--network", "none", "taskq-test:1", "sh", "-c", ":"]
-    return subprocess.run(run, capture_output=True, check=False).returncode == 0
-
-
-@pytest.fixture(scope="module")
-def _podman() -> None:
-    if not _podman_runs():
-        pytest.skip("podman with the image taskq-test:1 does not run here; see CONTRIBUTING.md")
-
-
-@pytest.fixture
-def podman_slot(_podman: None, tmp_path: Path) -> Iterator[SlotHarness]:
-    """Give a slot whose containers are real."""
-    with slot_in(tmp_path, grace_s=1) as harness:
-        yield harness
-
-
-def real(script: str) -> dict[str, Any]:
-    return boxed("sh", "-c", script, image="taskq-test:1")
-
-
-def containers() -> str:
-    """Return the names of our containers that are there."""
-    list_all = ["podman", "ps", "--all", "--filter", "name=taskq-", "--format", "{{.Names}}"]
-    return subprocess.run(list_all, capture_output=True, check=True, text=True).stdout
-
-
-def test_real_container_leaves_its_result_and_nothing_else(podman_slot: SlotHarness) -> None:
-    ended = podman_slot.run(real('echo "{{\\"n\\": 1}}" > "$TASKQ_RESULT"; ls /home 2>&1; exit 0'))
-    assert (ended.outcome, ended.result) == (DONE, {"n": 1})
-    assert podman_slot.run(real("exit 65")).error_class == "exit-65"
-    assert containers() == ""
-
-
-def test_real_container_is_killed_with_its_task(podman_slot: SlotHarness, tmp_path: Path) -> None:
-    """At the time limit, and when it is stopped."""
-    endless = real("trap '' TERM; touch begun; while true; do sleep 1; done")
-    assert podman_slot.run(endless, limit_s=5.0).error_class == "time-limit"
-    assert containers() == ""
-
-    def stop() -> None:
-        wait_until(lambda: any(tmp_path.glob("scratch/*/*/begun")))
-        podman_slot.runner.stop()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    assert podman_slot.run(endless).outcome == RELEASED
-    stopper.join()
-    assert containers() == ""
-
-
-@pytest.mark.usefixtures("_podman")
-def test_real_container_is_removed_after_its_agent_was_killed(tmp_path: Path) -> None:
-    """By the reaper."""
-    handler = json.dumps(real("touch begun; sleep 1000"))
-    words = [
-        sys.executable,
-        "-m",
-        "taskq_agent",
-        "try",
-        "--scratch",
-        tmp_path,
-        "--handler",
-        handler,
-    ]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as agent:
-        wait_until(lambda: any(tmp_path.glob("*/*/begun")))
-        assert containers() != ""
-        agent.send_signal(signal.SIGKILL)
-    wait_until(lambda: containers() == "")
-    wait_until(lambda: not any(tmp_path.iterdir()))
-
-
-def test_real_container_has_no_more_memory_than_it_may(podman_slot: SlotHarness) -> None:
-    """The kernel kills it."""
-    grow = real("x=aaaaaaaa; while true; do x=$x$x; done")
-    ended = podman_slot.run(grow, resources={"memory": (50 << 20,)})
-    assert (ended.outcome, ended.error_class) == (FAILED, OUT_OF_MEMORY)

@@ -1,0 +1,91 @@
+"""Real containers: results, ends, limits, and nothing that stays behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED
+from tests.containers.conftest import IMAGE
+from tests.helpers.slot_harness import SlotHarness, slot_in
+from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("image")
+
+
+@pytest.fixture
+def podman_slot(tmp_path: Path) -> Iterator[SlotHarness]:
+    """Give a slot whose containers are real."""
+    with slot_in(tmp_path, grace_s=1) as harness:
+        yield harness
+
+
+def real(script: str) -> dict[str, Any]:
+    """Return a handler that runs a script in a container."""
+    return {"kind": "command", "argv": ["sh", "-c", script], "container": IMAGE}
+
+
+def containers() -> str:
+    """Return the names of our containers that are there."""
+    list_all = ["podman", "ps", "--all", "--filter", "name=taskq-", "--format", "{{.Names}}"]
+    return subprocess.run(list_all, capture_output=True, check=True, text=True).stdout
+
+
+def test_real_container_leaves_its_result_and_nothing_else(podman_slot: SlotHarness) -> None:
+    ended = podman_slot.run(real('echo "{{\\"n\\": 1}}" > "$TASKQ_RESULT"; ls /home 2>&1; exit 0'))
+    assert (ended.outcome, ended.result) == (DONE, {"n": 1})
+    assert podman_slot.run(real("exit 65")).error_class == "exit-65"
+    assert containers() == ""
+
+
+def test_real_container_is_killed_with_its_task(podman_slot: SlotHarness, tmp_path: Path) -> None:
+    """At the time limit, and when it is stopped."""
+    endless = real("trap '' TERM; touch begun; while true; do sleep 1; done")
+    assert podman_slot.run(endless, limit_s=5.0).error_class == "time-limit"
+    assert containers() == ""
+
+    def stop() -> None:
+        wait_until(lambda: any(tmp_path.glob("scratch/*/*/begun")))
+        podman_slot.runner.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    assert podman_slot.run(endless).outcome == RELEASED
+    stopper.join()
+    assert containers() == ""
+
+
+def test_real_container_is_removed_after_its_agent_was_killed(tmp_path: Path) -> None:
+    """By the reaper."""
+    handler = json.dumps(real("touch begun; sleep 1000"))
+    words = [
+        sys.executable,
+        "-m",
+        "taskq_agent",
+        "try",
+        "--scratch",
+        tmp_path,
+        "--handler",
+        handler,
+    ]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as agent:
+        wait_until(lambda: any(tmp_path.glob("*/*/begun")))
+        assert containers() != ""
+        agent.send_signal(signal.SIGKILL)
+    wait_until(lambda: containers() == "")
+    wait_until(lambda: not any(tmp_path.iterdir()))
+
+
+def test_real_container_has_no_more_memory_than_it_may(podman_slot: SlotHarness) -> None:
+    """The kernel kills it."""
+    grow = real("x=aaaaaaaa; while true; do x=$x$x; done")
+    ended = podman_slot.run(grow, resources={"memory": (50 << 20,)})
+    assert (ended.outcome, ended.error_class) == (FAILED, OUT_OF_MEMORY)
