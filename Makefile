@@ -105,5 +105,5 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/test: .venv/base
 	$(BIN)/python -m pip install --quiet --editable \
-	    '.[docking,embedded-redis,front,gateway,lint,parquet,storage,test,web]'
+	    '.[docking,embedded-redis,front,gateway,lint,parquet,s3,storage,test,web]'
 	@touch $@

@@ -25,6 +25,7 @@ pytest_plugins = [
     "tests.fixtures.queues",
     "tests.fixtures.histories",
     "tests.fixtures.redis_servers",
+    "tests.fixtures.s3_servers",
     "tests.fixtures.front",  # uses the one above
 ]
 

@@ -212,8 +212,8 @@ blobs_option: Final = click.option(
     "--blobs",
     type=click.Path(),  # or a URL
     metavar="URL",
-    help="Store of inputs and large results, the same for all users of the queue: a folder, or a "
-    "URL that fsspec supports, as s3://bucket/folder. [default: TASKQ_BLOBS, else the database]",
+    help="Store of inputs and large results, the same for all users of the queue: a folder, "
+    "s3://bucket/prefix, or a URL that fsspec supports. [default: TASKQ_BLOBS, else the database]",
 )
 below_option: Final = click.option(
     "--below/--no-below",

@@ -2,8 +2,8 @@
 
 Blobs are inputs and large results, named by their SHA-256. They never change, so they can be stored
 anywhere, fetched in pieces, and verified by the reader. `--blobs` or `TASKQ_BLOBS` names the store,
-the same for all users of the queue: unset for PostgreSQL, the path of a folder, or a URL that
-fsspec supports, as s3://bucket.
+the same for all users of the queue: unset for PostgreSQL, the path of a folder, s3://bucket/prefix,
+or another URL that fsspec supports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from taskq.blobs.folder import FolderBlobs
 from taskq.blobs.gateway import GatewayBlobs
 from taskq.blobs.remote import FsspecBlobs
-from taskq.blobs.store import CHUNK_BYTES, BlobStore, check_digest
+from taskq.blobs.s3 import S3Blobs
+from taskq.blobs.store import CHUNK_BYTES, BlobStore, check_digest, parts
 from taskq.db.access import Queries
 from taskq.errors import NotFound, UsageError
 from taskq.remote.queries import GatewayQueries
@@ -59,7 +60,7 @@ class DatabaseBlobs(BlobStore):
         blob = self._database.value("begin_blob", digest=bytes.fromhex(digest), size=size)
         if blob is None:
             return
-        for part, chunk in enumerate(_parts(chunks)):
+        for part, chunk in enumerate(parts(chunks)):
             self._database.rows("put_blob_part", blob=blob, part=part, data=chunk)
         self._database.rows("end_blob", blob=blob)
 
@@ -68,8 +69,8 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
     """Return the blobs of a queue.
 
     where: a folder or a URL; None: over a gateway, where that keeps them, otherwise what
-    `TASKQ_BLOBS` says, else the database. Raise `UsageError`
-    for a URL that fsspec cannot open, or if fsspec, the extra `taskq[storage]`, is missing.
+    `TASKQ_BLOBS` says, else the database. Raise `UsageError` for an address that is none, or if
+    the extra that it needs is missing: `taskq[s3]`, for other URLs `taskq[storage]`.
     """
     if not isinstance(database, GatewayQueries):
         where = where or os.environ.get("TASKQ_BLOBS")
@@ -77,20 +78,10 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
         return GatewayBlobs(database)
     if not where:
         return DatabaseBlobs(database)
+    if where.startswith("s3://"):
+        return S3Blobs(where)
     if "://" in where:
         return FsspecBlobs(where)
     if not Path(where).is_absolute():
         raise UsageError(f"the folder of blobs must be an absolute path, not {where!r}")
     return FolderBlobs(Path(where))
-
-
-def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut data into parts of `CHUNK_BYTES`, the last of which may be shorter."""
-    kept = bytearray()
-    for chunk in chunks:
-        kept += chunk
-        while len(kept) >= CHUNK_BYTES:
-            yield bytes(kept[:CHUNK_BYTES])
-            del kept[:CHUNK_BYTES]
-    if kept:
-        yield bytes(kept)

@@ -109,6 +109,18 @@ def check_digest(digest: str) -> str:
     return digest
 
 
+def parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut data into parts of `CHUNK_BYTES`, the last of which may be shorter."""
+    kept = bytearray()
+    for chunk in chunks:
+        kept += chunk
+        while len(kept) >= CHUNK_BYTES:
+            yield bytes(kept[:CHUNK_BYTES])
+            del kept[:CHUNK_BYTES]
+    if kept:
+        yield bytes(kept)
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
     try:

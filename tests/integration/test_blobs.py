@@ -1,4 +1,4 @@
-"""Stores of blobs: the same for PostgreSQL, a folder, and what fsspec knows."""
+"""Stores of blobs: the same for PostgreSQL, a folder, S3, and what fsspec knows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from taskq.blobs.catalogue import DatabaseBlobs, open_blobs
 from taskq.blobs.folder import FolderBlobs
 from taskq.blobs.remote import FsspecBlobs
+from taskq.blobs.s3 import S3Blobs
 from taskq.blobs.store import CHUNK_BYTES, BlobStore
 from taskq.db.connections import Database
 from taskq.errors import NotFound, Unavailable, UsageError
@@ -23,13 +24,16 @@ from tests.helpers.variants import rest_thorough
 SIZES = (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES + 12_345)
 
 
-@pytest.fixture(params=["database", "folder", "file://", "memory://"])
+@pytest.fixture(params=["database", "folder", "s3", "file://", "memory://"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
     """Give each kind of store in turn, empty."""
     if request.param == "database":
         return DatabaseBlobs(request.getfixturevalue("database"))
     if request.param == "folder":
         return FolderBlobs(tmp_path / "blobs")
+    if request.param == "s3":
+        address = request.getfixturevalue("s3_address")
+        return S3Blobs(address(request.getfixturevalue("shared_s3")))
     if request.param == "file://":
         return FsspecBlobs(f"file://{tmp_path}/blobs")
     return FsspecBlobs(f"memory://{secrets.token_hex(4)}")
@@ -130,11 +134,12 @@ def test_a_file_that_is_none_is_told(blobs: BlobStore, tmp_path: Path) -> None:
 def test_the_place_is_chosen_by_name(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing: PostgreSQL; a path: a folder; a URL: fsspec; what is given wins."""
+    """Nothing: PostgreSQL; a path: a folder; s3: S3; a URL: fsspec; what is given wins."""
     monkeypatch.delenv("TASKQ_BLOBS", raising=False)
     assert isinstance(open_blobs(database), DatabaseBlobs)
     monkeypatch.setenv("TASKQ_BLOBS", str(tmp_path))
     assert isinstance(open_blobs(database), FolderBlobs)
+    assert isinstance(open_blobs(database, "s3://bucket/prefix"), S3Blobs)
     assert isinstance(open_blobs(database, f"file://{tmp_path}"), FsspecBlobs)
     with pytest.raises(UsageError, match="absolute"):
         open_blobs(database, "blobs")
@@ -142,9 +147,9 @@ def test_the_place_is_chosen_by_name(
         open_blobs(database, "nowhere://bucket")
 
 
-def test_fsspec_is_imported_for_urls_only() -> None:
+def test_what_speaks_with_storages_is_imported_for_urls_only() -> None:
     """It takes as long as all the rest, and few need it."""
-    look = "import sys, taskq, taskq_cli.main; print('fsspec' in sys.modules)"
+    look = "import sys, taskq, taskq_cli.main; print(bool({'fsspec', 'obstore'} & {*sys.modules}))"
     said = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True)
     assert said.stdout == b"False\n"
 

@@ -12,6 +12,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.blobs.catalogue import DatabaseBlobs
 from taskq.blobs.folder import FolderBlobs
+from taskq.blobs.s3 import S3Blobs
 from taskq.blobs.store import BlobStore
 from taskq.checkpoints.store import Checkpoints, Sweeper
 from taskq.errors import NotFound, UsageError
@@ -37,14 +38,18 @@ def campaign(queue: Client) -> Campaign:
     return campaign
 
 
-@pytest.fixture(params=["database", "folder"])
+@pytest.fixture(params=["database", "folder", "s3"])
 def blobs(
     request: pytest.FixtureRequest, queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> BlobStore:
-    """Give, in turn, both stores that need no server of their own."""
+    """Give each kind of store in turn, as the variable names it."""
     if request.param == "database":
         monkeypatch.delenv("TASKQ_BLOBS", raising=False)
         return DatabaseBlobs(queue.database)
+    if request.param == "s3":
+        address = request.getfixturevalue("s3_address")(request.getfixturevalue("shared_s3"))
+        monkeypatch.setenv("TASKQ_BLOBS", address)
+        return S3Blobs(address)
     monkeypatch.setenv("TASKQ_BLOBS", str(tmp_path))
     return FolderBlobs(tmp_path)
 

@@ -139,12 +139,20 @@ def test_agents_are_told_the_inputs_of_the_tasks_campaign_only(
     assert told == {"/c": ({"receptor.pdbqt": wanted}, "continue"), "/c/b": ({}, "stop")}
 
 
-@pytest.mark.parametrize("where", rest_thorough(["database", "folder", "url"]))
+@pytest.mark.parametrize("where", rest_thorough(["database", "folder", "url", "s3"]))
 def test_an_agent_fetches_inputs_and_uploads_large_results(
-    taskq: CommandLine, queue: Client, receptor: Path, tmp_path: Path, where: str
+    queue: Client, receptor: Path, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     """Wherever blobs are kept; results come back whole, by command and by method."""
-    place = {"database": [], "folder": [tmp_path / "b"], "url": [f"file://{tmp_path}/b"]}[where]
+    place: list[object] = {"folder": [tmp_path / "b"], "url": [f"file://{tmp_path}/b"]}.get(
+        where, []
+    )
+    if where == "s3":
+        address = request.getfixturevalue("s3_address")
+        place = [address(request.getfixturevalue("shared_s3"))]
+    taskq: CommandLine = request.getfixturevalue(
+        "taskq"
+    )  # which takes the environment as it is now
     blobs = ["--blobs", *place] if place else []
     script = (
         'wc -c < "$1"; echo "{\\"x\\": \\"$(head -c 400000 "$1" | tr -d "\\n")\\"}" > $TASKQ_RESULT'

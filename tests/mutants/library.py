@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _BATCHING: Final = ("tests/integration/test_batching.py",)
+_S3: Final = ("tests/integration/test_s3_blobs.py",)
 
 LIBRARY: Final = (
     Mutant(
@@ -152,5 +153,37 @@ LIBRARY: Final = (
         "hmac.digest(b'taskq', key.encode(), ",
         "Who knows the key of a hello works out the token of its session.",
         ("tests/integration/tokens/test_opening.py",),
+    ),
+    Mutant(
+        "s3-reads-from-the-start",
+        "taskq/blobs/s3.py",
+        'options={"range": {"offset": offset}} if offset else None',
+        "options=None",
+        "A transfer from S3 that is resumed gets the blob from its start.",
+        ("tests/integration/test_blobs.py",),
+    ),
+    Mutant(
+        "s3-takes-a-refusal-for-absence",
+        "taskq/blobs/s3.py",
+        "        except FileNotFoundError:\n            raise NotFound(",
+        "        except (FileNotFoundError, *self._refusals):\n            raise NotFound(",
+        "What S3 refuses to show is taken for lost.",
+        _S3,
+    ),
+    Mutant(
+        "s3-profile-before-the-environment",
+        "taskq/blobs/s3.py",
+        " and not environ.keys() & {*_FOUND_BY_OBSTORE}:",
+        ":",
+        "Credentials of a file are used although the environment has others.",
+        _S3,
+    ),
+    Mutant(
+        "s3-whole-blob-in-memory",
+        "taskq/blobs/s3.py",
+        "use_multipart=size > PART_BYTES",
+        "use_multipart=False",
+        "A large blob is held in memory, and sent in one request.",
+        _S3,
     ),
 )

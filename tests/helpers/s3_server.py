@@ -1,0 +1,82 @@
+"""A server of S3: moto's, which keeps what it has acknowledged, and fails as it is told.
+
+    python -m tests.helpers.s3_server PORT FOLDER
+
+moto keeps all in memory. So each object that was put in one request is also a file in
+`FOLDER/kept` before that is acknowledged, and is put again at the next start. `FOLDER/faults` has a
+status and a pattern: requests with such a line, which ends with the key of who asks, get that
+status instead.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, run_simple
+from werkzeug.test import Client
+
+BUCKET = "bucket"
+
+
+class Application:
+    """The server as an application of WSGI."""
+
+    def __init__(self, folder: Path) -> None:
+        self._faults, self._kept = folder / "faults", folder / "kept"
+        self._kept.mkdir(exist_ok=True)
+        self._moto = DomainDispatcherApplication(create_backend_app)
+        moto = Client(self._moto)
+        assert moto.put(f"/{BUCKET}").status_code == 200
+        for file in self._kept.iterdir():
+            if not file.name.startswith("."):
+                assert moto.put(unquote(file.name), data=file.read_bytes()).status_code == 200
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer one request."""
+        method, path, query = (
+            environ[name] for name in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING")
+        )
+        data = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(data)
+        fault = self._faults.read_text() if self._faults.exists() else ""
+        status, _, pattern = fault.partition(" ")
+        key = re.search("Credential=([^/]+)", environ.get("HTTP_AUTHORIZATION", ""))
+        if fault and re.fullmatch(pattern, f"{method} {path}?{query} {key[1] if key else ''}"):
+            start_response(f"{status} As told", [("Content-Length", "0")])
+            return []
+        if method == "PUT" and not query:
+            file = self._kept / quote(path, safe="")
+            unfinished = file.with_name(f".{file.name}.{id(environ)}")
+            unfinished.write_bytes(data)
+            unfinished.replace(file)
+        if method == "DELETE" and not query:
+            (self._kept / quote(path, safe="")).unlink(missing_ok=True)
+        return self._moto(environ, start_response)
+
+
+class Quiet(WSGIRequestHandler):
+    """Keeps connections, and logs no requests."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """Serve until somebody ends it."""
+    port, folder = int(sys.argv[1]), Path(sys.argv[2])
+    run_simple("127.0.0.1", port, Application(folder), threaded=True, request_handler=Quiet)
+
+
+if __name__ == "__main__":
+    main()
