@@ -48,7 +48,7 @@ test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be 
 	$(BIN)/pytest tests/slurm
 
 .PHONY: test-engines
-test-engines: .venv/test ## Test with PgBouncer, Redis, Sentinel and Patroni that are killed; they must be installed
+test-engines: .venv/test ## Test with PgBouncer, HAProxy, Redis, Sentinel and Patroni that are killed; they must be installed
 	$(BIN)/pytest -n $(JOBS) --dist worksteal tests/engines
 
 .PHONY: test-containers

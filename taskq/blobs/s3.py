@@ -50,7 +50,7 @@ class S3Blobs(BlobStore):
 
     An object appears whole or not at all. What a killed process has begun to upload in parts is
     never seen, and is removed by the bucket's rule for incomplete uploads. A request that fails is
-    made again for up to 20 s.
+    made again some times, within 20 s.
     """
 
     def __init__(self, url: str) -> None:
@@ -81,7 +81,7 @@ class S3Blobs(BlobStore):
             self._store = S3Store(
                 address[1],
                 prefix=address[2].strip("/") or None,
-                retry_config=_RETRIES,  # type: ignore[arg-type]  # a dictionary by that name
+                retry_config=_RETRIES,  # type: ignore[arg-type]  # its type is for checkers only
                 **_found(),
             )
         except (obstore.exceptions.BaseError, ValueError) as error:

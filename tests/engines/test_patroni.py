@@ -89,7 +89,7 @@ class Patroni:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="taskq-patroni-"))
-        account = server_account(self._folder / "none")
+        self.account = account = server_account(self._folder / "none")
         os.chown(self._folder, account.uid, account.gid)
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         words = ["--data-dir", self._folder / "etcd", "--initial-cluster", f"default={peer}"]

@@ -33,9 +33,13 @@ class Proxy:
             f"host=127.0.0.1 port={port} dbname=postgres user=postgres password=secret1"
             for port in ports
         )
+        self._command = [program("haproxy", "haproxy"), "-db", "-f", str(file)]
+        self.start()
+
+    def start(self) -> None:
+        """Start it."""
         with self._log.open("ab") as log:
-            command = [program("haproxy", "haproxy"), "-db", "-f", str(file)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def close(self) -> None:
         """Kill it."""

@@ -49,7 +49,7 @@ class Cluster:
 
     def master_of(self, key: bytes) -> RedisServer:
         """Return the master that has a key."""
-        for node in self.nodes[:MASTERS]:
+        for node in self.nodes:
             try:
                 node.admin.exists(key)
             except redis.ResponseError:
@@ -79,9 +79,8 @@ def is_whole(node: RedisServer) -> bool:
     return known and info["cluster_state"] == "ok"
 
 
-@pytest.fixture(params=KINDS)
-def cluster(request: pytest.FixtureRequest, start_redis: StartRedis) -> Cluster:
-    """Give a cluster of each kind of server."""
+def start_cluster(kind: str, start_redis: StartRedis) -> Cluster:
+    """Start a cluster of a kind of server."""
 
     def start() -> RedisServer:
         text = configured("node.conf", {"port 7000\n": ""})
@@ -90,11 +89,15 @@ def cluster(request: pytest.FixtureRequest, start_redis: StartRedis) -> Cluster:
             if line and not line.startswith("#"):
                 name, _, setting = line.partition(" ")
                 options += [f"--{name}", setting.strip('"')]
-        return start_redis(
-            *options, "--cluster-port", free_port(), name=KINDS[request.param], tcp=True
-        )
+        return start_redis(*options, "--cluster-port", free_port(), name=KINDS[kind], tcp=True)
 
     return Cluster(start)
+
+
+@pytest.fixture(params=KINDS)
+def cluster(request: pytest.FixtureRequest, start_redis: StartRedis) -> Cluster:
+    """Give a cluster of each kind of server."""
+    return start_cluster(request.param, start_redis)
 
 
 def test_master_that_is_killed_costs_no_task(

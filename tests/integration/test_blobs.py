@@ -24,7 +24,7 @@ from tests.helpers.variants import rest_thorough
 SIZES = (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES + 12_345)
 
 
-@pytest.fixture(params=["database", "folder", "s3", "file://", "memory://"])
+@pytest.fixture(params=rest_thorough(["database", "folder", "file://", "memory://", "s3"], 4))
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
     """Give each kind of store in turn, empty."""
     if request.param == "database":

@@ -22,6 +22,7 @@ from taskq_agent.protocol import CONTINUED, OUT_OF_TIME, Held, Input
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("true_counts")
@@ -38,7 +39,7 @@ def campaign(queue: Client) -> Campaign:
     return campaign
 
 
-@pytest.fixture(params=["database", "folder", "s3"])
+@pytest.fixture(params=rest_thorough(["database", "folder", "s3"], 2))
 def blobs(
     request: pytest.FixtureRequest, queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> BlobStore:

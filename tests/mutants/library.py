@@ -160,7 +160,7 @@ LIBRARY: Final = (
         'options={"range": {"offset": offset}} if offset else None',
         "options=None",
         "A transfer from S3 that is resumed gets the blob from its start.",
-        ("tests/integration/test_blobs.py",),
+        _S3,
     ),
     Mutant(
         "s3-takes-a-refusal-for-absence",
