@@ -1,4 +1,4 @@
-"""Store of blobs in S3, or in what speaks its protocol (Ceph, MinIO, Garage).
+"""Store of blobs in S3, or in what speaks its protocol.
 
 The only module that imports obstore.
 """
