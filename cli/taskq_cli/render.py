@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 Picture: TypeAlias = RenderableType
+Line: TypeAlias = Text
 
 BAR_WIDTH: Final = 60
 MIN_WIDTH: Final = 12  # of a column that has given way
@@ -85,7 +86,7 @@ def fit(
         widths[place] += max(0, min(wished[place] - width, left))
     return Fitted(
         titles=list(titles[:kept]),
-        rows=[[_shortened(row[0], widths[0]), *row[1:kept]] for row in rows],
+        rows=[[shortened(row[0], widths[0]), *row[1:kept]] for row in rows],
         widths=widths,
         dropped=list(titles[kept:]),
     )
@@ -95,7 +96,7 @@ def table(fitted: Fitted) -> Picture:
     """Return a table; columns of numbers are aligned to the right."""
     grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for place, title in enumerate(fitted.titles):
-        numbers = all(_is_number(row[place]) for row in fitted.rows)
+        numbers = all(is_number(row[place]) for row in fitted.rows)
         grid.add_column(
             Text(title.upper()),
             justify="right" if numbers else "left",
@@ -132,6 +133,16 @@ def progress(fraction: float | None, text: str) -> Picture:
         return Text(text)
     counts = {"done": round(fraction * 1_000), "waiting": 1_000 - round(fraction * 1_000)}
     return Group(Text(text), _Bar(counts))
+
+
+def line(text: str, *, right: bool = False) -> Line:
+    """Return a text that is not folded. right: at the right of its room."""
+    return Text(text, no_wrap=True, overflow="ellipsis", justify="right" if right else None)
+
+
+def stack(pictures: Sequence[Picture]) -> Picture:
+    """Return pictures as one, each below the other."""
+    return Group(*pictures)
 
 
 def as_text(what: Picture, stream: TextIO | None = None) -> str:
@@ -178,15 +189,17 @@ def _columns_setting() -> int:
     return int(columns) if columns.isdecimal() and int(columns) else _UNBOUNDED
 
 
-def _shortened(text: str, width: int) -> str:
-    """Cut the middle out: paths and keys differ at both ends."""
+def shortened(text: str, width: int) -> str:
+    """Cut the middle out of a text: paths and keys differ at both ends."""
     if cell_len(text) <= width:
         return text
     return f"{text[: (width - 1) // 2]}…{text[len(text) - width // 2 :]}"
 
 
-def _is_number(cell: str) -> bool:
-    return not cell or cell.replace(",", "").replace(".", "", 1).lstrip("-").isdecimal()
+def is_number(cell: str) -> bool:
+    """Tell whether a cell of a table has a number, or nothing."""
+    text = cell.removesuffix(" %").replace(",", "").replace(".", "", 1).lstrip("-")
+    return not cell or text.isdecimal()
 
 
 class _Bar:

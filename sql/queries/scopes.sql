@@ -1,6 +1,20 @@
--- How many agents serve which campaign with all below it. Index: session_open.
-select campaign_id, count(*) as agents
-  from taskq.session
- where ended_at is null
-   and session_id <> 0
- group by campaign_id
+-- How many agents serve which campaign at or below a path, with all below it; those of campaigns above the
+-- path count as its own. Index: session_open, campaign_pkey, campaign_path_key.
+select case when c.lineage @> array[t.campaign_id] then c.campaign_id else t.campaign_id end as campaign_id,
+       sum(s.agents)::bigint as agents
+  from (
+      select campaign_id, count(*) as agents
+        from taskq.session
+       where ended_at is null
+         and session_id <> 0
+       group by campaign_id
+  ) s
+ cross join (
+     select campaign_id, lineage from taskq.campaign where path = %(path)s
+ ) t
+ cross join lateral (
+     select campaign_id, lineage from taskq.campaign where campaign_id = s.campaign_id offset 0
+ ) c
+ where c.lineage @> array[t.campaign_id]
+    or t.lineage @> array[c.campaign_id]
+ group by 1

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import datetime
 from decimal import Decimal
 from http import HTTPStatus
@@ -85,6 +86,12 @@ class GatewayQueries:
         """Close the connections."""
         self.is_closed = True
         self._connections.close()
+
+    def impatient(self) -> GatewayQueries:
+        """Return the same gateway for who asks again anyway: nothing is repeated by itself."""
+        other = copy(self)
+        other._patience_s = 0.0  # noqa: SLF001  # its own
+        return other
 
     def open(self) -> None:
         """Ask once, of several gateways each, so that a wrong address or token fails at once."""

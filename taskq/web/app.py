@@ -23,13 +23,13 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
+from taskq.monitor.figures import figures_of
+from taskq.monitor.ticker import Ticker
+from taskq.monitor.tree import Tree
 from taskq.spec.model import check_path
 from taskq.web.access import Access, Viewer
-from taskq.web.figures import figures_of
-from taskq.web.live import Ticker
 from taskq.web.pages import Asked, Pages, levels_of
 from taskq.web.rendering import TYPES, render, static
-from taskq.web.tree import Tree
 
 log = logging.getLogger(__name__)
 

@@ -13,15 +13,15 @@ from taskq.campaign import Campaign
 from taskq.client import Client
 from taskq.errors import UnknownCampaign
 from taskq.fleet.places import Place
+from taskq.monitor.readings import Readings
+from taskq.monitor.ticker import Ticker
+from taskq.monitor.tree import CampaignNode, Tree, parent, usual_levels
 from taskq.spec.model import check_path
 from taskq.trend import Point, intervals
 from taskq.web.access import Viewer
 from taskq.web.charts import Line, histogram, timeline
 from taskq.web.hits import numeric_fields, read_hits
-from taskq.web.live import Ticker
-from taskq.web.readings import Readings
 from taskq.web.rendering import address, figure, number, render, visible
-from taskq.web.tree import CampaignNode, Tree, parent, usual_levels
 from taskq.words import counted, rate
 
 #: Seconds for which readings are kept.

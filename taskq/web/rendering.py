@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import jinja2
 
+from taskq.monitor.figures import node_texts
 from taskq.version import VERSION
-from taskq.web.figures import node_texts
 from taskq.words import counted, duration, instant, percent, phases, rate
 
 #: Characters of a payload, a result or an output that a page shows.

@@ -17,11 +17,11 @@ import uvicorn
 from taskq.client import Client
 from taskq.db.queries import load_statements
 from taskq.errors import Unavailable, UsageError
+from taskq.monitor.readings import Readings
+from taskq.monitor.ticker import Ticker
 from taskq.web.access import Access
 from taskq.web.app import WebApp
-from taskq.web.live import Ticker
 from taskq.web.pages import Pages
-from taskq.web.readings import Readings
 
 #: Connections that are served at a time; others are answered that this is too busy.
 MOST_CONNECTIONS: Final = 1_000

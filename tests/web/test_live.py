@@ -13,9 +13,9 @@ import pytest
 from taskq import Client
 from taskq.db.connections import Database, Row
 from taskq.errors import Unavailable
-from taskq.web.live import Ticker
-from taskq.web.readings import Readings
-from taskq.web.tree import Tree
+from taskq.monitor.readings import Readings
+from taskq.monitor.ticker import Ticker
+from taskq.monitor.tree import Tree
 from tests.helpers.postgres import Postgres
 
 

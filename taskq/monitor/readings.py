@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from taskq.monitor.threads import in_thread
+
 #: Readings that are kept.
 MOST_KEPT: Final = 256
 #: Readings that are made at a time: the others wait.
@@ -42,7 +44,7 @@ class Readings:
     async def _read(self, key: object, read: Callable[[], T]) -> T:
         async with self._turns:
             try:
-                found = await asyncio.to_thread(read)
+                found = await in_thread(read)
             except BaseException:
                 self._kept.pop(key, None)
                 raise

@@ -1,4 +1,4 @@
-"""The ticker: what is live on all pages of all viewers, from one statement a second at most."""
+"""The ticker: what is live for all viewers, from one statement a second at most."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.db.address import Row
 from taskq.errors import TaskqError
+from taskq.monitor.threads import in_thread
+from taskq.monitor.tree import Base, Tree, grow
 from taskq.views import Status
-from taskq.web.tree import Base, Tree, grow
 
 #: Seconds between two statements.
 PERIOD_S: Final = 1.0
@@ -29,11 +29,18 @@ log = logging.getLogger(__name__)
 
 
 class Ticker:
-    """Reads the tree of campaigns while somebody looks; for one asyncio loop."""
+    """Reads the tree of campaigns while somebody looks; for one asyncio loop.
 
-    def __init__(self, database: Queries, *, period_s: float = PERIOD_S) -> None:
-        self._database = database
+    path: the campaign at the top of the tree. took_s: seconds that the last statement took.
+    trouble: why it failed; empty: it did not.
+    """
+
+    def __init__(self, queries: Queries, path: str = "/", *, period_s: float = PERIOD_S) -> None:
+        self._queries = queries
+        self._path = path
         self._period_s = period_s
+        self.took_s = 0.0
+        self.trouble = ""
         self._tree = Tree()
         self._statuses: list[Status] = []
         self._bases: dict[int, Base] = {}
@@ -96,9 +103,12 @@ class Ticker:
                 try:
                     await self._read(self._due())
                     latest = self._tree
+                    self.trouble = ""
                 except TaskqError as error:
+                    self.trouble = str(error)
                     log.warning("what is live must wait: %s", error)
-                except Exception:
+                except Exception as error:
+                    self.trouble = repr(error)
                     log.exception("what is live could not be read")
             news, self._news = self._news, asyncio.get_running_loop().create_future()
             news.set_result(latest)
@@ -117,24 +127,24 @@ class Ticker:
         began = time.monotonic()
         self._read_at[name] = began
         try:
-            await asyncio.to_thread(getattr(self, f"_read_{name}"))
+            await in_thread(getattr(self, f"_read_{name}"))
         finally:
-            took_s = time.monotonic() - began
-            self._next_at = began + max(self._period_s, SHARE * took_s)
+            self.took_s = time.monotonic() - began
+            self._next_at = began + max(self._period_s, SHARE * self.took_s)
         if name == "counts" or self._tree.nodes:
-            self._tree = await asyncio.to_thread(
+            self._tree = await in_thread(
                 grow, self._statuses, self._bases, self._scopes, time.monotonic()
             )
 
     def _read_counts(self) -> None:
-        self._statuses = [Status(**row) for row in self._rows("counts", path="/", depth=None)]
+        rows = self._queries.rows("counts", path=self._path, depth=None)
+        self._statuses = [Status(**row) for row in rows]
 
     def _read_scopes(self) -> None:
-        self._scopes = {row["campaign_id"]: row["agents"] for row in self._rows("scopes")}
+        rows = self._queries.rows("scopes", path=self._path)
+        self._scopes = {row["campaign_id"]: row["agents"] for row in rows}
 
     def _read_paces(self) -> None:
-        rows, now = self._rows("paces", minutes=PACE_MINUTES), time.monotonic()
+        rows = self._queries.rows("paces", path=self._path, minutes=PACE_MINUTES)
+        now = time.monotonic()
         self._bases = {row["campaign_id"]: Base(row["ended"], now - row["age_s"]) for row in rows}
-
-    def _rows(self, name: str, **values: object) -> list[Row]:
-        return self._database.rows(name, **values)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from taskq.monitor.figures import figures_of
+from taskq.monitor.tree import MOST_SHOWN, Base, grow, usual_levels
 from taskq.views import Status
-from taskq.web.figures import figures_of
-from taskq.web.tree import MOST_SHOWN, Base, grow, usual_levels
 
 
 def status(number: int, path: str, **counts: object) -> Status:

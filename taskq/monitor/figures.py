@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from taskq.web.tree import CampaignNode, Tree
+from taskq.monitor.tree import CampaignNode, Tree
 from taskq.words import duration, rate
 
 

@@ -1,0 +1,46 @@
+"""`taskq top`: the queue on a full screen."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from taskq import Client
+from taskq.errors import UsageError
+from taskq.remote.queries import GatewayQueries
+from taskq_cli import render
+from taskq_cli.shared import Invocation, path_argument, shared_options
+
+
+@click.command()
+@path_argument(default="/")
+@shared_options
+def top(invocation: Invocation, *, path: str) -> None:
+    """Follow PATH and all below it on a full screen, and act on it by keys.
+
+    Shows the tree of campaigns with progress, rate, ETA and agents, once a second. Enter opens a
+    campaign, and in it a failed task; Escape goes back. The line at the bottom names the keys:
+    explain, pause or resume, retry what has failed, failures, hosts, sites, agents, a task by its
+    key; + and - show more or fewer levels of the tree. What changes something asks before.
+
+    It needs 80 columns, works over SSH, and without colours where NO_COLOR is set. While the server
+    does not answer, it says so and goes on by itself. For a pipe, or a smaller terminal, there is
+    `taskq watch`.
+
+    Example:
+      taskq top /demo
+    """
+    if invocation.output != "table" or not sys.stdin.isatty() or not render.can_redraw(sys.stderr):
+        raise UsageError("this needs a terminal; `taskq watch` and `taskq status` need none")
+    try:
+        from taskq_cli.top.app import TopApp  # noqa: PLC0415  # the extra may be missing
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the full screen needs {error.name}: install it with `pip install 'taskq[top]'`"
+        ) from None
+    with invocation.client() as client:
+        client.campaign(path)
+        if isinstance(client.queries, GatewayQueries):
+            client = Client(client.queries.impatient())  # noqa: PLW2901  # it asks again anyway
+        TopApp(client, path).run(mouse=False)

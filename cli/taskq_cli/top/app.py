@@ -1,0 +1,310 @@
+"""The screen with the tree, keys, and what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Footer, Static
+
+from taskq import Client
+from taskq.db.address import Row as Found
+from taskq.errors import TaskqError
+from taskq.monitor.readings import Readings
+from taskq.monitor.threads import in_thread
+from taskq.monitor.ticker import Ticker
+from taskq.monitor.tree import CampaignNode, Tree, usual_levels
+from taskq.words import counted, duration
+from taskq_cli import render
+from taskq_cli.text import one_line
+from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
+from taskq_cli.top.screens import Line, Opened, Question
+from taskq_cli.top.tables import Rows
+
+#: Seconds after which a tree that has not come is told, and after which upkeep is read again.
+LATE_S: Final = 3.0
+UPKEEP_S: Final = 10.0
+#: Seconds for which it is told what a key has done.
+TOLD_S: Final = 15.0
+
+
+class TopApp(App[None]):
+    """The queue on a full screen. path: the campaign at the top of the tree."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen, Footer, FooterKey, DataTable, Static, VerticalScroll { background: ansi_default; }
+    .title { text-style: bold reverse; height: 1; }
+    #rows { height: 1fr; min-height: 8; border-top: solid ansi_default; }
+    #tree { height: 1fr; }
+    #text { height: auto; max-height: 1fr; }
+    #about { height: 2; }
+    .message { height: auto; max-height: 3; text-style: bold; }
+    .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }
+    Question, Line { align: center middle; background: transparent; }
+    DataTable > .datatable--cursor, DataTable:focus > .datatable--cursor {
+        background: ansi_default; color: ansi_default; text-style: reverse;
+    }
+    DataTable > .datatable--header, DataTable:focus > .datatable--header,
+    DataTable > .datatable--header-hover {
+        background: ansi_default; color: ansi_default; text-style: bold;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "explain", "Explain"),
+        Binding("p", "pause", "Pause"),
+        Binding("r", "retry", "Retry"),
+        Binding("f", "failures", "Failures"),
+        Binding("h", "places('host')", "Hosts"),
+        Binding("s", "places('site')", "Sites"),
+        Binding("a", "agents", "Agents"),
+        Binding("t", "task", "Task"),
+        Binding("plus,minus", "levels", "Levels", show=False),
+        Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
+    ]
+
+    def __init__(self, client: Client, path: str) -> None:
+        super().__init__(ansi_color=True)  # the terminal's own colours, or none with NO_COLOR
+        self._client = client
+        self._path = path
+        self._tree = Tree()
+        self._levels: int | None = None
+        self._trouble = ""
+        self._told = ""
+        self._told_at = float("-inf")
+        self._upkeep: Found | None = None
+        self._panels = Panels(client, lambda: self._tree)
+
+    def compose(self) -> ComposeResult:
+        """Return the parts of the first screen."""
+        yield Static("", id="head", classes="title", markup=False)
+        yield Rows("tree")
+        yield Static("", id="about", markup=False)
+        yield Static("", classes="message", markup=False)
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        """Begin to follow the queue."""
+        self.theme = "ansi-dark"
+        self._readings = Readings()
+        self._ticker = Ticker(self._client.queries, self._path)
+        self.run_worker(self._follow())
+        self.run_worker(self._follow_upkeep())
+        self.set_interval(1.0, self._refresh_head)
+
+    async def on_unmount(self) -> None:
+        """End to read."""
+        await self._ticker.close()
+
+    async def _follow(self) -> None:
+        with self._ticker.followed():
+            while True:
+                try:
+                    tree = await self._ticker.next_tree(LATE_S)
+                except asyncio.TimeoutError:
+                    age_s = time.monotonic() - self._tree.at
+                    since = f" for {duration(age_s)}" if self._tree.nodes else ""
+                    self._trouble = f"{self._client.queries.server} has not answered{since}"
+                    continue
+                self._trouble = self._ticker.trouble if tree is None else ""
+                if tree is not None:
+                    self._tree = tree
+                    self._show_tree()
+
+    async def _follow_upkeep(self) -> None:
+        def read() -> Found | None:
+            queries = self._client.queries
+            found = queries.row("explain_upkeep")
+            return None if found is None else {**found, "brake": queries.row("brake")}
+
+        while True:
+            try:
+                self._upkeep = await in_thread(read)
+            except TaskqError:
+                self._upkeep = None  # the ticker says why
+            await asyncio.sleep(UPKEEP_S)
+
+    # What is shown
+
+    def _show_tree(self) -> None:
+        tree = self._tree
+        if self._levels is None:
+            self._levels = usual_levels(tree.levels(self._path))
+        nodes, _ = tree.shown(self._path, self._levels)
+        panel = tree_panel(nodes, self.size.width, self._panels.campaign)
+        table = self.screen_stack[0].query_one("#tree", Rows)
+        table.fill(panel.titles, panel.rows)
+        self._refresh_head()
+        self._show_about()
+
+    def on_resize(self) -> None:
+        """Fit the tree again."""
+        if self._tree.nodes:
+            self.call_after_refresh(self._show_tree)
+
+    def _refresh_head(self) -> None:
+        found, first = self._upkeep, self.screen_stack[0]
+        parts = [f"taskq top {self._path}"]
+        if self._trouble:
+            parts.append("AWAY")
+        else:
+            parts += [] if found is None else _upkeep_parts(found)
+            parts.append(f"{1_000 * self._ticker.took_s:.0f} ms")
+        parts.append(self._client.queries.server)
+        first.query_one("#head", Static).update(render.line(one_line("  ".join(parts))))
+        told = self._told if time.monotonic() < self._told_at + TOLD_S else ""
+        trouble = f"{self._trouble}; trying again" if self._trouble else ""
+        text = one_line(" - ".join(filter(None, (told, trouble))))
+        for screen in self.screen_stack:
+            for message in screen.query(".message").results(Static):
+                message.update(text)
+
+    @on(DataTable.RowHighlighted, "#tree")
+    def _show_about(self) -> None:
+        node = self._chosen()
+        about = self.screen_stack[0].query_one("#about", Static)
+        about.update("" if node is None else tree_line(node))
+
+    def _chosen(self) -> CampaignNode | None:
+        row = self.screen_stack[0].query_one("#tree", Rows).chosen
+        return None if row is None else self._tree.nodes.get(row.name)
+
+    def _subject(self) -> Subject:
+        """Return what keys act on: what is open, or the campaign that is chosen."""
+        if isinstance(self.screen, Opened):
+            return self.screen.subject
+        node = self._chosen()
+        return Subject(self._path if node is None else node.status.path)
+
+    def _open(self, opening: Opening) -> None:
+        self.push_screen(Opened(opening, self._readings))
+
+    def _tell(self, text: str) -> None:
+        self._told, self._told_at = text, time.monotonic()
+        self._refresh_head()
+
+    # Keys
+
+    @on(DataTable.RowSelected)
+    def _open_row(self, event: DataTable.RowSelected) -> None:
+        row = event.data_table.chosen if isinstance(event.data_table, Rows) else None
+        if row is not None and row.opens is not None:
+            self._open(row.opens)
+
+    def action_explain(self) -> None:
+        """Open why a campaign or a task does not run."""
+        self._open(self._panels.explanation(self._subject()))
+
+    def action_failures(self) -> None:
+        """Open whose fault failures are."""
+        self._open(self._panels.failures(self._subject().path))
+
+    def action_places(self, kind: str) -> None:
+        """Open the comparison of hosts or sites."""
+        self._open(self._panels.places("host" if kind == "host" else "site", self._subject().path))
+
+    def action_agents(self) -> None:
+        """Open the agents that serve a campaign."""
+        self._open(self._panels.agents(self._subject().path))
+
+    def action_task(self) -> None:
+        """Ask for the key of a task, and open it."""
+        path = self._subject().path
+
+        def answered(key: str | None) -> None:
+            if key:
+                self._open(self._panels.task(path, key))
+
+        self.push_screen(Line(f"Key of a task of {path}:"), answered)
+
+    def action_levels(self) -> None:
+        """Show more levels of the tree, or fewer."""
+
+    def key_plus(self) -> None:
+        """Show one more level of the tree."""
+        self._change_levels(1)
+
+    def key_minus(self) -> None:
+        """Show one level of the tree less."""
+        self._change_levels(-1)
+
+    def _change_levels(self, more: int) -> None:
+        deepest = len(self._tree.levels(self._path)) - 1
+        self._levels = max(0, min((self._levels or 0) + more, deepest))
+        self._show_tree()
+
+    def action_pause(self) -> None:
+        """Pause a campaign, or resume it."""
+        path = self._subject().path
+        node = self._tree.nodes.get(path)
+        if node is None:
+            return
+        status = node.status
+        if status.state == "open":
+            tasks = counted(status.unfinished, "unfinished task")
+            self._ask(
+                f"Pause {path} and all below it, with {tasks}? What runs goes on.",
+                lambda: self._client.campaign(path).pause(),
+                lambda changed: f"{path} is paused" + ("" if changed else " already"),
+            )
+        else:
+            self._ask(
+                f"Resume {path}? It is {node.why}.",
+                lambda: self._client.campaign(path).resume(),
+                lambda changed: f"{path} is open" + ("" if changed else " already"),
+            )
+
+    def action_retry(self) -> None:
+        """Try failed tasks of a campaign again, or the task that is open."""
+        subject = self._subject()
+        path, key = subject.path, subject.key
+        node = self._tree.nodes.get(path)
+        if key is None and (node is None or not node.status.failed):
+            self._tell(f"no task of {path} has failed")
+            return
+        failed = 1 if key is not None or node is None else node.status.failed
+        what = f"the task {key}" if key is not None else f"{counted(failed, 'failed task')} of"
+        whole = f"{what} of {path}" if key is not None else f"{what} {path} and all below it"
+        self._ask(
+            f"Try {whole} again?",
+            lambda: self._client.campaign(path).retry(keys=None if key is None else [key]),
+            lambda moved: f"{counted(moved, 'task')} of {path} will be tried again",
+        )
+
+    def _ask(self, question: str, act: Callable[[], int], told: Callable[[int], str]) -> None:
+        """Act in a thread if the answer is yes, and say what was done."""
+
+        async def work() -> None:
+            self._tell("at work ...")
+            try:
+                text = told(await in_thread(act))
+            except TaskqError as error:
+                text = f"not done: {error}"
+            self._tell(text)
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(work())
+            else:
+                self._tell("nothing was changed")
+
+        self.push_screen(Question(question), answered)
+
+
+def _upkeep_parts(found: Found) -> list[str]:
+    """Return who does the upkeep, in a few words."""
+    late_s = None
+    if found["keeper_until"] is not None:
+        late_s = (found["now"] - found["keeper_until"]).total_seconds()
+    keeper = "no keeper" if late_s is None else "keeper" if late_s <= 0 else ""
+    parts = [keeper or f"no keeper for {duration(late_s or 0)}"]
+    if found["has_front"]:
+        parts.append("front" if found["refilled"] else "front not filled")
+    if found["brake"] is not None:
+        parts.append("BRAKE ON")
+    return [*parts, counted(found["agents"], "agent")]

@@ -1,0 +1,299 @@
+"""What can be opened: a campaign, a task, a host, lists of them; read anew, as texts and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
+from typing import Final
+
+from taskq import Client
+from taskq.explain.reasons import Explanation
+from taskq.export.json_values import as_json
+from taskq.fleet.bans import PlaceKind
+from taskq.fleet.places import Place
+from taskq.monitor.figures import node_texts
+from taskq.monitor.tree import CampaignNode, Tree
+from taskq.views import AgentView, Attempt
+from taskq.words import counted, duration, instant, rate
+from taskq_cli import render
+from taskq_cli.counts import counts
+from taskq_cli.places import place_columns, place_record
+from taskq_cli.text import one_line
+
+#: Rows and characters that are shown, and campaigns whose failed tasks are.
+MOST_ROWS: Final = 500
+MOST_AGENTS: Final = 20_000
+MOST_FAILED: Final = 20
+MOST_CAMPAIGNS: Final = 5
+MOST_CHARS: Final = 4_000
+MOST_VERDICTS: Final = 5
+#: Columns of a terminal from which the tree has one more.
+WIDE: Final = 100
+#: Between two columns of a table.
+_PADDING: Final = 2
+_AGENTS: Final = ("agent", "host", "site", "working", "silent", "state", "campaign")
+#: Figures of the tree, by what `node_texts` calls them.
+_TEXTS: Final = {
+    "share": "final",
+    "waiting": "waiting",
+    "working": "working",
+    "failed": "failed",
+    "rate": "rate",
+    "eta": "eta",
+    "agents": "agents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What keys act on: a campaign, or a task of it."""
+
+    path: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a table. name: what it is about. opens: what is opened from it."""
+
+    name: str
+    cells: Sequence[str]
+    opens: Opening | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What a screen shows: pictures above, a table below."""
+
+    pictures: Sequence[render.Picture] = ()
+    titles: Sequence[str] = ()
+    rows: Sequence[Row] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What can be opened. read: called in a thread, again and again while it is looked at."""
+
+    title: str
+    subject: Subject
+    read: Callable[[], Panel]
+
+
+class Panels:
+    """What can be opened of a queue. tree: returns the tree as it was last read."""
+
+    def __init__(self, client: Client, tree: Callable[[], Tree]) -> None:
+        self._client = client
+        self._tree = tree
+
+    def campaign(self, path: str) -> Opening:
+        """Return all about a campaign: counts, pace, why it does not run, failures."""
+        return Opening(path, Subject(path), partial(self._campaign, path))
+
+    def explanation(self, subject: Subject) -> Opening:
+        """Return why a campaign or a task does not run, or not faster."""
+        title = f"explain {subject.path} {subject.key or ''}".rstrip()
+        return Opening(title, subject, partial(self._explanation, subject))
+
+    def task(self, path: str, key: str) -> Opening:
+        """Return a task with what has happened to it."""
+        subject = Subject(path, key)
+        return Opening(f"{path} {key}", subject, partial(self._task, path, key))
+
+    def places(self, kind: PlaceKind, path: str) -> Opening:
+        """Return the hosts or sites that serve a campaign, compared."""
+        return Opening(f"{kind}s of {path}", Subject(path), partial(self._places, kind, path))
+
+    def host(self, path: str, name: str) -> Opening:
+        """Return a host with its agents that serve a campaign."""
+        return Opening(f"host {name}", Subject(path), partial(self._host, path, name))
+
+    def agents(self, path: str) -> Opening:
+        """Return the agents that serve a campaign, longest silent first."""
+        return Opening(f"agents of {path}", Subject(path), partial(self._agents, path))
+
+    def failures(self, path: str) -> Opening:
+        """Return whose fault failures are, and failed tasks."""
+        return Opening(f"failures of {path}", Subject(path), partial(self._failures, path))
+
+    def _campaign(self, path: str) -> Panel:
+        campaign = self._client.campaign(path)
+        node = self._tree().nodes.get(path)
+        status = campaign.status() if node is None else node.status
+        pace = campaign.pace(status)
+        lines = [] if node is None or not node.why else [f"why        {one_line(node.why)}"]
+        if pace is not None:
+            eta = f", ETA {pace.eta()}" if status.unfinished else ""
+            lines.append(f"pace       {rate(pace.per_s)}{eta}")
+        if status.failures or status.losses:
+            lines.append(f"attempts   {status.failures:,} failed, {status.losses:,} lost")
+        title = f"{one_line(path)}  {status.state}"
+        pictures = [render.campaign(title, counts(status), lines), *_reasons(campaign.explain())]
+        return Panel(pictures, *self._failed_tasks(path))
+
+    def _explanation(self, subject: Subject) -> Panel:
+        return Panel(_reasons(self._client.campaign(subject.path).explain(subject.key)))
+
+    def _failed_tasks(self, path: str) -> tuple[Sequence[str], list[Row]]:
+        nodes = [node.own for node in self._tree().within(path) if node.own.failed]
+        rows = []
+        for one in nodes[:MOST_CAMPAIGNS]:
+            found = self._client.queries.rows(
+                "failures", campaign=one.campaign_id, after=0, limit=MOST_FAILED
+            )
+            for row in found:
+                why = one_line(row["error"] or "")[:MOST_CHARS]
+                cells = [one_line(row["key"]), row["error_class"] or "", row["host"] or "", why]
+                rows.append(Row(row["key"], _safe(cells), self.task(one.path, row["key"])))
+        return ["failed task", "class", "host", "error"], rows[:MOST_ROWS]
+
+    def _failures(self, path: str) -> Panel:
+        verdicts = self._client.fleet.failures(path)
+        told = [
+            f"{one.error_class or '(none)'} in {one.campaign}: "
+            f"{counted(one.attempts, 'attempt')}; fault: {one.side}: {one.why}."
+            for one in verdicts
+        ]
+        pictures = _paragraphs(told or ["No attempt in the sample of the latest has failed."])
+        return Panel(pictures, *self._failed_tasks(path))
+
+    def _task(self, path: str, key: str) -> Panel:
+        campaign = self._client.campaign(path)
+        task, attempts = campaign.task(key), campaign.attempts(key)
+        facts = [
+            f"{task.status}, priority {task.priority}, {counted(len(attempts), 'attempt')} ended",
+            f"payload  {as_json(task.payload)[:MOST_CHARS]}",
+        ]
+        if attempts:
+            facts += _of_attempt(attempts[-1])
+        rows = [
+            Row(f"{number}", _safe([instant(one.at), one.what, one.host or "", one.detail]))
+            for number, one in enumerate(campaign.history(key))
+        ]
+        pictures = [*_reasons(campaign.explain(key)), *_paragraphs(facts)]
+        return Panel(pictures, ["at", "what", "host", "detail"], rows[:MOST_ROWS])
+
+    def _places(self, kind: PlaceKind, path: str) -> Panel:
+        fleet = self._client.fleet
+        places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
+        columns = [one for one in place_columns(kind) if one.title != "state"]
+        told = [_verdict(one) for one in places if one.verdict or one.banned][:MOST_VERDICTS]
+        return Panel(
+            [*chain(*told)] or _paragraphs([f"No {kind} stands out."]),
+            [one.title for one in columns],
+            [
+                Row(
+                    one.name,
+                    [column.text(place_record(one)) for column in columns],
+                    self.host(path, one.name) if kind == "host" else None,
+                )
+                for one in places[:MOST_ROWS]
+            ],
+        )
+
+    def _host(self, path: str, name: str) -> Panel:
+        places = [one for one in self._client.fleet.hosts(path) if one.name == name]
+        columns = place_columns("host")
+        facts = [
+            f"{column.title:<9}  {text}"
+            for one in places
+            for column in columns
+            if (text := column.text(place_record(one)))
+        ]
+        pictures = [*chain(*map(_verdict, places)), *_paragraphs(facts)]
+        agents = self._client.agents(path, limit=MOST_AGENTS)
+        here = [one for one in agents if one.host == name]
+        return Panel(pictures, _AGENTS, self._agent_rows(path, here))
+
+    def _agents(self, path: str) -> Panel:
+        agents = self._client.agents(path, limit=MOST_ROWS)
+        left = self._client.left_agents(path, limit=MOST_ROWS)
+        told = [f"{counted(len(agents), 'agent')} at work, {len(left):,} left within the hour."]
+        told += [f"{one.agent} on {one.host} left: {one.reason or 'lost'}." for one in left[:3]]
+        return Panel(_paragraphs(told), _AGENTS, self._agent_rows(path, agents))
+
+    def _agent_rows(self, path: str, agents: Iterable[AgentView]) -> list[Row]:
+        rows = []
+        for one in islice(agents, MOST_ROWS):
+            state = "draining" if one.draining else "slowed" if one.trouble or one.suspect else ""
+            cells = [one.agent, one.host, one.site, f"{one.working}/{one.slots}"]
+            cells += [duration(one.silent_s), state, one.path]
+            rows.append(Row(f"{one.session_id}", _safe(cells), self.host(path, one.host)))
+        return rows
+
+
+def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str], Opening]) -> Panel:
+    """Return campaigns as a table that fits a terminal of this width."""
+    names = [*_TEXTS] if width >= WIDE else [name for name in _TEXTS if name != "waiting"]
+    least = min((node.depth for node in nodes), default=0)
+    others = []
+    for node in nodes:
+        texts = dict(node_texts(node))
+        texts |= {"eta": node.status.state} if node.why else {}
+        others.append([texts[name] for name in names])
+    widths = [max(map(len, column)) for column in zip(_titles(names), *others, strict=True)]
+    room = max(width - sum(widths) - _PADDING * (len(widths) + 1), render.MIN_WIDTH)
+    rows = []
+    for node, cells in zip(nodes, others, strict=True):
+        path, indent = node.status.path, "  " * (node.depth - least)
+        name = path if not indent else path.rpartition("/")[2]
+        label = indent + render.shortened(one_line(name), max(room - len(indent), 1))
+        rows.append(Row(path, [label.ljust(room), *cells], opens(path)))
+    return Panel(titles=["campaign", *_titles(names)], rows=rows)
+
+
+def _titles(names: Sequence[str]) -> list[str]:
+    return [_TEXTS[name] for name in names]
+
+
+def tree_line(node: CampaignNode) -> str:
+    """Return more about the campaign that is chosen in the tree."""
+    status = node.status
+    parts = [f"{status.path}  {status.state}", f"{counted(status.total, 'task')}"]
+    parts += [f"{status.delayed:,} delayed"] if status.delayed else []
+    if node.pace is not None and status.unfinished:
+        parts.append(f"ETA {node.pace.eta()}")
+    if node.why:
+        parts.append(node.why)
+    return one_line("; ".join(parts))
+
+
+def _reasons(explanation: Explanation) -> list[render.Picture]:
+    """Return an explanation; commands stay whole, so that they can be pasted."""
+    found = _paragraphs([explanation.headline])
+    for number, reason in enumerate(explanation.reasons, 1):
+        found.append(render.paragraph(f"{number}. ", one_line(reason.text)))
+        found += _commands(reason.commands)
+    return found
+
+
+def _verdict(one: Place) -> list[render.Picture]:
+    """Return what is the matter with a host or site, and what can be done."""
+    wrong = f"banned: {one.banned}" if one.banned else one.verdict
+    told = _paragraphs([f"{one.name}: {wrong}."] if wrong else [])
+    return told + _commands([one.proposal] if one.proposal else [])
+
+
+def _of_attempt(one: Attempt) -> list[str]:
+    """Return how an attempt ended, with the end of its output."""
+    why = ": ".join(filter(None, (one.error_class, one.error)))
+    facts = [f"last     attempt {one.attempt} {one.outcome} on {one.host}; {why}"[:MOST_CHARS]]
+    if one.result is not None:
+        facts.append(f"result   {as_json(one.result)[:MOST_CHARS]}")
+    if one.tail:
+        facts += ["output   its end:", *one.tail[-MOST_CHARS:].splitlines()]
+    return facts
+
+
+def _paragraphs(texts: Iterable[str]) -> list[render.Picture]:
+    return [render.paragraph("", one_line(one)) for one in texts]
+
+
+def _commands(commands: Iterable[str]) -> list[render.Picture]:
+    return [render.paragraph("", f"   $ {one_line(one)}") for one in commands]
+
+
+def _safe(cells: Iterable[str]) -> list[str]:
+    return [one_line(one) for one in cells]

@@ -1,0 +1,116 @@
+"""Screens on top of the tree: what was opened, and questions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Footer, Input, Static
+
+from taskq.errors import TaskqError
+from taskq.monitor.readings import Readings
+from taskq_cli import render
+from taskq_cli.text import one_line
+from taskq_cli.top.panels import Opening, Panel, Subject
+from taskq_cli.top.tables import Rows
+
+#: Seconds after which what is open is read again.
+FRESH_S: Final = 5.0
+
+
+class Opened(Screen[None]):
+    """What was opened, read again while it is looked at."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace", "app.pop_screen", "Back", key_display="esc"),
+        Binding("tab", "app.focus_next", "Other part", show=False),
+        Binding("q", "app.quit", "Quit", show=False),  # there is no room for its name
+    ]
+
+    def __init__(self, opening: Opening, readings: Readings) -> None:
+        super().__init__()
+        self._opening = opening
+        self._readings = readings
+
+    @property
+    def subject(self) -> Subject:
+        """What keys act on."""
+        return self._opening.subject
+
+    def compose(self) -> ComposeResult:
+        """Return the parts: a title, pictures, a table."""
+        yield Static(render.line(one_line(self._opening.title)), classes="title")
+        with VerticalScroll(id="text"):
+            yield Static("reading ...", id="pictures", markup=False)
+        yield Rows("rows")
+        yield Static("", classes="message", markup=False)
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        """Begin to follow."""
+        self.query_one(Rows).display = False
+        self.run_worker(self._follow())
+
+    async def _follow(self) -> None:
+        while True:
+            if self.is_current:
+                opening = self._opening
+                try:
+                    key = opening.title, opening.subject
+                    panel = await self._readings.get(key, FRESH_S, opening.read)
+                except TaskqError as error:
+                    self.query_one("#pictures", Static).update(render.line(one_line(str(error))))
+                else:
+                    self._show(panel)
+            await asyncio.sleep(FRESH_S)
+
+    def _show(self, panel: Panel) -> None:
+        self.query_one("#pictures", Static).update(render.stack(panel.pictures))
+        table = self.query_one(Rows)
+        table.fill(panel.titles, panel.rows)
+        first = not table.display and panel.rows
+        table.display = bool(panel.rows)
+        if first:
+            table.focus()
+
+
+class Question(ModalScreen[bool]):
+    """Asks for a yes; anything else is a no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,escape,enter,q", "dismiss(False)", "No"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        """Return the question."""
+        with Vertical(classes="asked"):
+            yield Static(f"{one_line(self._question)}\n\ny: yes   n: no", markup=False)
+
+
+class Line(ModalScreen[str]):
+    """Asks for a line of text; empty: none was given."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Cancel")]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        """Return the question and a place for the answer."""
+        with Vertical(classes="asked"):
+            yield Static(one_line(self._question), markup=False)
+            yield Input(compact=True)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Return the answer."""
+        self.dismiss(event.value)

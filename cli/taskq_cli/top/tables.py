@@ -1,0 +1,62 @@
+"""A table of rows that are known by name, in which the cursor stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.coordinate import Coordinate
+from textual.widgets import DataTable
+
+from taskq_cli import render
+from taskq_cli.top.panels import Row
+
+
+class Rows(DataTable[render.Line]):
+    """A table; Enter opens a row."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name, cursor_type="row", zebra_stripes=False)
+        self._shown: list[Row] = []
+        self._titles: Sequence[str] = ()
+        self._numbers: list[bool] = []
+
+    @property
+    def chosen(self) -> Row | None:
+        """The row that the cursor is on."""
+        place = self.cursor_row
+        return self._shown[place] if 0 <= place < len(self._shown) else None
+
+    def fill(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
+        """Show these rows: change only what differs, and keep the cursor on its row."""
+        names = [row.name for row in rows]
+        widths = [_widths(found) for found in (rows, self._shown)]
+        same = names == [row.name for row in self._shown] and widths[0] == widths[1]
+        if same and titles == self._titles:
+            for line, (row, old) in enumerate(zip(rows, self._shown, strict=True)):
+                for place, (text, before) in enumerate(zip(row.cells, old.cells, strict=True)):
+                    if text != before:
+                        self.update_cell_at(Coordinate(line, place), self._cell(place, text))
+        else:
+            self._renew(titles, rows)
+        self._shown, self._titles = list(rows), titles
+
+    def _renew(self, titles: Sequence[str], rows: Sequence[Row]) -> None:
+        chosen, before = self.chosen, self.cursor_row
+        self.clear(columns=True)
+        columns = zip(*(row.cells for row in rows), strict=True)
+        self._numbers = [all(map(render.is_number, column)) for column in columns]
+        for place, title in enumerate(titles if rows else ()):
+            self.add_column(self._cell(place, title.upper()))
+        for row in rows:
+            self.add_row(*(self._cell(place, text) for place, text in enumerate(row.cells)))
+        names = [row.name for row in rows]
+        if chosen is not None and chosen.name in names:
+            before = names.index(chosen.name)
+        self.move_cursor(row=min(before, len(names) - 1), animate=False)
+
+    def _cell(self, place: int, text: str) -> render.Line:
+        return render.line(text, right=self._numbers[place])
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]

@@ -1,0 +1,310 @@
+"""The full screen: what it shows, and what its keys do, on a real queue."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from taskq import Campaign, Client
+from taskq.db.connections import Database, Row
+from taskq.errors import Unavailable
+from taskq.monitor.ticker import PERIOD_S
+from taskq_cli.top.app import TopApp
+from taskq_cli.top.screens import FRESH_S, Line, Opened, Question
+from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
+from tests.helpers.scripted_agent import report_of
+
+pytestmark = pytest.mark.both_transports(
+    near=[
+        "test_database_that_is_away_is_told_and_comes_back",
+        "test_keys_work_while_the_database_hangs",
+        "test_what_is_asked_is_bounded",
+    ]
+)
+PATIENCE_S = 60.0
+HOSTILE = "\x1b]0;owned\x07[bold]\u202ex"
+Act = Callable[[TopApp, Pilot[None]], Awaitable[None]]
+
+
+def drive(queue: Client, act: Act, path: str = "/", size: tuple[int, int] = (80, 24)) -> None:
+    """Run the screen, and do something on it."""
+
+    async def run() -> None:
+        app = TopApp(queue, path)
+        async with app.run_test(size=size) as pilot:
+            await act(app, pilot)
+
+    asyncio.run(run())
+
+
+def text_of(app: TopApp) -> str:
+    """Return what is on the screen, line by line."""
+    strips = app.screen._compositor.render_strips()  # noqa: SLF001  # no other way is shorter
+    return "\n".join(strip.text for strip in strips)
+
+
+async def shows(app: TopApp, *wanted: str) -> str:
+    """Wait until all of this is on the screen, perhaps folded; return its text."""
+    for _ in range(int(PATIENCE_S / 0.05)):
+        text = text_of(app)
+        folded = " ".join(text.replace("│", "").split())
+        if all(one in text or one in folded for one in wanted):
+            return text
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{wanted} is not shown:\n{text_of(app)}")
+
+
+async def on_screen(app: TopApp, kind: type) -> None:
+    """Wait until a screen of this kind is in front."""
+    for _ in range(int(PATIENCE_S / 0.05)):
+        if isinstance(app.screen, kind):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{app.screen} is in front")
+
+
+def failing(queue: Client, hire: Hire, **words: Any) -> Campaign:
+    """Return the campaign /a/b with three tasks: one done, one failed, one waiting."""
+    campaign = servable(queue, "/a/b", 3)
+    agent = hire("/a/b", **words)
+    done, failed = agent.claim(2)
+    bad = {"error_class": "Boom", "error": "it broke", "tail": "the end of it"}
+    agent.exchange([report_of(done, "done"), report_of(failed, "failed", retry=False, **bad)])
+    return campaign
+
+
+def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
+    """Counts change by themselves, as do campaigns that come."""
+    failing(queue, hire)
+
+    async def act(app: TopApp, _: Pilot[None]) -> None:
+        text = await shows(app, "  a", "    b", "66.7 %", "1 agent")
+        assert max(map(len, text.splitlines())) <= 80
+        queue.create_campaign("/a/new").seed({"n": n} for n in range(12))
+        await shows(app, "    new", "15 tasks")
+
+    drive(queue, act)
+
+
+def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
+    """No is the answer of all keys but y."""
+    campaign = servable(queue, "/a", 5)
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "  a")
+        await pilot.press("down", "p")
+        await shows(app, "Pause /a and all below it, with 5 unfinished tasks?")
+        await pilot.press("enter")
+        await shows(app, "nothing was changed")
+        assert campaign.status().state == "open"
+        await pilot.press("p")
+        await on_screen(app, Question)
+        await pilot.press("y")
+        await shows(app, "/a is paused", "paused by an operator")
+        assert campaign.status().state == "paused"
+        await pilot.press("p")
+        await shows(app, "Resume /a? It is paused by an operator.")
+        await pilot.press("y")
+        await shows(app, "/a is open")
+        assert campaign.status().state == "open"
+
+    drive(queue, act)
+
+
+def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
+    """All of a campaign, after a question that says how many; none where none has failed."""
+    campaign = failing(queue, hire)
+    queue.create_campaign("/z")
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "    b", "  z")
+        await pilot.press("down", "r")
+        await shows(app, "Try 1 failed task of /a and all below it again?")
+        await pilot.press("y")
+        await shows(app, "1 task of /a will be tried again")
+        assert (campaign.status().failed, campaign.status().unfinished) == (0, 2)
+        await pilot.press("down", "down", "r")
+        await shows(app, "no task of /z has failed")
+
+    drive(queue, act)
+
+
+def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
+    """The one that is open."""
+    campaign = failing(queue, hire)
+    key = next(iter(campaign.failures())).key
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "    b")
+        await pilot.press("down", "down", "t")
+        await on_screen(app, Line)
+        app.screen.query_one(Input).value = key
+        await pilot.press("enter")
+        await shows(app, f"/a/b {key}", "Boom: it broke", "the end of it", "claimed")
+        await pilot.press("r")
+        await shows(app, f"Try the task {key}", "y: yes")
+        await pilot.press("y")
+        await shows(app, "1 task of /a/b will be tried again")
+
+    drive(queue, act)
+    assert campaign.task(key).status != "failed"
+
+
+def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
+    """Each from where it is listed; Escape goes back."""
+    failing(queue, hire, host="n17")
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "    b")
+        await pilot.press("down", "down", "enter")
+        await shows(app, "█ done      1", "FAILED TASK", "Boom", "it broke")
+        await pilot.press("enter")
+        await shows(app, "The task was given up", "the end of it", "n17")
+        await pilot.press("escape", "escape", "e")
+        await shows(app, "explain /a/b", "1 task")
+        await pilot.press("escape", "h")
+        await shows(app, "hosts of /a/b", "n17")
+        await pilot.press("enter")
+        await shows(app, "host n17", "WORKING")
+        await pilot.press("escape", "escape", "s")
+        await shows(app, "sites of /a/b")
+        await pilot.press("escape", "a")
+        await shows(app, "agents of /a/b", "1 agent at work")
+        await pilot.press("escape", "f")
+        await shows(app, "failures of /a/b", "Boom in /a/b: 1 attempt")
+        await pilot.press("backspace")
+        await shows(app, "taskq top /")
+
+    drive(queue, act)
+
+
+def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) -> None:
+    """Control characters are shown as their numbers, markup as it is written."""
+    campaign = servable(queue, "/a")
+    campaign.submit({"text": HOSTILE}, key=HOSTILE)
+    agent = hire("/a", agent=HOSTILE, host=HOSTILE)
+    (task,) = agent.claim(1)
+    bad = {"error_class": HOSTILE, "error": HOSTILE, "tail": HOSTILE}
+    agent.exchange([report_of(task, "failed", retry=False, **bad)])
+    seen = []
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "  a")
+        await pilot.press("down")
+        for keys in (["enter"], ["enter"], ["h"], ["enter"], ["s"], ["a"], ["f"], ["e"]):
+            await pilot.press(*keys)
+            await on_screen(app, Opened)
+            await shows(app, "esc Back")
+            for _ in range(200):
+                if "reading ..." not in text_of(app):
+                    break
+                await asyncio.sleep(0.05)
+            seen.append(text_of(app))
+
+    drive(queue, act, size=(120, 40))
+    assert sum(r"\x1b]0;owned\x07[bold]\u202ex" in text for text in seen) >= 5, seen
+    for text in seen:
+        assert all(one.isprintable() or one == "\n" for one in text), text
+
+
+class Trouble(Database):
+    """A database that can be away or hang, and notes what it is asked."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        self.away = False
+        self.goes = threading.Event()
+        self.goes.set()
+        self.asked: list[str] = []
+
+    def rows(self, name: str, **values: object) -> list[Row]:
+        """Run a statement."""
+        self.asked.append(name)
+        return super().rows(name, **values)
+
+    @contextmanager
+    def _lent(self) -> Iterator[Any]:
+        self.goes.wait(10 * PATIENCE_S)
+        if self.away:
+            raise Unavailable("the server has \x1b[31mgone")
+        with super()._lent() as connection:
+            yield connection
+
+
+@pytest.fixture
+def trouble(dsn: str) -> Any:
+    """Give a database that can be in trouble."""
+    database = Trouble(dsn).open()
+    yield database
+    database.goes.set()
+    database.close()
+
+
+def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
+    """What was known stays on the screen; an action says that it was not done."""
+    queue = Client(trouble)
+    servable(queue, "/a", 5)
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "  a")
+        trouble.away = True
+        await shows(app, "AWAY", r"the server has \x1b[31mgone; trying again", "  a")
+        await pilot.press("down", "p")
+        await on_screen(app, Question)
+        await pilot.press("y")
+        await shows(app, "not done: the server has")
+        await pilot.press("e")
+        await shows(app, "explain /a", r"the server has \x1b[31mgone")
+        await pilot.press("escape")
+        trouble.away = False
+        await shows(app, " ms  the")
+        assert "AWAY" not in text_of(app)
+
+    drive(queue, act)
+
+
+def test_keys_work_while_the_database_hangs(trouble: Trouble) -> None:
+    """They open, go back and leave; the end waits for nobody."""
+    queue = Client(trouble)
+    servable(queue, "/a", 5)
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "  a")
+        trouble.goes.clear()
+        await pilot.press("down", "enter")
+        await shows(app, "reading ...")
+        await pilot.press("escape")
+        await shows(app, "/a  open", "has not answered for")
+        await pilot.press("q")
+
+    drive(queue, act)
+    assert not trouble.goes.is_set()
+
+
+def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
+    """However many keys are pressed: of the tree a statement a second, others after a while."""
+    queue = Client(trouble)
+    servable(queue, "/a", 5)
+    most: dict[str, float] = {}
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "  a")
+        trouble.asked.clear()
+        began = time.monotonic()
+        for _ in range(20):
+            await pilot.press("down", "f", "escape", "up")
+        took_s = time.monotonic() - began
+        most.update(counts=took_s / PERIOD_S + 2, latest_attempts=took_s / FRESH_S + 2)
+
+    drive(queue, act)
+    for name, number in most.items():
+        assert 1 <= trouble.asked.count(name) <= number, name
