@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from functools import cache
-from ipaddress import ip_address
+from functools import cache, partial
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.concurrency import iterate_in_threadpool
@@ -22,11 +20,13 @@ from taskq.blobs.store import check_digest
 from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import manager_queries, messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
-from taskq.gateway.errors import Busy, ErrorAnswer, TooLarge
+from taskq.gateway.errors import Busy, ErrorAnswer
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.offered import WAKING
 from taskq.gateway.openapi import Endpoint
+from taskq.gateway.pages import PATHS, PagesProcess
+from taskq.gateway.requests import address_of, check_target, length_of, read_body
 from taskq.gateway.service import Service
 from taskq_agent import protocol
 from taskq_agent.checkpoint_messages import CheckpointAnswer
@@ -35,7 +35,6 @@ from taskq_agent.transport import MAX_BLOB_BYTES
 
 JSON: Final = "application/json"
 _RANGE: Final = re.compile(r"bytes=(\d{1,12})-")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BEARER: Final = "bearer "
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
@@ -60,7 +59,13 @@ def _endpoint(method: str, path: str, **of_document: Any) -> Callable[[Handler],
 class App:
     """The endpoints; `asgi` is the application."""
 
-    def __init__(self, service: Service, management: Management, queries: ManagerQueries) -> None:
+    def __init__(
+        self,
+        service: Service,
+        management: Management,
+        queries: ManagerQueries,
+        pages: PagesProcess | None = None,
+    ) -> None:
         self._service = service
         self._management = management
         self._queries = queries
@@ -69,6 +74,9 @@ class App:
             for one in ENDPOINTS
         ]
         routes.append(Route("/v1/openapi.json", self._guarded(self.describe), methods=["GET"]))
+        if pages is not None:
+            passed = self._guarded(partial(pages.answer, lambda: service.draining))
+            routes += [Route(path, passed, methods=[method]) for path, method in PATHS.items()]
         self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: self._http_error})
         # A redirect would go to whatever host the Host header of the request names.
         self.asgi.router.redirect_slashes = False
@@ -82,7 +90,7 @@ class App:
         """Open an agent's session."""
         token = _token(request)
         hello = await self._message(request, messages.read_hello, messages.MAX_HELLO_BYTES)
-        return _json(await self._service.open(token, hello.to_protocol(), _address(request)))
+        return _json(await self._service.open(token, hello.to_protocol(), address_of(request)))
 
     @_endpoint(
         "DELETE", "/v1/session", needs="session", takes=messages.SessionEndMessage, optional=True
@@ -90,7 +98,7 @@ class App:
     async def close(self, request: Request) -> Response:
         """End the session, and perhaps say why."""
         token = _token(request)
-        body = await _body(request, messages.MAX_HELLO_BYTES)
+        body = await read_body(request, messages.MAX_HELLO_BYTES)
         farewell = messages.read_farewell(body) if body else messages.SessionEndMessage()
         await self._service.close_session(token, farewell)
         return Response(status_code=204)
@@ -161,7 +169,7 @@ class App:
         """Store a large result, or a submitter's input."""
         identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
-        if isinstance(identity, Manager) and _length(request) > MAX_BLOB_BYTES:
+        if isinstance(identity, Manager) and length_of(request) > MAX_BLOB_BYTES:
             blobs = self._management.blobs
             await self._queries.store(_token(request), digest, blobs, request)
             return Response(status_code=204)
@@ -169,7 +177,7 @@ class App:
         if uploads.locked():
             raise Busy
         async with uploads:
-            data = await _body(request, MAX_BLOB_BYTES)
+            data = await read_body(request, MAX_BLOB_BYTES)
             await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
         return Response(status_code=204)
 
@@ -240,7 +248,7 @@ class App:
         token, name = _token(request), request.path_params["query"]
         try:
             with self._queries.admitted(token):
-                body = await _body(request, manager_queries.MAX_BYTES)
+                body = await read_body(request, manager_queries.MAX_BYTES)
                 gzipped = request.headers.get("content-encoding") == "gzip"
                 rest = request.query_params.get("rest")
                 lines = await self._queries.answer(token, name, body, gzipped=gzipped, rest=rest)
@@ -288,7 +296,7 @@ class App:
         most: int = messages.MAX_BODY_BYTES,
     ) -> Message:
         """Return the message of a request, which is decoded when its turn comes."""
-        body = await _body(request, most)
+        body = await read_body(request, most)
         return await self._service.large_bodies.decoded(
             body, read, token=_token(request), is_gone=request.is_disconnected
         )
@@ -311,7 +319,7 @@ class App:
 
         async def guarded(request: Request) -> Response:
             try:
-                _check_target(request)
+                check_target(request)
                 return await serve(request)
             except ClientDisconnect:
                 self._service.metrics.abandoned += 1
@@ -342,46 +350,8 @@ def bearer(value: str) -> str:
     return value[len(_BEARER) :].strip()
 
 
-def _check_target(request: Request) -> None:
-    """Raise `BadRequest` unless path and query are text that a database can store."""
-    for part in (request.scope["raw_path"], request.scope["query_string"]):
-        if b"%" in part:
-            try:
-                text = unquote_to_bytes(part).decode()
-            except UnicodeDecodeError:
-                raise messages.BadRequest("path or query are not UTF-8") from None
-            if _CONTROL.search(text):
-                raise messages.BadRequest("a control character in path or query")
-
-
 def _token(request: Request) -> str:
     return bearer(request.headers.get("authorization", ""))
-
-
-def _address(request: Request) -> str:
-    """Return the client's IP address; raise `Forbidden` if a proxy does not pass it on."""
-    # Without the zone of a link-local address, which means nothing elsewhere.
-    address = request.client.host.partition("%")[0] if request.client else ""
-    try:
-        return str(ip_address(address))
-    except ValueError:
-        raise Forbidden(f"{address!r:.80}, where this comes from, is no address") from None
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """Return the body; raise `TooLarge` before more than `most` bytes are kept."""
-    if _length(request) > most:
-        raise TooLarge(f"a body of at most {most} bytes is allowed here")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise TooLarge(f"a body of at most {most} bytes is allowed here")
-    return bytes(body)
-
-
-def _length(request: Request) -> int:
-    return int(request.headers.get("content-length", 0))
 
 
 def _failed(known: ErrorAnswer) -> Response:

@@ -30,6 +30,7 @@ from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import MOST_AT_ONCE, ManagerQueries
+from taskq.gateway.pages import PagesProcess
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq.gateway.tls import ServerCertificate
@@ -98,13 +99,18 @@ class Duties:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """One gateway of a queue. client: its database is anonymous, since errors go to strangers."""
+    """One gateway of a queue.
+
+    client: its database is anonymous, since errors go to strangers. pages: whether it serves pages
+    for people.
+    """
 
     client: Client
     blobs: BlobStore
     settings: Settings
     listening: Listening
     duties: Duties
+    pages: bool = False
 
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until SIGTERM or SIGINT; a second one ends at once.
@@ -117,22 +123,34 @@ class Gateway:
         upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
         with (
             self.listening.bind() as listener,
+            self._beside() as pages,
             upkeep,
             closing(self.client.database.anonymous(most=MOST_AT_ONCE)) as managers,
         ):
-            uvloop.run(self._serve(listener, announce, ManagerQueries(managers)))
+            uvloop.run(self._serve(listener, announce, ManagerQueries(managers), pages))
+
+    @contextmanager
+    def _beside(self) -> Iterator[PagesProcess | None]:
+        """Yield the process that serves pages, if it is to."""
+        if not self.pages:
+            yield None
+            return
+        secure = self.listening.certificate is not None
+        with closing(PagesProcess(self.client.database.dsn, secure=secure)) as pages:
+            yield pages
 
     async def _serve(
         self,
         listener: socket.socket,
         announce: Callable[[str], None],
         queries: ManagerQueries,
+        pages: PagesProcess | None,
     ) -> None:
         server = _Server(self.listening.certificate, self.duties)
         service = Service(self.client.database, self.settings, lambda: len(server.connections))
         proxies = list(self.listening.proxies)
         config = uvicorn.Config(
-            App(service, Management(self.client, self.blobs), queries).asgi,
+            App(service, Management(self.client, self.blobs), queries, pages).asgi,
             http=partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
             ws="none",
             lifespan="off",

@@ -36,7 +36,7 @@ class Site:
     """Where pages are served, and to whom.
 
     port 0: any that is free. tokens: whether one needs a manager's token. certificate, key: files
-    in PEM; None: no TLS.
+    in PEM; None: no TLS. behind_tls: whether somebody else ends TLS.
     """
 
     host: str
@@ -44,6 +44,7 @@ class Site:
     tokens: bool
     certificate: Path | None = None
     key: Path | None = None
+    behind_tls: bool = False
 
     def bind(self) -> socket.socket:
         """Return a listening socket; raise `Unavailable` if the address cannot be used."""
@@ -81,14 +82,25 @@ def serve(client: Client, site: Site, announce: Callable[[str], None]) -> None:
     """
     load_statements()
     with site.bind() as listener:
-        asyncio.run(_serve(client, site, listener, announce))
+        asyncio.run(_serve(client, site, listener, lambda: announce(site.address(listener))))
+
+
+def serve_at(listener: socket.socket, client: Client, site: Site, *, ends: int) -> None:
+    """Serve pages at a socket that listens, as `serve`; until a file ends, too."""
+    load_statements()
+    asyncio.run(_serve(client, site, listener, lambda: None, ends))
 
 
 async def _serve(
-    client: Client, site: Site, listener: socket.socket, announce: Callable[[str], None]
+    client: Client,
+    site: Site,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    ends: int | None = None,
 ) -> None:
     ticker = Ticker(client.queries)
-    access = Access(client.database, tokens=site.tokens, secure=site.certificate is not None)
+    secure = site.certificate is not None or site.behind_tls
+    access = Access(client.database, tokens=site.tokens, secure=secure)
     app = WebApp(Pages(client, ticker, Readings()), ticker, access)
     config = uvicorn.Config(
         app.asgi,
@@ -108,7 +120,9 @@ async def _serve(
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"{site.certificate} and {site.key} cannot be used: {error}") from None
-    server = _Server(config, lambda: announce(site.address(listener)))
+    server = _Server(config, ready)
+    if ends is not None:
+        asyncio.get_running_loop().add_reader(ends, server.end)
     try:
         await server.serve([listener])
     finally:
@@ -127,7 +141,7 @@ class _Server(uvicorn.Server):
         """Handle signals in place of uvicorn, which would raise them again at its end."""
         loop = asyncio.get_running_loop()
         for number in _ENDING:
-            loop.add_signal_handler(number, self._end)
+            loop.add_signal_handler(number, self.end)
         try:
             yield
         finally:
@@ -139,5 +153,6 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End soon."""
         self.should_exit = True

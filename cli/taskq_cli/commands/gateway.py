@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import logging
 import resource
@@ -95,6 +96,11 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--no-keeper", is_flag=True, help="Leave upkeep, and filling the lists in Redis, to others."
 )
+@click.option(
+    "--pages",
+    is_flag=True,
+    help="Serve the pages of `taskq web` too, for those with a manager's token.",
+)
 @click.option("--log-json", is_flag=True, help="Write the log as JSON, an object a line.")
 @verbosity_options
 @dsn_option
@@ -115,6 +121,7 @@ def gateway(
     blobs: str | None,
     front: FrontAddress | None,
     no_keeper: bool,
+    pages: bool,
     log_json: bool,
     verbose: bool,
     quiet: bool,
@@ -142,6 +149,8 @@ def gateway(
         raise UsageError(
             f"the gateway needs {error.name}: install it with `pip install 'taskq[gateway]'`"
         ) from None
+    if pages and importlib.util.find_spec("jinja2") is None:
+        raise UsageError("the pages need jinja2: install it with `pip install 'taskq[web]'`")
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together")
     if tls_cert is None and not plain and not _is_loopback(host):
@@ -162,6 +171,7 @@ def gateway(
             Settings(lease_s, gateways, lines, _most_clients(), front),
             server.Listening(host, port, share_port, certificate, proxies),
             server.Duties(drain_s, None if no_keeper else known.database),
+            pages,
         )
         serving.run(click.echo)
 

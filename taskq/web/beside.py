@@ -1,0 +1,43 @@
+"""Pages beside a gateway: a process that a gateway starts, with a socket at which it serves.
+
+Everybody needs a manager's token. The first line of its standard input says where the queue is; the
+end of that says that the gateway has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+from typing import Final
+
+from taskq.client import Client
+from taskq.db.connections import Database
+from taskq.errors import TaskqError
+from taskq.web.server import Site, serve_at
+
+#: Agents go first.
+NICENESS: Final = 10
+_CONNECTIONS: Final = 3
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    logging.basicConfig(format="pages: %(message)s", level=logging.ERROR)
+    os.nice(NICENESS)
+    words = json.loads(sys.stdin.readline())
+    database = Database(words["dsn"], server="the database", most=_CONNECTIONS)
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        listener.setblocking(False)
+        try:
+            with Client(database.open()) as client:
+                site = Site("", 0, tokens=True, behind_tls=words["secure"])
+                serve_at(listener, client, site, ends=sys.stdin.fileno())
+        except TaskqError as error:
+            sys.exit(f"pages: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Pages served by a gateway: who sees them, what they cost others, how they end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from taskq.gateway.pages import MOST
+from tests.fixtures.gateways import GatewayProcess, opened
+from tests.helpers.waiting import wait_until
+
+START_S = 60.0
+
+
+@pytest.fixture
+def shown(dsn: str, tmp_path: Path) -> Iterator[GatewayProcess]:
+    """Give a gateway with pages."""
+    process = GatewayProcess(dsn, tmp_path, "--pages", expected=["the pages have ended"])
+    try:
+        yield process
+        process.stop()
+    finally:
+        process.kill()
+
+
+@pytest.fixture
+def token(dsn: str) -> Iterator[str]:
+    """Give a manager's token for /a, in a queue with /a and /b."""
+    with opened(dsn) as queue:
+        for path in ("/a", "/b"):
+            queue.create_campaign(path).seed({"n": n} for n in range(5))
+        yield queue.tokens.create("manager", "ann", ["/a"])[0]
+
+
+def ask(gateway: GatewayProcess, path: str, token: str = "", body: str = "") -> tuple[int, str]:
+    """Return status and text of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=START_S)
+    try:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request("POST" if body else "GET", path, body or None, headers)
+        got = connection.getresponse()
+        return got.status, got.read().decode() + str(got.getheader("set-cookie"))
+    finally:
+        connection.close()
+
+
+@contextmanager
+def live(gateway: GatewayProcess, token: str) -> Iterator[http.client.HTTPResponse]:
+    """Give what is live of /a, as it comes."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=START_S)
+    with closing(connection):
+        headers = {"Authorization": f"Bearer {token}"}
+        connection.request("GET", "/live?path=/a&levels=1", headers=headers)
+        with connection.getresponse() as got:
+            yield got
+
+
+def beside(gateway: GatewayProcess) -> int:
+    """Return the process that serves its pages."""
+    number = gateway.process.pid
+    (child,) = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    return int(child)
+
+
+def test_pages_are_for_managers_and_their_campaigns(shown: GatewayProcess, token: str) -> None:
+    """As those of `taskq web --require-token`; what else there is at a gateway stays."""
+    assert ask(shown, "/")[0] == ask(shown, "/live?path=/a")[0] == 401
+    assert ask(shown, "/", "wrong")[0] == 401
+    status, text = ask(shown, "/campaign?path=/a", token)
+    assert (status, "5 tasks wait" in text) == (200, True)
+    assert ask(shown, "/campaign?path=/b", token)[0] == 403
+    status, text = ask(shown, "/sign-in", body=urlencode({"token": token}))
+    assert (status, "HttpOnly" in text) == (303, True)
+    assert ask(shown, "/sign-in", body="x" * 5_000)[0] == 413
+    assert ask(shown, "/static/style.css")[0] == 200
+    status, text = ask(shown, "/nope")
+    assert (status, json.loads(text.removesuffix("None"))["error"]["code"]) == (404, "not_found")
+    assert json.loads(ask(shown, "/healthz")[1].removesuffix("None"))["status"] == "ok"
+
+
+def test_what_is_live_follows_and_ends_with_the_gateway(
+    shown: GatewayProcess, token: str, dsn: str
+) -> None:
+    """A viewer does not hold up a drain."""
+    with live(shown, token) as reader, opened(dsn) as queue:
+        while b'.waiting": "5"' not in (line := reader.readline()):
+            assert line
+        queue.campaign("/a").submit({"n": 99})
+        while b'.waiting": "6"' not in (line := reader.readline()):
+            assert line
+        shown.process.send_signal(signal.SIGTERM)
+        while reader.readline():
+            pass
+    shown.ended()
+
+
+def test_viewers_are_bounded_and_agents_are_served(shown: GatewayProcess, token: str) -> None:
+    """Those beyond are told to come again."""
+    with ExitStack() as following:
+        for _ in range(MOST):
+            assert following.enter_context(live(shown, token)).status == 200
+        assert ask(shown, "/", token)[0] == 503
+        assert ask(shown, "/healthz")[0] == 200
+    wait_until(lambda: ask(shown, "/", token)[0] == 200, timeout_s=START_S)
+
+
+def test_gateway_without_pages_has_none(dsn: str, tmp_path: Path, token: str) -> None:
+    """They must be asked for."""
+    process = GatewayProcess(dsn, tmp_path)
+    try:
+        assert ask(process, "/", token)[0] == ask(process, "/campaign?path=/a", token)[0] == 404
+        process.stop()
+    finally:
+        process.kill()
+
+
+def test_pages_that_have_ended_are_started_again(shown: GatewayProcess, token: str) -> None:
+    """When somebody asks for one; the gateway serves all else meanwhile."""
+    assert ask(shown, "/", token)[0] == 200
+    first = beside(shown)
+    os.kill(first, signal.SIGKILL)
+    assert ask(shown, "/healthz")[0] == 200
+    wait_until(lambda: ask(shown, "/", token)[0] == 200, timeout_s=START_S, on_timeout=shown.errors)
+    assert beside(shown) != first
+    assert "the pages have ended" in shown.errors()
+
+
+def test_pages_end_with_a_gateway_that_is_killed(shown: GatewayProcess, token: str) -> None:
+    """They see it by their standard input."""
+    assert ask(shown, "/", token)[0] == 200
+    child = Path(f"/proc/{beside(shown)}")
+    shown.kill()
+    wait_until(lambda: not child.exists() or ") Z " in (child / "stat").read_text())
