@@ -9,6 +9,7 @@ from tests.mutants.fleet import FLEET
 from tests.mutants.funnel import FUNNEL
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
+from tests.mutants.looking import LOOKING
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
@@ -22,6 +23,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *AGENT,
     *LIBRARY,
     *FLEET,
+    *LOOKING,
     *NOTIFY,
     *PILOTS,
     *READING,

@@ -29,7 +29,7 @@ def test_there_are_enough_of_them_and_each_once() -> None:
     """At least twenty, of unlike names, in each part that is shipped to run."""
     assert len(MUTANTS) >= 20
     assert set(Counter(mutant.name for mutant in MUTANTS).values()) == {1}
-    assert {mutant.file.split("/")[0] for mutant in MUTANTS} == {"agents", "sql", "taskq"}
+    assert {mutant.file.split("/")[0] for mutant in MUTANTS} == {"agents", "cli", "sql", "taskq"}
 
 
 def test_ordinary_tests_know_nothing_of_them() -> None:

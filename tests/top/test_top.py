@@ -95,6 +95,20 @@ def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
     drive(queue, act)
 
 
+def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> None:
+    """And nothing of what is beside it."""
+    failing(queue, hire)
+    servable(queue, "/beside", 3)
+    hire("/a")
+    hire("/beside")
+
+    async def act(app: TopApp, _: Pilot[None]) -> None:
+        text = await shows(app, "/a/b", "66.7 %", "2 \n")
+        assert "beside" not in text
+
+    drive(queue, act, "/a/b")
+
+
 def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
     """No is the answer of all keys but y."""
     campaign = servable(queue, "/a", 5)

@@ -36,13 +36,18 @@ TOLD_S: Final = 15.0
 class TopApp(App[None]):
     """The queue on a full screen. path: the campaign at the top of the tree."""
 
+    TITLE = "taskq top"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     Screen, Footer, FooterKey, DataTable, Static, VerticalScroll { background: ansi_default; }
     .title { text-style: bold reverse; height: 1; }
-    #rows { height: 1fr; min-height: 8; border-top: solid ansi_default; }
+    #rows { height: 1fr; border-top: solid ansi_default; }
     #tree { height: 1fr; }
-    #text { height: auto; max-height: 1fr; }
+    #text { height: auto; max-height: 60%; }
+    #text, #rows, #tree {
+        scrollbar-color: ansi_bright_black; scrollbar-background: ansi_default;
+        scrollbar-color-active: ansi_default; scrollbar-size: 1 1;
+    }
     #about { height: 2; }
     .message { height: auto; max-height: 3; text-style: bold; }
     .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }

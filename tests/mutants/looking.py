@@ -1,0 +1,53 @@
+"""Bugs in what shows the queue: the full screen, and pages at a gateway."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_TOP: Final = ("tests/top/test_top.py",)
+_PAGES: Final = ("tests/gateway/test_pages.py",)
+
+LOOKING: Final = (
+    Mutant(
+        "action-without-a-yes",
+        "cli/taskq_cli/top/app.py",
+        "            if yes:\n",
+        "            if True:\n",
+        "A key that was pressed by mistake pauses a campaign.",
+        _TOP,
+    ),
+    Mutant(
+        "raw-errors-of-tasks",
+        "cli/taskq_cli/top/panels.py",
+        "    return [one_line(one) for one in cells]",
+        "    return list(cells)",
+        "A terminal obeys what a payload has written.",
+        _TOP,
+    ),
+    Mutant(
+        "scopes-without-those-above",
+        "sql/queries/scopes.sql",
+        "    or t.lineage @> array[c.campaign_id]\n",
+        "",
+        "Agents of a campaign above the one that is looked at are not counted.",
+        _TOP,
+    ),
+    Mutant(
+        "viewers-never-leave",
+        "taskq/gateway/pages.py",
+        "            writer.close()\n            self._under_way -= 1\n",
+        "            writer.close()\n",
+        "After some requests nobody is shown a page any more.",
+        _PAGES,
+    ),
+    Mutant(
+        "live-pages-hold-up-a-drain",
+        "taskq/gateway/pages.py",
+        "while not ending() and (chunk",
+        "while (chunk",
+        "A gateway that is to end waits for whoever looks.",
+        _PAGES,
+    ),
+)
