@@ -122,6 +122,7 @@ def test_gateway_without_pages_has_none(dsn: str, tmp_path: Path, token: str) ->
         process.kill()
 
 
+@pytest.mark.thorough  # it waits for ten seconds
 def test_pages_that_have_ended_are_started_again(shown: GatewayProcess, token: str) -> None:
     """When somebody asks for one; the gateway serves all else meanwhile."""
     assert ask(shown, "/", token)[0] == 200

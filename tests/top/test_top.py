@@ -152,6 +152,7 @@ def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
     drive(queue, act)
 
 
+@pytest.mark.thorough
 def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
     """The one that is open."""
     campaign = failing(queue, hire)
@@ -304,6 +305,7 @@ def test_keys_work_while_the_database_hangs(trouble: Trouble) -> None:
     assert not trouble.goes.is_set()
 
 
+@pytest.mark.thorough
 def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
     """However many keys are pressed: of the tree a statement a second, others after a while."""
     queue = Client(trouble)
