@@ -269,6 +269,7 @@ class Scene:
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
+            "paces": [Case(0, {**it, "minutes": 15})],
             "places": [Case(SESSIONS + 1, some_of_it)],
             "permit": [Case(0, permitted)],
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
@@ -289,6 +290,7 @@ class Scene:
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "input": "x"})],
             "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
+            "scopes": [Case(SESSIONS + 1, it)],
             "result_sample": [
                 Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "field": name})
                 for name in ("score", None)
