@@ -58,6 +58,7 @@ class StandbyReads:
         say: Callable[[str], None] = log.warning,
     ) -> None:
         """primary: not opened, which happens when it is needed. say: told of a standby left."""
+        self.server = primary.server
         self._primary = primary
         self._standby = standby
         self._most_behind_s = most_behind_s
