@@ -94,6 +94,7 @@ class CampaignTerms:
     inputs: shared files by name. on_disconnect: what an agent does with running tasks once its
     session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
     largest checkpoint of a task, None: none are kept; checkpoint_every_s: seconds between uploads.
+    output_bytes: likewise of its output files.
     """
 
     campaign: int
@@ -106,6 +107,7 @@ class CampaignTerms:
     on_disconnect: str = CONTINUE
     checkpoint_bytes: Optional[int] = None
     checkpoint_every_s: float = 600.0
+    output_bytes: Optional[int] = None
 
 
 @dataclass
@@ -316,9 +318,9 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True)
 class CheckpointRequest:
-    """Asks for the checkpoint of a task that the session works on, or saves one.
+    """Asks for the checkpoint of a task that the session works on; or saves it, or output files.
 
-    digest, size: of the blob that is to be the checkpoint; empty and 0 to ask.
+    digest, size: of the blob that is to be that; empty and 0 to ask.
     """
 
     campaign: int

@@ -23,12 +23,14 @@ _RETRY: Final = (
 )
 _AS_GIVEN: Final = (
     *("description", "weight", "on_disconnect", "late_results", "front", "checkpoint_every_s"),
+    "output_total_bytes",
 )
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
     "max_running": ("--max-running", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
     "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
+    "output_bytes": ("--output-bytes", int, "a whole number"),
 }
 
 
@@ -204,6 +206,18 @@ _OPTIONS: Final = (
         help="How often checkpoints are uploaded while attempts run. [default: 600]",
     ),
     click.option(
+        "--output-bytes",
+        metavar="N|none",
+        help="Keep what each task leaves in the folder $TASKQ_OUT with its result, if it is no "
+        "larger than this. [default: none]",
+    ),
+    click.option(
+        "--output-total-bytes",
+        type=int,
+        metavar="N",
+        help="Limit of the output files of the campaign. [default: 10737418240]",
+    ),
+    click.option(
         "--weight",
         type=float,
         metavar="W",
@@ -242,5 +256,14 @@ _OPTIONS: Final = (
 )
 _NAMES: Final = (
     *("program", "description", "python", "prepare", "process", *_RETRY, "never_retry", *_LIMITS),
-    *("checkpoint_every_s", "weight", "require", "on_disconnect", "late_results", "front", "param"),
+    *(
+        "checkpoint_every_s",
+        "output_total_bytes",
+        "weight",
+        "require",
+        "on_disconnect",
+        "late_results",
+        "front",
+        "param",
+    ),
 )

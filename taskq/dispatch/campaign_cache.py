@@ -41,5 +41,6 @@ class CampaignCache:
             on_disconnect=row["on_disconnect"],
             checkpoint_bytes=row["checkpoint_bytes"],
             checkpoint_every_s=row["checkpoint_every_s"],
+            output_bytes=row["output_bytes"],
         )
         return known

@@ -143,7 +143,7 @@ class HeartbeatMessage(Struct):
 
 
 class CheckpointMessage(Struct):
-    """Asks for a task's checkpoint, or saves one; see `taskq_agent.protocol.CheckpointRequest`."""
+    """A task's checkpoint, or its output files; see `taskq_agent.protocol.CheckpointRequest`."""
 
     campaign: Id
     task: Id

@@ -12,7 +12,7 @@ from typing import Any
 
 from taskq_agent.handlers import Ended, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 from tests.helpers.waiting import wait_until
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -29,7 +29,7 @@ class SlotHarness:
         *,
         grace_s: float,
         keep_scratch: bool,
-        blobs: CheckpointBlobs | None = None,
+        blobs: TaskBlobs | None = None,
     ) -> None:
         self.scratch = folder / "scratch"
         self._keep = keep_scratch
@@ -62,10 +62,15 @@ class SlotHarness:
         attempt: int = 1,
         checkpoint_bytes: int | None = None,
         checkpoint_every_s: float = 600.0,
+        output_bytes: int | None = None,
     ) -> Ended:
         """Run one task; a campaign that differs from the last one gets a new revision."""
         campaign = (dict(handler), dict(params or {}), limit_s, dict(inputs or {}))
-        kept = {"checkpoint_bytes": checkpoint_bytes, "checkpoint_every_s": checkpoint_every_s}
+        kept: dict[str, Any] = {
+            "checkpoint_bytes": checkpoint_bytes,
+            "checkpoint_every_s": checkpoint_every_s,
+        }
+        kept["output_bytes"] = output_bytes
         if campaign != self._last:
             self._last = campaign
             self._revision += 1
@@ -110,7 +115,7 @@ def slot_in(
     *,
     grace_s: float = 5.0,
     keep_scratch: bool = False,
-    blobs: CheckpointBlobs | None = None,
+    blobs: TaskBlobs | None = None,
 ) -> Iterator[SlotHarness]:
     """Provide a slot, and close it."""
     harness = SlotHarness(folder, grace_s=grace_s, keep_scratch=keep_scratch, blobs=blobs)

@@ -52,7 +52,10 @@ ANSWERS = [
     ),
     HeartbeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
-OPTIONAL = ("checkpoint_bytes", "claim_after_s", "time_limit_s", "unfinished", "unservable")
+OPTIONAL = (
+    *("checkpoint_bytes", "claim_after_s", "output_bytes", "time_limit_s", "unfinished"),
+    "unservable",
+)
 CHUNKS = st.lists(
     st.binary(max_size=40) | st.sampled_from([b"\n", b"{", b'"', b"\\u0000", b"\0" * 500, b"\xff"]),
     max_size=4,

@@ -15,14 +15,12 @@ from typing import Optional
 from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.handlers.slot import SlotRunner
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 
 __all__ = ["Ended", "Runner", "RunnerSettings", "check_handler", "make_runner"]
 
 
-def make_runner(
-    slot: int, settings: RunnerSettings, blobs: Optional[CheckpointBlobs] = None
-) -> Runner:
+def make_runner(slot: int, settings: RunnerSettings, blobs: Optional[TaskBlobs] = None) -> Runner:
     """Return the runner of a slot; OSError if this node cannot start a process.
 
     blobs: source of inputs and store of large results: the transport of the agent. Call it in the

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
-from taskq_agent.handlers import checks
+from taskq_agent.handlers import checks, outputs
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
@@ -24,7 +24,7 @@ from taskq_agent.handlers.python import PythonKind
 from taskq_agent.handlers.transfers import Transfers
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import CampaignTerms, Task
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 
 
 class SlotRunner:
@@ -34,9 +34,7 @@ class SlotRunner:
     exceed what the slot was given.
     """
 
-    def __init__(
-        self, slot: int, settings: RunnerSettings, blobs: Optional[CheckpointBlobs]
-    ) -> None:
+    def __init__(self, slot: int, settings: RunnerSettings, blobs: Optional[TaskBlobs]) -> None:
         self._slot = slot
         self._settings = settings
         self._reaper = reaper.shared()
@@ -67,7 +65,7 @@ class SlotRunner:
         finally:
             self._folder.give_back(folder)
         self._watch.limit(None)
-        ended = self._transfers.upload_result(ended)
+        ended = self._transfers.upload_result(self._transfers.upload_output(task, ended))
         return replace(ended, phases={**phases, **ended.phases}) if phases else ended
 
     def _run(
@@ -83,8 +81,16 @@ class SlotRunner:
                 return broken("scratch-unusable", text)
             except AttemptOver as over:
                 return replace(over.ended, started=False)
+        if campaign.output_bytes is not None:
+            try:
+                outputs.begin(folder)
+            except OSError as error:
+                text = f"no folder can be made for output files: {error}"
+                return replace(broken("scratch-unusable", text), started=False)
         self._watch.limit(campaign.time_limit_s)
         ended = kind.run(task, folder)
+        if campaign.output_bytes is not None:
+            ended = outputs.packed(ended, folder, task, campaign.output_bytes)
         return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
     def stop(self) -> None:
