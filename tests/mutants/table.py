@@ -8,6 +8,7 @@ from tests.mutants.agent import AGENT
 from tests.mutants.fleet import FLEET
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
+from tests.mutants.outputs import OUTPUTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.pilots import PILOTS
@@ -26,5 +27,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *STATEMENTS,
     *STEERING,
     *LONG_TASKS,
+    *OUTPUTS,
     *UPKEEP,
 )
