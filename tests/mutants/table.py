@@ -8,9 +8,9 @@ from tests.mutants.agent import AGENT
 from tests.mutants.fleet import FLEET
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
-from tests.mutants.outputs import OUTPUTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
+from tests.mutants.outputs import OUTPUTS
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.statements import STATEMENTS

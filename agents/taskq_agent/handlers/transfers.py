@@ -175,7 +175,12 @@ def _uploaded(upload: Callable[[], Ended], ended: Ended, what: str) -> Ended:
         with timed(phases, "upload_s"):
             after = upload()
     except TransportError as error:
-        after = failed(f"{what}-upload", f"the {what} cannot be uploaded: {error}", retry=True)
+        text = f"the {what} cannot be uploaded: {error}"
+        after = (
+            failed("result-upload", text, retry=True)
+            if what == "result"
+            else failed("output-upload", text, retry=True)
+        )
     except AttemptOver as over:
         after = over.ended
     return replace(after, phases=phases, tail=ended.tail)
