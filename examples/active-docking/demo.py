@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from learn import Learner, found, simulate
-from library import library, scores
+from nci import library, scores
 from plot import svg
 
 HERE = Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from library import SCORES, molecules
+from nci import SCORES, molecules
 
 HERE: Final = Path(__file__).resolve().parent
 TARGET: Final = "ESR1"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from library import scores
+from nci import scores
 
 from taskq_agent import FailForGood
 
