@@ -7,7 +7,7 @@
 -- An attempt saves before it is reported, and what is final stays so but by an operator's retry, after which
 -- another attempt saves under another lease. Tasks that are removed become undecided, see remove_tasks().
 --
--- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, attempt_pkey,
+-- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
 -- task_pkey, bundle_task, output_use_pkey, spec_pkey.
 create or replace function taskq.end_outputs(
     p_campaign bigint,
@@ -81,7 +81,10 @@ begin
            and o.task_id = v_one.task_id
            and o.lease_id = v_one.lease_id
      returning o.digest, o.size, o.token_id into v_gone;
-        digests := digests || v_gone.digest;
+        perform from taskq.output o where o.digest = v_gone.digest;
+        if not found then  -- two attempts of a task may leave the same
+            digests := digests || v_gone.digest;
+        end if;
         perform taskq.use_output(
             v_one.campaign_id, v_gone.token_id, v_one.task_id, -v_gone.size);
         delete from taskq.output_use u

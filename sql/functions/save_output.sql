@@ -10,8 +10,8 @@
 -- That the blob is there, and that it is an archive of this task, is for the caller to check. The task
 -- itself is neither locked nor unpacked: whether the files count is seen when it is final, by the lease.
 --
--- Locks: a row of output_use. Index: task_pkey, bundle_task, attempt_pkey, output_pkey, output_use_pkey,
--- output_use_token, token_pkey, session_pkey.
+-- Locks: a row of output_use. Index: task_pkey, bundle_task, attempt_pkey, output_pkey, output_digest,
+-- output_use_pkey, output_use_token, token_pkey, session_pkey.
 create or replace function taskq.save_output(
     p_session bigint,
     p_campaign bigint,
@@ -113,5 +113,9 @@ begin
     values (p_campaign, p_task, p_lease, v_token, p_digest, p_size, clock_timestamp())
         on conflict (campaign_id, task_id, lease_id) do update
        set digest = excluded.digest, size = excluded.size, saved_at = excluded.saved_at;
+    perform from taskq.output o where o.digest = replaced;
+    if found then  -- another attempt of the task has left the same
+        replaced := null;
+    end if;
 end
 $$;

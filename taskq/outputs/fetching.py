@@ -66,7 +66,8 @@ def fetch(
     another are the names on the way there. A file appears when it is complete, and replaces what
     was there. on_lost: called for each task whose files are missing or damaged; without it, raise
     that `ResultLost`; so are those of which one cannot be made here, since a link or a folder of
-    its name is there. Raise `UsageError` if the disk is of no use.
+    its name is there. Raise `UsageError` if the disk is of no use, or a result is of none of these
+    campaigns.
     """
     fetched, top = Fetched(), next(iter(campaigns))
     try:
@@ -76,6 +77,8 @@ def fetch(
     rest = iter(results)
     while page := list(islice(rest, PAGE)):
         for path, group in groupby(page, attrgetter("campaign")):
+            if path not in campaigns:
+                raise UsageError(f"{path} is not {top}, nor below it: its files are fetched there")
             of_one = list(group)
             found = outputs.find(campaigns[path], [one.task_id for one in of_one])
             above = [*filter(None, path.removeprefix(top).split("/"))]

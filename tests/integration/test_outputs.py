@@ -219,6 +219,36 @@ def test_killed_agents_files_are_replaced_by_the_next_attempts(
     assert campaign.status().done == 1
 
 
+def test_attempts_that_leave_the_same_are_kept_apart(
+    campaign: Campaign,
+    hire: Hire,
+    outputs: Outputs,
+    save: Save,
+    blobs: BlobStore,
+    postgres: Postgres,
+    sweep: Callable[[], int],
+) -> None:
+    """What goes with a lost one is still there for the next, which left the very same files."""
+    lost, heir = hire(), hire(host="elsewhere")
+    one = lost.claim(1)[0]
+    assert save(one, b"same")
+    silence(postgres, lost.session)
+    assert expire(postgres) == 1
+    heir.forget_position()
+    two = next(task for task in heir.claim(3) if task.task == one.task)
+    assert save(two, b"other")
+    assert save(two, b"same")
+    assert save(two, b"another")
+    assert blobs.size(digest_of(one, b"same")) > 0
+    assert save(two, b"same")
+    assert heir.done(two) == "accepted"
+    assert sweep() == 0
+    assert blobs.size(digest_of(two, b"same")) > 0
+    assert kept(outputs, two) == digest_of(two, b"same")
+    assert value(postgres, "select count(*) from taskq.output") == 1
+    assert campaign.status().done == 1
+
+
 def test_salvaged_result_has_its_files(
     campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, postgres: Postgres
 ) -> None:

@@ -35,6 +35,14 @@ OUTPUTS: Final = (
         _STORED,
     ),
     Mutant(
+        "output-of-two-attempts-removed",
+        "sql/functions/end_outputs.sql",
+        "        if not found then  -- two attempts",
+        "        if true then  -- two attempts",
+        "Files that two attempts of a task have left alike go with the first.",
+        _STORED,
+    ),
+    Mutant(
         "output-never-freed",
         "sql/functions/remove_tasks.sql",
         "       set decided = false\n",
