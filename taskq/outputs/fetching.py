@@ -78,7 +78,7 @@ def fetch(
     while page := list(islice(rest, PAGE)):
         for path, group in groupby(page, attrgetter("campaign")):
             if path not in campaigns:
-                raise UsageError(f"{path} is not {top}, nor below it: its files are fetched there")
+                raise UsageError(f"a result of {path}, which is neither {top} nor below it")
             of_one = list(group)
             found = outputs.find(campaigns[path], [one.task_id for one in of_one])
             above = [*filter(None, path.removeprefix(top).split("/"))]
