@@ -87,7 +87,7 @@ def simulate(learner: Learner, scores: Mapping[str, float], seed: int) -> list[s
     random.Random(seed).shuffle(order)  # no secret
     step = max(1, round(STEP * len(order)))
     docked = order[: round(FIRST * len(order))]
-    while len(docked) < len(order) * 0.4:
+    while len(docked) < len(order) * 0.3:
         expected = learner.predictions({key: scores[key] for key in docked})
         docked += sorted(expected, key=expected.__getitem__)[:step]
     return docked

@@ -8,7 +8,7 @@ from typing import Final
 WIDTH: Final = 560
 HEIGHT: Final = 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 48, 52
-SHARE: Final = 0.4  # of the library, at the right end
+SHARE: Final = 0.3  # of the library, at the right end
 POINTS: Final = 80
 _HEAD: Final = f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"
@@ -27,7 +27,7 @@ def svg(curves: Sequence[Sequence[float]], size: int) -> str:
         f'<text x="{LEFT}" y="24" font-size="14" font-weight="600">{title}</text>',
         *_axes(),
         _line([(0, 0), (SHARE, SHARE)], "#888", dash=True),
-        f'<text x="{_x(0.31):.0f}" y="{_y(0.25):.0f}" fill="#666">by chance</text>',
+        f'<text x="{_x(0.23):.0f}" y="{_y(0.16):.0f}" fill="#666">by chance</text>',
         *(_line(_points(curve, size), "#2a7f62") for curve in curves),
         "</svg>",
     ]
@@ -47,7 +47,7 @@ def _axes() -> Iterator[str]:
         if tenth % 2 == 0:
             place = f'x="{LEFT - 8}" y="{y + 4:.1f}"'
             yield f'<text {place} text-anchor="end" fill="#555">{tenth * 10} %</text>'
-    for share in (0.0, 0.1, 0.2, 0.3, 0.4):
+    for share in (0.0, 0.1, 0.2, 0.3):
         x = _x(share)
         strong = "#999" if share == 0.2 else "#e5e5e5"  # noqa: PLR2004  # a fifth
         ends = f'y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
