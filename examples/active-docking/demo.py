@@ -49,12 +49,14 @@ def demo(folder: Path) -> None:
             lines.write(json.dumps({"number": one.key, "smiles": one.smiles}) + "\n")
     run("taskq", "seed", CAMPAIGN, str(seeds), "--key", "number")
 
+    run("taskq", "campaign", "pause", CAMPAIGN)
+
     agent = ["agent", "run", "--campaign", CAMPAIGN, "--slots", str(os.cpu_count() or 1)]
     agent += ["--until-empty", "--quiet", "--path", str(HERE)]
     print(f"\n$ taskq {' '.join(agent)} &", flush=True)
     working = subprocess.Popen([str(TASKQ), *agent], start_new_session=True)
     try:
-        run("python", str(HERE / "learn.py"), CAMPAIGN, "--dock", "20%")
+        run("python", str(HERE / "learn.py"), CAMPAIGN, "--dock", "20%", "--in-step")
         working.wait()
     finally:
         working.terminate()

@@ -15,6 +15,7 @@ import argparse
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -64,17 +65,26 @@ def steer(
     learner: Learner,
     enough: int,
     on_round: Callable[[int], None] = lambda _: None,
+    *,
+    in_step: bool = False,
 ) -> None:
     """Reorder what waits as results come, until there are enough; then cancel the rest.
 
-    on_round: called with the number of results from which the model has learnt.
+    on_round: called with the number of results from which the model has learnt. in_step: pause the
+    campaign while the model learns, for tasks that take less time than that.
     """
+    if in_step:
+        campaign.resume()
     total, learnt = campaign.status().total, 0
     while (done := campaign.status()).done < enough and done.unfinished:
         if done.done >= max(FIRST * total, learnt + STEP * total):
+            if in_step:
+                campaign.pause()
             scores = {one.key: one.result["score"] for one in campaign.results() if one.result}
             campaign.prioritise(learner.predictions(scores), best="lowest")
             learnt = len(scores)
+            if in_step:
+                campaign.resume()
             on_round(learnt)
         else:
             time.sleep(_POLL_S)
@@ -111,13 +121,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Have the best of a campaign docked first.")
     parser.add_argument("campaign")
     parser.add_argument("--dock", default="20%", metavar="P%", help="which share (default 20%%)")
+    parser.add_argument("--in-step", action="store_true", help="pause it while the model learns")
     options = parser.parse_args()
     with taskq.connect() as queue:
         campaign = queue.campaign(options.campaign)
         smiles = {task.key: str(task.payload["smiles"]) for task in campaign.tasks()}
         learner = Learner(smiles)
         enough = round(float(options.dock.rstrip("%")) / 100 * len(smiles))
-        steer(campaign, learner, enough, lambda n: print(f"learnt from {n} results", flush=True))
+        say = partial(print, "results of which the model has learnt:", flush=True)
+        steer(campaign, learner, enough, say, in_step=options.in_step)
 
 
 if __name__ == "__main__":
