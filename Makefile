@@ -20,7 +20,7 @@ demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 	$(BIN)/python examples/docking/demo.py
 
 .PHONY: demo-active
-demo-active: .venv/demo ## Have a model learn which ligands to dock first, and tell what it finds (a minute)
+demo-active: .venv/demo ## Have a model learn which ligands to dock first, and tell what it finds (minutes)
 	$(BIN)/python examples/active-docking/demo.py
 
 .PHONY: test

@@ -2,8 +2,7 @@
 
     python examples/active-docking/demo.py [--plot docs/active-docking.svg]
 
-Each step is a command that one could type. --plot: do not run anything; draw what the model finds
-in five libraries that are shuffled otherwise, if it learns after each hundredth of them.
+Each step is a command that one could type. --plot: also draw what was found.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from learn import Learner, found, simulate
+from learn import found
 from nci import library, scores
 from plot import svg
 
 HERE = Path(__file__).resolve().parent
 TASKQ = Path(sys.executable).with_name("taskq")
 CAMPAIGN = "/demo/active"
-SHUFFLES = 5
 
 
 def run(*argv: str) -> None:
@@ -34,8 +32,8 @@ def run(*argv: str) -> None:
     subprocess.run(whole, check=True)
 
 
-def demo(folder: Path) -> None:
-    """Run all steps; files go to the folder."""
+def demo(folder: Path, plot: Path | None) -> None:
+    """Run all steps; files go to the folder, and a chart of what was found to `plot`."""
     run("taskq", "up")
     known = subprocess.run(
         [str(TASKQ), "status", CAMPAIGN], capture_output=True, check=False
@@ -67,6 +65,8 @@ def demo(folder: Path) -> None:
     records = [json.loads(line) for line in results.read_text().splitlines()]
     order = [one["key"] for one in sorted(records, key=lambda one: str(one["ended_at"]))]
     whole = scores()
+    if plot is not None:
+        plot.write_text(svg(found(order, whole), len(whole)))
     for share, name in ((0.01, "1 %"), (0.05, "5 %")):
         part = found(order, whole, share)[-1]
         by_chance = len(order) / len(whole)
@@ -75,20 +75,11 @@ def demo(folder: Path) -> None:
 
 def main() -> int:
     """Run the demo in a folder of its own, or draw; return the exit code."""
-    parser = argparse.ArgumentParser(description="Run or draw the active docking campaign.")
+    parser = argparse.ArgumentParser(description="Run the active docking campaign.")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     plot = parser.parse_args().plot
-    if plot is not None:
-        known = scores()
-        learner = Learner({one.key: one.smiles for one in library()})
-        orders = [simulate(learner, known, seed) for seed in range(1, SHUFFLES + 1)]
-        curves = [found(order, known) for order in orders]
-        plot.write_text(svg(curves, len(known)))
-        fifth = round(len(known) / 5) - 1
-        print(*(f"{curve[fifth]:.0%}" for curve in curves), "after a fifth")
-        return 0
     try:
-        demo(Path(tempfile.mkdtemp(prefix="taskq-demo-")))
+        demo(Path(tempfile.mkdtemp(prefix="taskq-demo-")), plot)
     except subprocess.CalledProcessError as error:
         return error.returncode or 1
     except KeyboardInterrupt:

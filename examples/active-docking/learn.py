@@ -12,7 +12,6 @@ Docking).
 from __future__ import annotations
 
 import argparse
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -89,18 +88,6 @@ def steer(
         else:
             time.sleep(_POLL_S)
     campaign.cancel()
-
-
-def simulate(learner: Learner, scores: Mapping[str, float], seed: int) -> list[str]:
-    """Return in which order a library is docked if the model learns after each step."""
-    order = sorted(scores)
-    random.Random(seed).shuffle(order)  # no secret
-    step = max(1, round(STEP * len(order)))
-    docked = order[: round(FIRST * len(order))]
-    while len(docked) < len(order) * 0.3:
-        expected = learner.predictions({key: scores[key] for key in docked})
-        docked += sorted(expected, key=expected.__getitem__)[:step]
-    return docked
 
 
 def found(order: Sequence[str], scores: Mapping[str, float], best: float = 0.01) -> list[float]:

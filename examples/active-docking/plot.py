@@ -16,19 +16,19 @@ _HEAD: Final = f"""\
 <rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>"""
 
 
-def svg(curves: Sequence[Sequence[float]], size: int) -> str:
+def svg(curve: Sequence[float], size: int) -> str:
     """Return a chart of the shares of the best that were found, after each docking.
 
-    curves: one for each run. size: of the library.
+    size: of the library.
     """
-    title = f"Found of the best 1 % of {size:,} ligands, {len(curves)} runs"
+    title = f"Found of the best 1 % of {size:,} ligands"
     parts = [
         _HEAD,
         f'<text x="{LEFT}" y="24" font-size="14" font-weight="600">{title}</text>',
         *_axes(),
         _line([(0, 0), (SHARE, SHARE)], "#888", dash=True),
         f'<text x="{_x(0.23):.0f}" y="{_y(0.16):.0f}" fill="#666">by chance</text>',
-        *(_line(_points(curve, size), "#2a7f62") for curve in curves),
+        _line(_points(curve, size), "#2a7f62"),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -60,7 +60,7 @@ def _axes() -> Iterator[str]:
 
 def _line(points: Sequence[tuple[float, float]], colour: str, *, dash: bool = False) -> str:
     path = " ".join(f"{_x(x):.1f},{_y(y):.1f}" for x, y in points)
-    dashes = ' stroke-dasharray="5 4"' if dash else ' stroke-opacity="0.7"'
+    dashes = ' stroke-dasharray="5 4"' if dash else ""
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"{dashes}/>'
 
 
