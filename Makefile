@@ -19,6 +19,10 @@ help: ## List what can be made
 demo: .venv/demo ## Dock real ligands, from nothing to the table of best hits
 	$(BIN)/python examples/docking/demo.py
 
+.PHONY: demo-active
+demo-active: .venv/demo ## Have a model learn which ligands to dock first, and tell what it finds (minutes)
+	$(BIN)/python examples/active-docking/demo.py
+
 .PHONY: test
 test: .venv/test ## Run at least one test of every kind, on a real PostgreSQL (minutes)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not thorough'
@@ -100,10 +104,10 @@ clean: ## Remove the virtual environment and what tools left behind
 	@touch $@
 
 .venv/demo: .venv/base
-	$(BIN)/python -m pip install --quiet --editable '.[docking]'
+	$(BIN)/python -m pip install --quiet --editable '.[active,docking]'
 	@touch $@
 
 .venv/test: .venv/base
 	$(BIN)/python -m pip install --quiet --editable \
-	    '.[docking,embedded-redis,front,gateway,lint,parquet,s3,storage,test,top,web]'
+	    '.[active,docking,embedded-redis,front,gateway,lint,parquet,s3,storage,test,top,web]'
 	@touch $@

@@ -40,6 +40,8 @@ from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
+from taskq.outputs.fetching import Fetched, fetch
+from taskq.outputs.store import Outputs
 from taskq.paging import MOVE_CHUNK, pages
 from taskq.pauses import sleep
 from taskq.spec.model import Seed
@@ -232,6 +234,43 @@ class Campaign(SteeredCampaign):
         )
         return (Result(**fetching.of(row)) for row in rows)
 
+    def files(self, key: str) -> dict[str, bytes]:
+        """Return the output files of a task by name; raise `NotFound` if it has no result."""
+        (result,) = self._results_of([key])
+        outputs = Outputs(self._database)
+        found = outputs.find(self.campaign_id, [result.task_id])
+        listed = (outputs.read(self.campaign_id, task, one) for task, one in found.items())
+        members = (member for one in listed for member in one)
+        return {"/".join(one.parts): one.content for one in members if one.content is not None}
+
+    def fetch(
+        self,
+        to: str | Path,
+        tasks: Iterable[Result | str] | None = None,
+        *,
+        where: str | None = None,
+        below: bool = True,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> Fetched:
+        """Write output files to a folder, those of each task into one of its own, by its key.
+
+        tasks: results, as from `Client.best`, or keys of tasks of this campaign that are done; by
+        default all results, or those whose tasks match the filter where. Repeatable: each file
+        appears when it is complete, and replaces one of the same name; nothing else is touched, and
+        no link is followed. blobs, on_lost: as of `results`.
+        """
+        if tasks is None:
+            found = self.results(where=where, below=below, raw=True)
+        else:
+            found = (
+                one if isinstance(one, Result) else self._results_of([one])[0] for one in tasks
+            )
+        campaigns = {self.path: self.campaign_id}
+        campaigns |= {path: campaign for campaign, path in self._nodes(below=True)}
+        outputs = Outputs(self._database, blobs)
+        return fetch(outputs, campaigns, found, Path(to), on_lost=on_lost)
+
     def failures(self, *, below: bool = True) -> Iterator[Failure]:
         """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
         return (Failure(**row) for row in self._pages("failures", below=below))
@@ -348,6 +387,14 @@ class Campaign(SteeredCampaign):
         if row is None:
             raise NotFound(f"no campaign {self.path}")
         return row
+
+    def _results_of(self, keys: list[str]) -> list[Result]:
+        tasks = self._task_ids(keys)
+        rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
+        if len(rows) < len(keys):
+            missing = next(key for key in keys if key not in {row["key"] for row in rows})
+            raise NotFound(f"task {missing!r} of {self.path} has no result")
+        return [Result(campaign=self.path, **row) for row in rows]
 
     def _pages(self, name: str, *, below: bool, **values: object) -> Iterator[Row]:
         """Yield all rows of a statement, with the path of their campaign."""

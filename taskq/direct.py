@@ -24,6 +24,7 @@ from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.sessions import session_values
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.front.address import FrontAddress
+from taskq.outputs.store import Outputs
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import (
     Answer,
@@ -65,6 +66,7 @@ class DirectTransport:
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._checkpoints = Checkpoints(database, self._blobs)
+        self._outputs = Outputs(database, self._blobs)
         self._exchange_connection = database.dedicated_connection()
         self._heartbeat_connection = database.dedicated_connection()
         self._lease_s = lease_s
@@ -221,6 +223,11 @@ class DirectTransport:
         """Make a stored blob the checkpoint of a task."""
         with as_transport_errors():
             return self._checkpoints.save(None, held, saved)
+
+    def save_output(self, held: Held, saved: Input) -> bool:
+        """Make a stored blob the output files of an attempt."""
+        with as_transport_errors():
+            return self._outputs.save(None, held, saved)
 
 
 @contextmanager

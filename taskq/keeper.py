@@ -1,7 +1,7 @@
 """The keeper: the upkeep loop of a queue.
 
 It expires sessions, promotes delayed tasks, folds counters, pauses campaigns in which nearly
-everything fails, and removes checkpoints of tasks that are final.
+everything fails, and removes checkpoints and output files that are of no use.
 
 Any number of keepers may run. In each term one of them acts; when it ends, another takes over
 within a term. `taskq keeper` runs one by itself; each agent with a connection of its own to
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from taskq.checkpoints.store import Sweeper
+from taskq.blobs.archives import Sweeper
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 
@@ -60,7 +60,7 @@ class Keeper:
     def __init__(self, database: Database) -> None:
         self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
-        self._sweeper = Sweeper(database)
+        self._sweepers = [Sweeper(database, name) for name in ("end_checkpoints", "end_outputs")]
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper is the one that acts or can become it."""
@@ -79,12 +79,13 @@ class Keeper:
         )
 
     def _sweep(self) -> None:
-        """Remove checkpoints; whatever prevents that keeps nobody's tasks from being handed out."""
+        """Remove archives; whatever prevents that keeps nobody's tasks from being handed out."""
         try:
             with self._connection.connected() as statements:
-                self._sweeper.sweep(statements)
+                for sweeper in self._sweepers:
+                    sweeper.sweep(statements)
         except TaskqError as error:
-            log.warning("checkpoints of tasks that are final stay: %s", error)
+            log.warning("checkpoints and output files that are of no use stay: %s", error)
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.

@@ -38,7 +38,8 @@ class Token:
 
     paths: the campaigns that it permits, each with all below it. networks: networks from which
     sessions may be opened; empty: any. uses: sessions opened with it, `max_uses` at most; sessions:
-    those still open. state: valid, used up, expired or revoked.
+    those still open. max_output_bytes: of output files that its agents may have stored. state:
+    valid, used up, expired or revoked.
     """
 
     token_id: int
@@ -53,6 +54,7 @@ class Token:
     expires_at: datetime
     revoked_at: datetime | None
     state: str
+    max_output_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Tokens:
         days: float = DAYS,
         max_uses: int | None = None,
         networks: Sequence[str] = (),
+        max_output_bytes: int | None = None,
     ) -> tuple[str, Token]:
         """Create a token; return its text, which is stored nowhere, and its record.
 
@@ -85,7 +88,8 @@ class Tokens:
         "submitter" also creates and changes campaigns, a "pickler" also sends functions by value.
         name: unique among the tokens that are not revoked. paths: campaigns that exist. days: until
         it expires, ten years at most. max_uses, networks: how many sessions a site's token can
-        open, and from which networks or addresses, as `192.0.2.0/24`.
+        open, and from which networks or addresses, as `192.0.2.0/24`. max_output_bytes: how much
+        of output files its agents may have stored; 100 GiB by default.
 
         Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign,
         `Conflict` if the name is taken.
@@ -110,6 +114,7 @@ class Tokens:
             lifetime_s=days * _DAY_S,
             networks=[_network(one) for one in networks],
             max_uses=max_uses,
+            max_output_bytes=max_output_bytes,
         )
         (row,) = self._database.rows("tokens", token=token_id)
         return text, Token(**row)

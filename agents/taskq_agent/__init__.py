@@ -1,13 +1,13 @@
 """Agent on a worker node: standard library only, Python 3.9 and later.
 
-Payload code imports from here: four exceptions that say how an attempt ended, `input_path` and
-`checkpoint_path`.
+Payload code imports from here: four exceptions that say how an attempt ended, `input_path`,
+`checkpoint_path` and `output_path`.
 """
 
 from __future__ import annotations
 
 from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken, Retry
-from taskq_agent.payload import checkpoint_path, input_path
+from taskq_agent.payload import checkpoint_path, input_path, output_path
 
 __all__ = [
     "Continue",
@@ -17,4 +17,5 @@ __all__ = [
     "Retry",
     "checkpoint_path",
     "input_path",
+    "output_path",
 ]

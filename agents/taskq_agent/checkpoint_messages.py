@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CheckpointRequest:
-    """Asks for the checkpoint of a task that the session works on, or saves one.
+    """Asks for the checkpoint of a task that the session works on; or saves it, or output files.
 
-    digest, size: of the blob that is to be the checkpoint; empty and 0 to ask.
+    digest, size: of the blob that is to be that; empty and 0 to ask.
     """
 
     campaign: int

@@ -13,10 +13,14 @@ _CHUNK = 1 << 20
 
 
 class LocalBlobs:
-    """Implements `Blobs` of the transport. written: the stored blobs, by digest."""
+    """Implements `TaskBlobs` of the transport.
+
+    written: the stored blobs, by digest. outputs: the archives of output files, by task.
+    """
 
     def __init__(self) -> None:
         self.written: Dict[str, bytes] = {}
+        self.outputs: Dict[int, bytes] = {}
         self._files: Dict[str, Path] = {}
         self._checkpoints: Dict[Tuple[int, int], Input] = {}
 
@@ -60,4 +64,9 @@ class LocalBlobs:
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Keep a checkpoint."""
         self._checkpoints[held.campaign, held.task] = saved
+        return True
+
+    def save_output(self, held: Held, saved: Input) -> bool:
+        """Keep the output files of a task."""
+        self.outputs[held.task] = self.written[saved.digest]
         return True

@@ -24,5 +24,17 @@ def checkpoint_path() -> Optional[Path]:
 
     None: the campaign keeps no checkpoints.
     """
-    folder = os.environ.get("TASKQ_CHECKPOINT")
+    return _folder("TASKQ_CHECKPOINT")
+
+
+def output_path() -> Optional[Path]:
+    """Return the folder whose files are stored with the result of the task, if it succeeds.
+
+    None: the campaign keeps no output files.
+    """
+    return _folder("TASKQ_OUT")
+
+
+def _folder(variable: str) -> Optional[Path]:
+    folder = os.environ.get(variable)
     return None if folder is None else Path(folder)

@@ -98,6 +98,7 @@ class CampaignTerms:
     largest checkpoint of a task, None: none are kept; checkpoint_every_s: seconds between uploads.
     cores, gpus: what a task needs; None: what a slot has. memory: the bytes that it may occupy, the
     further ones after it has run out of memory so often; empty: any number.
+    output_bytes: likewise of its output files.
     """
 
     campaign: int
@@ -113,6 +114,7 @@ class CampaignTerms:
     cores: Optional[int] = None
     memory: Tuple[int, ...] = ()
     gpus: Optional[int] = None
+    output_bytes: Optional[int] = None
 
 
 @dataclass

@@ -38,8 +38,8 @@ class Blobs(Protocol):
         ...
 
 
-class CheckpointBlobs(Blobs, Protocol):
-    """Blobs that may be the checkpoints of tasks. Errors are as for `Blobs`."""
+class TaskBlobs(Blobs, Protocol):
+    """Blobs that may be checkpoints or output files of tasks. Errors are as for `Blobs`."""
 
     def find_checkpoint(self, held: Held) -> Optional[Input]:
         """Return the blob with the last checkpoint of a task that this agent holds, if any."""
@@ -53,8 +53,15 @@ class CheckpointBlobs(Blobs, Protocol):
         """Make a stored blob the checkpoint of a task; False if the lease is no longer valid."""
         ...
 
+    def save_output(self, held: Held, saved: Input) -> bool:
+        """Make a stored blob the output files of an attempt; False if nobody waits for them.
 
-class Transport(CheckpointBlobs, Protocol):
+        Refused also if there is no room for them.
+        """
+        ...
+
+
+class Transport(TaskBlobs, Protocol):
     """Calls the queue. Each call may be repeated with the same argument.
 
     All four raise `TransportFailed` when no answer came (repeat it) and `Refused` when repeating

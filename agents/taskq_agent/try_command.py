@@ -12,12 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Dict
 
-from taskq_agent import arguments
+from taskq_agent import archive, arguments
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
 from taskq_agent.local_blobs import LocalBlobs
-from taskq_agent.protocol import DONE, CampaignTerms, Task
+from taskq_agent.protocol import DONE, RESULT_REFERENCE, CampaignTerms, Task
 from taskq_agent.resources import found
 from taskq_agent.text import size_in_bytes
+from taskq_agent.transport import MAX_BLOB_BYTES
 
 _STOP_AGAIN_S = 0.1
 
@@ -38,7 +39,7 @@ def add_to(actions: Any) -> None:
         "--campaign-file",
         type=arguments.campaign_file,
         metavar="FILE",
-        help="take handler, parameters and time limit from a campaign file, TOML (Python 3.11 and "
+        help="take handler, parameters and limits from a campaign file, TOML (Python 3.11 and "
         "later) or JSON",
     )
     attempt.add_argument("--payload", default={}, type=arguments.json_object, metavar="JSON")
@@ -104,10 +105,15 @@ def _try(options: argparse.Namespace) -> int:
         except OSError as error:
             parser.error(str(error))
         ended = _ended(make_runner(0, settings, blobs), task, campaign)
-    if blobs.written:
-        (large,) = blobs.written.values()
+    if ended.result is not None and RESULT_REFERENCE in ended.result:
+        large = blobs.written[ended.result[RESULT_REFERENCE]["digest"]]
         ended = replace(ended, result=json.loads(large))
-    sys.stdout.write(json.dumps(asdict(ended), indent=2) + "\n")
+    shown = {name: value for name, value in asdict(ended).items() if name != "output"}
+    for data in blobs.outputs.values():
+        head = archive.heading(archive.OUTPUT, task.campaign, task.task)
+        members = archive.members(data, head, MAX_BLOB_BYTES)
+        shown["files"] = {"/".join(one.parts): len(one.content) for one in members if one.content}
+    sys.stdout.write(json.dumps(shown, indent=2) + "\n")
     return _exit_code(ended)
 
 
@@ -136,6 +142,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
         if isinstance(memory, list)
         else (size_in_bytes(str(memory)),),
         gpus=tables["resources"].get("gpus"),
+        output_bytes=tables["limits"].get("output_bytes"),
     )
 
 

@@ -27,10 +27,17 @@ _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 _NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")
 
 
-def _many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+def many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """Check a number or a share."""
     if text is not None and not _MANY.fullmatch(text):
         raise click.BadParameter(f"{text!r} must be a number or a share, as 1000 or 0.5%.")
     return text
+
+
+def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
+    """Return what `--best N|P%` and the options beside it mean."""
+    n = None if best.endswith("%") else int(best)
+    return Best(by, n, Fraction(best[:-1]) if n is None else None, lowest, group)
 
 
 class BestOptions:
@@ -48,10 +55,8 @@ class BestOptions:
             return
         if best is None or by is None:
             raise UsageError("--from goes with --best and --by, as --best 1% --by result.score")
-        n = None if best.endswith("%") else int(best)
-        percent = Fraction(best[:-1]) if n is None else None
         lowest = parsed["lowest"] is not False
-        self._wanted = Best(by, n, percent, lowest, parsed["group"])
+        self._wanted = best_of(best, by, lowest=lowest, group=parsed["group"])
 
     def input(self, client: Client, target: str) -> SeedInput:
         """Return the chosen results as a source of tasks for the target."""
@@ -130,7 +135,7 @@ _options: Final = together(
         "key of its task.",
     ),
     click.option(
-        "--best", callback=_many, metavar="N|P%", help="How many, or which share. [--from]"
+        "--best", callback=many, metavar="N|P%", help="How many, or which share. [--from]"
     ),
     click.option("--by", metavar="FIELD", help="Rank by this number, as result.score. [--from]"),
     click.option(

@@ -33,6 +33,7 @@ SECTIONS: Final[Sections] = {
         "failures": "failures:failures",
         "results": "results:results",
         "export": "results:export",
+        "fetch": "fetch:fetch",
         "audit": "audit:audit",
     },
     "Agents": {

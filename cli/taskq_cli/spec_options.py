@@ -23,6 +23,7 @@ _RETRY: Final = (
 )
 _AS_GIVEN: Final = (
     *("description", "weight", "on_disconnect", "late_results", "front", "checkpoint_every_s"),
+    "output_total_bytes",
 )
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
@@ -31,6 +32,7 @@ _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
     "cores": ("--cores", int, "a whole number"),
     "gpus": ("--gpus", int, "a whole number"),
+    "output_bytes": ("--output-bytes", int, "a whole number"),
 }
 
 
@@ -220,6 +222,18 @@ _OPTIONS: Final = (
     ),
     click.option("--gpus", metavar="N|none", help="GPUs that a task needs. [default: none]"),
     click.option(
+        "--output-bytes",
+        metavar="N|none",
+        help="Keep what each task leaves in the folder $TASKQ_OUT with its result, if it is no "
+        "larger than this. [default: none]",
+    ),
+    click.option(
+        "--output-total-bytes",
+        type=int,
+        metavar="N",
+        help="Limit of the output files of the campaign. [default: 10737418240]",
+    ),
+    click.option(
         "--weight",
         type=float,
         metavar="W",
@@ -261,6 +275,7 @@ _NAMES: Final = (
     *(
         "checkpoint_every_s",
         "memory",
+        "output_total_bytes",
         "weight",
         "require",
         "on_disconnect",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from taskq_agent import FailForGood, NodeBroken
+from taskq_agent import FailForGood, NodeBroken, output_path
 
 if TYPE_CHECKING:
     from engines import Engine
@@ -42,7 +42,7 @@ def prepare(params: Mapping[str, Any]) -> Bench:
 
 
 def dock(payload: Mapping[str, Any], shared: Bench) -> dict[str, Any]:
-    """Return the best score of one search, in kcal/mol, and the engine that found it."""
+    """Return the best score of one search, in kcal/mol, and its engine; leave the pose."""
     task = {**shared.params, **payload}
     target, smiles, seed = task.get("target"), task.get("smiles"), task.get("seed")
     if not isinstance(target, str) or not isinstance(smiles, str):
@@ -50,5 +50,7 @@ def dock(payload: Mapping[str, Any], shared: Bench) -> dict[str, Any]:
     # Vina takes 0 for "choose one", and the result could not be repeated.
     if type(seed) is not int or not 1 <= seed <= MAX_SEED:
         raise FailForGood(f"a docking task needs `seed`, a whole number from 1 to {MAX_SEED}")
-    score = shared.engine.score(target, shared.pdbqt(smiles, seed), seed)
-    return {"score": round(score, 3), "engine": shared.engine.name}
+    docked = shared.engine.dock(target, shared.pdbqt(smiles, seed), seed)
+    if (folder := output_path()) is not None:
+        (folder / "pose.pdbqt").write_text(docked.pose)
+    return {"score": round(docked.score, 3), "engine": shared.engine.name}

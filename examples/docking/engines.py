@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 # dockstring and vina ship no type information
 from dockstring import (  # type: ignore[import-untyped]
@@ -35,15 +35,22 @@ _BEST_SCORE: Final = re.compile(r"^REMARK VINA RESULT:\s+(\S+)", re.MULTILINE)
 _ERROR_CHARS: Final = 500
 
 
+class Docked(NamedTuple):
+    """A pose, as PDBQT text, and its score in kcal/mol."""
+
+    score: float
+    pose: str
+
+
 class Engine(Protocol):
     """Docks one ligand at a time."""
 
     name: str
 
-    def score(self, target: str, ligand: str, seed: int) -> float:
-        """Return the best score in kcal/mol of a ligand, given as PDBQT text, by one search.
+    def dock(self, target: str, ligand: str, seed: int) -> Docked:
+        """Return the best pose of a ligand, given as PDBQT text, that one search finds.
 
-        The same arguments give the same score. Raises FailForGood for a target or ligand
+        The same arguments give the same pose. Raises FailForGood for a target or ligand
         that cannot be docked.
         """
 
@@ -81,18 +88,18 @@ class VinaBinding:
         self._resident = resident
         self._kept: OrderedDict[tuple[str, int], Any] = OrderedDict()
 
-    def score(self, target: str, ligand: str, seed: int) -> float:
-        """Return the best score, as `Engine.score` says."""
+    def dock(self, target: str, ligand: str, seed: int) -> Docked:
+        """Return the best pose, as `Engine.dock` says."""
         try:
             if self._resident:
                 vina = self._receptor(target, seed)
                 vina.set_ligand_from_string(ligand)
             else:
-                vina = _new_vina(target, seed)
+                vina = new_vina(target, seed)
                 vina.set_ligand_from_string(ligand)
-                _compute_maps(vina, target)
+                compute_maps(vina, target)
             vina.dock(exhaustiveness=self._exhaustiveness)
-            return float(vina.energies(n_poses=1)[0][0])
+            return Docked(float(vina.energies(n_poses=1)[0][0]), vina.poses(n_poses=1))
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
             # Vina reports a ligand that it cannot parse by TypeError; a search that finds
             # nothing inside the box leaves no energies. Neither changes when repeated.
@@ -103,8 +110,8 @@ class VinaBinding:
         if key not in self._kept:
             while len(self._kept) >= self._resident:  # first, so that memory is free again
                 self._kept.popitem(last=False)
-            vina = _new_vina(target, seed)
-            _compute_maps(vina, target)
+            vina = new_vina(target, seed)
+            compute_maps(vina, target)
             self._kept[key] = vina
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -130,8 +137,8 @@ class VinaProgram:
                 f"neither Vina's Python binding nor its program runs: {error}"
             ) from error
 
-    def score(self, target: str, ligand: str, seed: int) -> float:
-        """Return the best score, to 0.1 kcal/mol, as `Engine.score` says."""
+    def dock(self, target: str, ligand: str, seed: int) -> Docked:
+        """Return the best pose, its score to 0.1 kcal/mol, as `Engine.dock` says."""
         receptor, box = _receptor_files(target)
         with tempfile.TemporaryDirectory(prefix="dock-") as folder:
             ligand_file, poses_file = Path(folder, "ligand.pdbqt"), Path(folder, "poses.pdbqt")
@@ -151,16 +158,18 @@ class VinaProgram:
         if ended.returncode or not found:
             said = (ended.stderr or ended.stdout).strip()[-_ERROR_CHARS:]
             raise FailForGood(f"Vina cannot dock this ligand to {target}: {said}")
-        return float(found[1])
+        return Docked(float(found[1]), poses.partition("ENDMDL\n")[0] + "ENDMDL\n")
 
 
-def _new_vina(target: str, seed: int) -> Any:
+def new_vina(target: str, seed: int) -> Any:
+    """Return a Vina with the receptor of a target."""
     vina = Vina(cpu=1, seed=seed, verbosity=0)
     vina.set_receptor(_receptor_files(target)[0])
     return vina
 
 
-def _compute_maps(vina: Any, target: str) -> None:
+def compute_maps(vina: Any, target: str) -> None:
+    """Prepare its search box, for the ligand that it has, or for any."""
     box = parse_search_box_conf(_receptor_files(target)[1])
     vina.compute_vina_maps(
         center=[box[f"center_{axis}"] for axis in "xyz"],

@@ -75,6 +75,11 @@ begin
                                    else c.checkpoint_bytes end,
            checkpoint_every_s = coalesce(
                (p_spec ->> 'checkpoint_every_s')::double precision, c.checkpoint_every_s),
+           output_bytes = case when p_spec ? 'output_bytes'
+                               then (p_spec ->> 'output_bytes')::integer
+                               else c.output_bytes end,
+           output_total_bytes = coalesce(
+               (p_spec ->> 'output_total_bytes')::bigint, c.output_total_bytes),
            max_failure_share = case when p_spec ? 'max_failure_share'
                                     then (p_spec ->> 'max_failure_share')::double precision
                                     else c.max_failure_share end,

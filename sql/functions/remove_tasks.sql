@@ -5,7 +5,8 @@
 --
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --
--- Locks: bundles and spans, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey.
+-- Locks: bundles and spans, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
+-- output_pkey.
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
 language plpgsql
@@ -95,6 +96,13 @@ begin
                                and g.error_class in ('agent-lost', 'poison'))
       from gone g
     having count(*) > 0;
+    -- The keeper removes them, and their content.
+    update taskq.output o
+       set decided = false
+     where o.campaign_id = p_campaign
+       and o.task_id between v_first and v_last
+       and o.task_id = any (v_tasks)
+       and o.decided;
     -- Each found as tasks() says, and none of them ever changes its place.
     delete from taskq.spec s
      where s.ctid = any (array(

@@ -1,5 +1,5 @@
--- remove_unused_blobs(limit, age_s): removes blobs that no input, result or checkpoint refers to,
--- and what was begun and never ended; the oldest first, none that was put within the last `age_s`
+-- remove_unused_blobs(limit, age_s): removes blobs that no input, result, checkpoint or output refers
+-- to, and what was begun and never ended; the oldest first, none that was put within the last `age_s`
 -- seconds, since its report may still be on the way.
 --
 -- Result: how many were removed; call it until that is less than the limit.
@@ -32,6 +32,8 @@ begin
            and (not b.complete
                 or (not exists (
                         select from taskq.checkpoint k where k.digest = encode(b.digest, 'hex'))
+                    and not exists (
+                        select from taskq.output o where o.digest = encode(b.digest, 'hex'))
                     and not exists (select from input i where i.digest = encode(b.digest, 'hex'))
                     and not exists (
                         select from reported r where r.digest = encode(b.digest, 'hex'))))

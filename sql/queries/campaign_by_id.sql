@@ -1,5 +1,5 @@
 -- The description of a campaign that agents cache. Index: campaign_pkey.
 select campaign_id, revision, path, handler, params, time_limit_s, inputs, on_disconnect,
-       checkpoint_bytes, checkpoint_every_s, cores, memory, gpus
+       checkpoint_bytes, checkpoint_every_s, output_bytes, cores, memory, gpus
   from taskq.campaign
  where campaign_id = %(campaign)s

@@ -2,7 +2,7 @@
 -- secret of the front. Writes nothing.
 grant usage on schema taskq to {login};
 grant execute on function taskq.counts, taskq.tasks, taskq.find_tasks, taskq.task_ids, taskq.attempts,
-    taskq.results, taskq.results_of, taskq.best_results, taskq.best_of_groups, taskq.failures, taskq.failure_classes,
+    taskq.results, taskq.results_of, taskq.outputs_of, taskq.best_results, taskq.best_of_groups, taskq.failures, taskq.failure_classes,
     taskq.failure_causes, taskq.usual_run, taskq.left_over, taskq.in_hand, taskq.banned, taskq.latest_attempts,
     taskq.failing_tasks, taskq.pilot_demand, taskq.timeline, taskq.result_sample to {login};
 grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, failed_at,
@@ -25,6 +25,7 @@ grant select (campaign_id, task_id, attempt, exit_code, session_id, claimed_at, 
 grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, expired, slots, pid,
     agent, host, site, release, offers, token_id, drain, address,
     trouble, left_why, exit_code, suspect) on taskq.session to {login};
-grant select (token_id, kind, name, paths, networks, max_uses, uses, created_at, expires_at, revoked_at)
+grant select (token_id, kind, name, paths, networks, max_uses, uses, created_at, expires_at, revoked_at,
+    max_output_bytes)
     on taskq.token to {login};
 grant select (name, epoch, pool_s, begun_at) on taskq.front to {login};

@@ -2,5 +2,6 @@
 grant usage on schema taskq to {login};
 grant execute on function taskq.exchange, taskq.settle_many, taskq.beat, taskq.drain_reasons, taskq.end_session,
     taskq.servable, taskq.counts, taskq.left_over, taskq.begin_blob, taskq.put_blob_part, taskq.end_blob,
-    taskq.timeline, taskq.find_checkpoint, taskq.save_checkpoint, taskq.drop_checkpoint_blob to {login};
+    taskq.timeline, taskq.find_checkpoint, taskq.save_checkpoint, taskq.save_output,
+    taskq.drop_archive to {login};
 grant select on taskq.installation, taskq.campaign, taskq.blob, taskq.blob_part to {login};

@@ -52,9 +52,9 @@ class DatabaseBlobs(BlobStore):
             yield chunk
             offset += len(chunk)
 
-    def remove_checkpoint(self, digest: str) -> None:
+    def remove_archive(self, digest: str) -> None:
         """Remove a blob, unless it is something else or in use: the database looks itself."""
-        self._database.value("drop_checkpoint_blob", digest=check_digest(digest))
+        self._database.value("drop_archive", digest=check_digest(digest))
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         blob = self._database.value("begin_blob", digest=bytes.fromhex(digest), size=size)

@@ -34,7 +34,7 @@ class FolderBlobs(BlobStore):
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
 
-    def remove_checkpoint(self, digest: str) -> None:
+    def remove_archive(self, digest: str) -> None:
         """Remove a file; nothing if it is not here."""
         with self._translated(digest):
             self._path(digest).unlink(missing_ok=True)

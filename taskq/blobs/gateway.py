@@ -27,9 +27,9 @@ class GatewayBlobs(BlobStore):
         with self._gateway.blob(check_digest(digest), offset) as response:
             yield from chunks_of(response)
 
-    def remove_checkpoint(self, digest: str) -> None:
-        """Raise `NotOverGateway`: checkpoints are removed by keepers."""
-        raise NotOverGateway(f"removing the checkpoint {digest}")
+    def remove_archive(self, digest: str) -> None:
+        """Raise `NotOverGateway`: keepers do that."""
+        raise NotOverGateway(f"removing the archive {digest}")
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         with suppress(NotFound):

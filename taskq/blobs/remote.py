@@ -47,7 +47,7 @@ class FsspecBlobs(BlobStore):
             yield bytes(chunk)
             offset += len(chunk)
 
-    def remove_checkpoint(self, digest: str) -> None:
+    def remove_archive(self, digest: str) -> None:
         """Remove a file; nothing if it is not here."""
         with suppress(NotFound), self._translated(digest):
             self._storage.rm_file(self._path(digest))

@@ -102,7 +102,7 @@ class S3Blobs(BlobStore):
             )
             yield from parts(map(bytes, found.stream(min_chunk_size=1)))
 
-    def remove_checkpoint(self, digest: str) -> None:
+    def remove_archive(self, digest: str) -> None:
         """Remove an object; nothing if it is not here."""
         with suppress(NotFound), self._translated(digest):
             self._s3.delete(self._store, _key(digest))

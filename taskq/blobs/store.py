@@ -83,8 +83,8 @@ class BlobStore(ABC):
         """Yield a blob from an offset to its end, in chunks of 1 MiB at most; see `size`."""
 
     @abstractmethod
-    def remove_checkpoint(self, digest: str) -> None:
-        """Remove the blob of a checkpoint that is no task's any more; nothing if it is not here."""
+    def remove_archive(self, digest: str) -> None:
+        """Remove a checkpoint, or output files, of no task any more; nothing if it is not here."""
 
     @abstractmethod
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Final
-
-from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.archives import check_archive, remove_archive
 from taskq.blobs.store import BlobStore
-from taskq.db.connections import Database, Statements
-from taskq.errors import TaskqError, UsageError
-from taskq_agent.checkpoint import heading
+from taskq.db.connections import Database
+from taskq_agent.archive import CHECKPOINT, heading
 from taskq_agent.protocol import Held, Input
-
-#: Checkpoints that one call of `Sweeper.sweep` looks at.
-SWEEP: Final = 200
-
-log = logging.getLogger(__name__)
 
 
 class Checkpoints:
@@ -56,11 +47,7 @@ class Checkpoints:
         The blob of the one before is removed. Raise `NotFound` if there is no such blob, and
         `UsageError` if it is not an archive of this task, so that no other blob is ever removed.
         """
-        start = next(self._blobs.read(saved.digest), b"")
-        if not start.startswith(heading(held.campaign, held.task)):
-            raise UsageError(f"blob {saved.digest} is no checkpoint of this task")
-        if self._blobs.size(saved.digest) != saved.size:
-            raise UsageError(f"blob {saved.digest} has not {saved.size} bytes")
+        check_archive(self._blobs, saved, heading(CHECKPOINT, held.campaign, held.task))
         row = self._database.row(
             "save_checkpoint",
             session=session,
@@ -73,37 +60,5 @@ class Checkpoints:
         if row is None or not row["saved"]:
             return False
         if row["replaced"] is not None:
-            _remove(self._blobs, row["replaced"])
+            remove_archive(self._blobs, row["replaced"])
         return True
-
-
-class Sweeper:
-    """Removes the checkpoints of tasks that are final, some at a time."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._blobs: BlobStore | None = None
-        self._place = (0, 0)
-
-    def sweep(self, statements: Statements) -> int:
-        """Look at the next ones; return how many were removed."""
-        campaign, task = self._place
-        row = statements.row("end_checkpoints", campaign=campaign, task=task, most=SWEEP)
-        if row is None:
-            return 0
-        self._place = (row["last_campaign"] or 0, row["last_task"] or 0)
-        digests = row["digests"] or []
-        if digests and self._blobs is None:
-            self._blobs = open_blobs(self._database)
-        for digest in digests:
-            if self._blobs is not None:
-                _remove(self._blobs, digest)
-        return len(digests)
-
-
-def _remove(blobs: BlobStore, digest: str) -> None:
-    """Remove a blob to which nothing refers any more; where that fails it stays, and is no harm."""
-    try:
-        blobs.remove_checkpoint(digest)
-    except TaskqError as error:
-        log.warning("a checkpoint that is of no use is not removed: %s", error)

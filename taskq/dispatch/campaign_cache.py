@@ -44,5 +44,6 @@ class CampaignCache:
             cores=row["cores"],
             memory=tuple(row["memory"] or ()),
             gpus=row["gpus"],
+            output_bytes=row["output_bytes"],
         )
         return known

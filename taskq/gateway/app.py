@@ -194,6 +194,19 @@ class App:
         message = await self._message(request, messages.read_checkpoint)
         return _json(await self._management.checkpoint(agent.session, message))
 
+    @_endpoint(
+        "POST",
+        "/v1/output",
+        needs="session",
+        takes=messages.CheckpointMessage,
+        gives=CheckpointAnswer,
+    )
+    async def output(self, request: Request) -> Response:
+        """Make a blob the output files of a task that the session works on."""
+        agent = await self._service.agent(_token(request))
+        message = await self._message(request, messages.read_checkpoint)
+        return _json(await self._management.output(agent.session, message))
+
     # Managers
 
     @_endpoint(

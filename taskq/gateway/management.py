@@ -1,4 +1,4 @@
-"""Verbs of campaign managers over HTTP, and checkpoints of agents. Each runs in a thread."""
+"""Verbs of campaign managers over HTTP, and archives of agents. Each runs in a thread."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from taskq.errors import Forbidden
 from taskq.gateway.auth import Manager
 from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount
+from taskq.outputs.store import Outputs
 from taskq.spec.model import Seed, check_path
 from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.protocol import Held, Input
 
 
 class Management:
-    """The verbs of managers, limited to the campaigns of their tokens; and checkpoints."""
+    """The verbs of managers, limited to the campaigns of their tokens; and archives of agents."""
 
     def __init__(self, client: Client, blobs: BlobStore) -> None:
         self._client = client
         self.blobs = blobs
         self._checkpoints = Checkpoints(client.database, blobs)
+        self._outputs = Outputs(client.database, blobs)
 
     async def checkpoint(self, session: int, message: CheckpointMessage) -> CheckpointAnswer:
         """Find or save the checkpoint of a task that a session works on."""
@@ -37,6 +39,12 @@ class Management:
         if await asyncio.to_thread(self._checkpoints.save, session, held, saved):
             return CheckpointAnswer(True, saved.digest, saved.size)
         return CheckpointAnswer(held=False)
+
+    async def output(self, session: int, message: CheckpointMessage) -> CheckpointAnswer:
+        """Save the output files of a task that a session works on."""
+        held = Held(message.campaign, message.task, message.lease)
+        saved = Input(message.digest, message.size)
+        return CheckpointAnswer(await asyncio.to_thread(self._outputs.save, session, held, saved))
 
     async def campaigns(self, manager: Manager, path: str) -> list[dict[str, Any]]:
         """Return the counts of a campaign, and of the campaigns directly below it."""

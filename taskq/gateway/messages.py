@@ -143,7 +143,7 @@ class HeartbeatMessage(Struct):
 
 
 class CheckpointMessage(Struct):
-    """Asks for a task's checkpoint, or saves one; see `taskq_agent.checkpoint_messages`."""
+    """A task's checkpoint, or its output files; see `taskq_agent.checkpoint_messages`."""
 
     campaign: Id
     task: Id

@@ -56,7 +56,9 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("paces", "scopes"), _LOOK),
     **dict.fromkeys(("agents", "left_agents", "places"), _AGENTS),
     **dict.fromkeys(("tasks", "find_tasks", "results", "failures"), _PAGES),
-    **dict.fromkeys(("task_ids", "results_of", "best_results", "attempts", "usual_run"), _LOOK),
+    **dict.fromkeys(
+        ("task_ids", "results_of", "outputs_of", "best_results", "attempts", "usual_run"), _LOOK
+    ),
     **dict.fromkeys(("failure_classes", "failure_causes", "failing_tasks", "trend"), _LOOK),
     **dict.fromkeys(("latest_attempts", "explain_upkeep", "best_of_groups", "retriable"), _LOOK),
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),

@@ -29,7 +29,8 @@ MAX_HANDLER_BYTES: Final = 65_536
 MAX_SECONDS: Final = 31_536_000  # a year
 MAX_WEIGHT: Final = 1_000
 MAX_RUNNING: Final = 1_000_000
-CHECKPOINT_BYTES: Final = (16_384, 67_108_864)
+ARCHIVE_BYTES: Final = (16_384, 67_108_864)
+OUTPUT_TOTAL_BYTES: Final = (16_384, 2**50)
 MAX_NEVER_RETRY: Final = 100
 MAX_CLASS_CHARS: Final = 200
 ON_DISCONNECT: Final = ("continue", "stop")
@@ -58,6 +59,7 @@ _FIELDS_OF_OTHERS: Final = {
 }
 _LIMITS: Final = (
     *("time_limit_s", "max_running", "max_failure_share", "checkpoint_bytes", "checkpoint_every_s"),
+    *("output_bytes", "output_total_bytes"),
 )
 
 
@@ -203,6 +205,8 @@ class CampaignSpec:
     cores, gpus   how many a task needs of those of its agent's slot; None: it does not matter
     memory        sizes that an attempt may occupy, in bytes or as "4G"; further ones for a task
                   that has run out of memory so often; none: any size
+    output_bytes  most output files of a task, as an archive, 16 KiB to 64 MiB; None: none are kept
+    output_total_bytes  most output files of the campaign, 16 KiB to 1 PiB
     front         whether its tasks may be leased ahead into the front (lists in Redis), if any
     """
 
@@ -223,6 +227,8 @@ class CampaignSpec:
     cores: int | None = None
     memory: tuple[int, ...] = ()
     gpus: int | None = None
+    output_bytes: int | None = None
+    output_total_bytes: int = 10_737_418_240
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -247,7 +253,10 @@ class CampaignSpec:
         _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
         _check_choice("late_results", self.late_results, LATE_RESULTS)
         _check_share(self.max_failure_share)
-        _check_checkpoints(self.checkpoint_bytes, self.checkpoint_every_s)
+        _check_bytes("checkpoint_bytes", self.checkpoint_bytes, ARCHIVE_BYTES)
+        _check_bytes("output_bytes", self.output_bytes, ARCHIVE_BYTES)
+        _check_bytes("output_total_bytes", self.output_total_bytes or 0, OUTPUT_TOTAL_BYTES)
+        _check_interval(self.checkpoint_every_s)
         check_count("cores", self.cores, MAX_CORES)
         check_count("gpus", self.gpus, MAX_GPUS)
         object.__setattr__(self, "memory", memory_sizes(self.memory))
@@ -379,12 +388,15 @@ def _check_share(value: object) -> None:
         )
 
 
-def _check_checkpoints(most: object, every_s: object) -> None:
-    low, high = CHECKPOINT_BYTES
+def _check_bytes(name: str, most: object, within: tuple[int, int]) -> None:
+    low, high = within
     if most is not None and (type(most) is not int or not low <= most <= high):
         raise InvalidCampaign(
-            f"limits.checkpoint_bytes must be a whole number from {low} to {high}, not {most!r:.80}"
+            f"limits.{name} must be a whole number from {low} to {high}, not {most!r:.80}"
         )
+
+
+def _check_interval(every_s: object) -> None:
     _check_seconds("limits.checkpoint_every_s", every_s)
     if isinstance(every_s, (int, float)) and every_s < 1:
         raise InvalidCampaign(f"limits.checkpoint_every_s must be 1 or more, not {every_s!r:.80}")

@@ -12,7 +12,7 @@ import pytest
 from psycopg.rows import DictRow, dict_row
 
 from taskq import CampaignSpec, Handler
-from taskq_agent.checkpoint import heading
+from taskq_agent.archive import CHECKPOINT, heading
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence
 from tests.helpers.postgres import expire, silence, value
@@ -116,7 +116,7 @@ def test_checkpoint_is_for_who_works_on_the_task(realm: Realm) -> None:
     agent, other = realm.agent(), Realm(realm.queue, realm.gateway)
     stranger = other.agent()
     (task,) = agent.claim()
-    data = heading(task["campaign"], task["task"]) + b"state"
+    data = heading(CHECKPOINT, task["campaign"], task["task"]) + b"state"
     digest = hashlib.sha256(data).hexdigest()
     blob, saved = f"/v1/blobs/{digest}", {"digest": digest, "size": len(data)}
     assert ask(agent, task, **saved).status == 404

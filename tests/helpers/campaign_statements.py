@@ -139,7 +139,12 @@ class Scene:
             "campaigns": [self.campaign],
         }
         permitted |= {"quiet": False, "timeout_s": 60.0}
-        keeping = (("change_campaign", {**it, "spec": '{"checkpoint_bytes": 20000}'}),)
+        keeping = (
+            (
+                "change_campaign",
+                {**it, "spec": '{"checkpoint_bytes": 20000, "output_bytes": 20000}'},
+            ),
+        )
         held = {"session": agent, **one, "task": failed, "lease": lease}
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
@@ -225,6 +230,7 @@ class Scene:
                 for dry_run in (False, True)
             ],
             "end_checkpoints": [Case(4, {**one, "task": 0, "most": PAGE})],
+            "end_outputs": [Case(4, {**one, "task": 0, "most": PAGE})],
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}, several=True),
@@ -302,6 +308,7 @@ class Scene:
             "retriable": retried,
             "return_ahead": [Case(4, named)],
             "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
+            "save_output": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(0, one)],
             "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],

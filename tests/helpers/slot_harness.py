@@ -13,7 +13,7 @@ from typing import Any
 from taskq_agent.handlers import Ended, MemoryRoom, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
 from taskq_agent.resources import Resources
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 from tests.helpers.waiting import wait_until
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -30,7 +30,7 @@ class SlotHarness:
         *,
         grace_s: float,
         keep_scratch: bool,
-        blobs: CheckpointBlobs | None = None,
+        blobs: TaskBlobs | None = None,
         slot: int = 0,
         slots: int = 1,
         node: Resources | None = None,
@@ -69,12 +69,17 @@ class SlotHarness:
         attempt: int = 1,
         checkpoint_bytes: int | None = None,
         checkpoint_every_s: float = 600.0,
+        output_bytes: int | None = None,
         resources: Mapping[str, Any] | None = None,
     ) -> Ended:
         """Run one task; a campaign that differs from the last one gets a new revision."""
         campaign = (dict(handler), dict(params or {}), limit_s, dict(inputs or {}))
-        kept = {"checkpoint_bytes": checkpoint_bytes, "checkpoint_every_s": checkpoint_every_s}
-        kept |= resources or {}
+        kept: dict[str, Any] = {
+            "checkpoint_bytes": checkpoint_bytes,
+            "checkpoint_every_s": checkpoint_every_s,
+            "output_bytes": output_bytes,
+            **(resources or {}),
+        }
         if (campaign, resources) != self._last:
             self._last = (campaign, resources)
             self._revision += 1
@@ -119,7 +124,7 @@ def slot_in(
     *,
     grace_s: float = 5.0,
     keep_scratch: bool = False,
-    blobs: CheckpointBlobs | None = None,
+    blobs: TaskBlobs | None = None,
     **more: Any,
 ) -> Iterator[SlotHarness]:
     """Provide a slot, and close it."""

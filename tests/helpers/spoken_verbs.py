@@ -169,6 +169,20 @@ class Load:
         (ended,) = self._say("end_checkpoints", campaign=0, task=0, most=100)
         assert ended["digests"] == ["0" * 64]
 
+    def keep_output_files(self) -> None:
+        """Save those of an attempt, and see that they stay, and go with the campaign's tasks."""
+        self._change(output_bytes=20_000)
+        task = next(self._tasks)
+        held = {"campaign": task.campaign, "task": task.task, "lease": task.lease}
+        held["session"] = self._agent.session
+        (saved,) = self._say("save_output", **held, digest="1" * 64, size=1)
+        assert saved == {"saved": True, "replaced": None}
+        self._agent.done(task)
+        (ended,) = self._say("end_outputs", campaign=0, task=0, most=100)
+        assert ended["digests"] is None
+        (found,) = self._say("outputs_of", campaign=task.campaign, tasks=[task.task])
+        assert found["digest"] == "1" * 64
+
     def poison(self) -> None:
         """Lose the agent of a task that is poison then, and give it another chance."""
         self._change(max_lost_nodes=1)

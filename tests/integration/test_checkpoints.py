@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
+from taskq.blobs.archives import Sweeper
 from taskq.blobs.catalogue import DatabaseBlobs
 from taskq.blobs.folder import FolderBlobs
 from taskq.blobs.s3 import S3Blobs
 from taskq.blobs.store import BlobStore
-from taskq.checkpoints.store import Checkpoints, Sweeper
+from taskq.checkpoints.store import Checkpoints
 from taskq.errors import NotFound, UsageError
 from taskq.keeper import keeping
-from taskq_agent.checkpoint import heading
+from taskq_agent.archive import CHECKPOINT, heading
 from taskq_agent.protocol import CONTINUED, OUT_OF_TIME, Held, Input
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
@@ -78,7 +79,7 @@ def held(task: Claimed) -> Held:
 
 def stored(blobs: BlobStore, task: Claimed, data: bytes) -> Input:
     """Store an archive of a task; return the blob."""
-    whole = heading(task.campaign, task.task) + data
+    whole = heading(CHECKPOINT, task.campaign, task.task) + data
     digest = hashlib.sha256(whole).hexdigest()
     blobs.put_verified(digest, whole)
     return Input(digest, len(whole))
@@ -93,7 +94,7 @@ def claimed(agent: ScriptedAgent) -> Claimed:
 
 def digest_of(task: Claimed, data: bytes) -> str:
     """Return the digest of an archive."""
-    return hashlib.sha256(heading(task.campaign, task.task) + data).hexdigest()
+    return hashlib.sha256(heading(CHECKPOINT, task.campaign, task.task) + data).hexdigest()
 
 
 def test_next_attempt_gets_what_the_last_one_saved(
@@ -133,7 +134,7 @@ def test_late_attempt_overwrites_nothing(
     assert not save(two, b"late")
     three = claimed(heir)
     assert kept.find(None, held(three)) == Input(
-        digest_of(one, b"new"), len(heading(one.campaign, one.task)) + 3
+        digest_of(one, b"new"), len(heading(CHECKPOINT, one.campaign, one.task)) + 3
     )
     assert campaign.status().working == 1
 
@@ -161,10 +162,10 @@ def test_only_archives_of_the_task_become_its_checkpoint(
     file.write_text("ATOM\n")
     given = campaign.add_input(file, blobs=blobs)
     task = claimed(hire())
-    with pytest.raises(UsageError, match="no checkpoint of this task"):
+    with pytest.raises(UsageError, match="no such archive of this task"):
         kept.save(None, held(task), given)
     other = Claimed(task.campaign, task.task + 1, task.lease, 1, "b", {})
-    with pytest.raises(UsageError, match="no checkpoint of this task"):
+    with pytest.raises(UsageError, match="no such archive of this task"):
         kept.save(None, held(task), stored(blobs, other, b"x"))
     with pytest.raises(UsageError, match="has not 5 bytes"):
         kept.save(None, held(task), Input(stored(blobs, task, b"x").digest, 5))
@@ -173,7 +174,7 @@ def test_only_archives_of_the_task_become_its_checkpoint(
     with pytest.raises(NotFound):
         kept.save(None, held(task), Input("0" * 64, 5))
     if isinstance(blobs, DatabaseBlobs):
-        blobs.remove_checkpoint(given.digest)
+        blobs.remove_archive(given.digest)
         assert blobs.size(given.digest) == 5
 
 
@@ -193,7 +194,7 @@ def test_checkpoint_goes_with_the_end_of_its_task(
     task, other = agent.claim(2)
     assert save(task, b"of a")
     assert save(other, b"of b")
-    sweeper = Sweeper(queue.database)
+    sweeper = Sweeper(queue.database, "end_checkpoints")
 
     def sweep() -> int:
         with queue.database.connection() as statements:
@@ -225,7 +226,7 @@ def test_sweep_goes_round_in_steps(campaign: Campaign, queue: Client, postgres: 
         "  from generate_series(1, 450) n",
         [campaign.campaign_id],
     )
-    sweeper = Sweeper(queue.database)
+    sweeper = Sweeper(queue.database, "end_checkpoints")
     with queue.database.connection() as statements:
         assert [sweeper.sweep(statements) for _ in range(4)] == [200, 200, 50, 0]
 

@@ -124,6 +124,8 @@ def test_show_says_what_was_said(taskq: CommandLine) -> None:
             "max_failure_share": 0.9,
             "checkpoint_bytes": 20_000,
             "checkpoint_every_s": 5,
+            "output_bytes": None,
+            "output_total_bytes": 10_737_418_240,
         },
         {"x": 1},
         "open",

@@ -185,6 +185,12 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
     scores = [json.loads(line)["result"]["score"] for line in results.read_text().splitlines()]
     assert len(scores) == len(few)
     assert min(scores) == pytest.approx(-6.9, abs=1.0)
+    poses = tmp_path / "poses"
+    best = ["--best", 1, "--by", "result.score"]
+    command.out("fetch", "/demo/docking", *best, "--to", poses)
+    (pose,) = poses.glob("*/pose.pdbqt")
+    assert "REMARK VINA RESULT" in pose.read_text()
+
     verdict = check("docking", results)
     assert verdict.returncode == 2
     assert "no score for 13 of 14 pairs" in verdict.stderr

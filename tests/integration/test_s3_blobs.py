@@ -102,7 +102,7 @@ def test_failing_store_is_unavailable(server: S3Server, address: str, status: in
         with pytest.raises(Unavailable, match="try again later"):
             list(blobs.read(digest))
         with pytest.raises(Unavailable, match="try again later"):
-            blobs.remove_checkpoint(digest)
+            blobs.remove_archive(digest)
     assert blobs.put([b"other"])[1] == 5
     assert list(blobs.read(digest)) == [b"data"]
 

@@ -12,6 +12,7 @@ from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.looking import LOOKING
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
+from tests.mutants.outputs import OUTPUTS
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
@@ -32,5 +33,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *FUNNEL,
     *LONG_TASKS,
     *RESOURCES,
+    *OUTPUTS,
     *UPKEEP,
 )

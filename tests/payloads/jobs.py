@@ -13,7 +13,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from taskq_agent import Continue, FailForGood, NodeBroken, Retry, checkpoint_path, input_path
+from taskq_agent import (
+    Continue,
+    FailForGood,
+    NodeBroken,
+    Retry,
+    checkpoint_path,
+    input_path,
+    output_path,
+)
 
 Values = dict[str, Any]
 
@@ -164,3 +172,12 @@ def go_on(_: Values, __: Values) -> Values:
     if folder is not None:
         (folder / "state").write_text("state")
     raise Continue("one step")
+
+
+def leave_files(payload: Values, _: Values) -> Values:
+    """Leave a file for each name, where the campaign keeps output files."""
+    folder = output_path()
+    if folder is not None:
+        for name, text in payload["files"].items():
+            (folder / name).write_text(text)
+    return {"kept": folder is not None}

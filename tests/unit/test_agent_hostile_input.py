@@ -53,7 +53,7 @@ ANSWERS = [
     HeartbeatAnswer((Held(1, 2, "lease"),), Orders(elsewhere=True)),
 ]
 OPTIONAL = (
-    *("checkpoint_bytes", "claim_after_s", "cores", "gpus", "time_limit_s"),
+    *("checkpoint_bytes", "claim_after_s", "cores", "gpus", "output_bytes", "time_limit_s"),
     *("unfinished", "unservable"),
 )
 CHUNKS = st.lists(

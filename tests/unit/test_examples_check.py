@@ -232,7 +232,7 @@ def test_the_program_docks_where_vina_has_no_binding(
 ) -> None:
     """Python 3.13 has no wheel of Vina; the program that dockstring brings gives a score too."""
     ligand = load("docking", "ligands").pdbqt("CCO", 101)
-    score = load("docking", "engines").VinaProgram(exhaustiveness=1).score("CDK2", ligand, 101)
+    score = load("docking", "engines").VinaProgram(exhaustiveness=1).dock("CDK2", ligand, 101).score
     assert -4.0 < score < -1.0
 
 

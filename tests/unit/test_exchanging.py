@@ -44,7 +44,7 @@ class Queue:
         if query.name == "campaign_by_id":
             row = {"campaign_id": query.values["campaign"], "revision": 1, "path": "/c/x"}
             row |= {"handler": {}, "params": {}, "time_limit_s": None, "inputs": {}}
-            row |= {"checkpoint_bytes": None, "checkpoint_every_s": 600.0}
+            row |= {"checkpoint_bytes": None, "checkpoint_every_s": 600.0, "output_bytes": None}
             row |= {"cores": None, "memory": None, "gpus": None}
             return [row | {"on_disconnect": "continue"}]
         campaign = query.values["campaign"]

@@ -16,7 +16,7 @@ from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.handlers.room import MemoryRoom
 from taskq_agent.handlers.slot import SlotRunner
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 
 __all__ = ["Ended", "MemoryRoom", "Runner", "RunnerSettings", "check_handler", "make_runner"]
 
@@ -24,7 +24,7 @@ __all__ = ["Ended", "MemoryRoom", "Runner", "RunnerSettings", "check_handler", "
 def make_runner(
     slot: int,
     settings: RunnerSettings,
-    blobs: Optional[CheckpointBlobs] = None,
+    blobs: Optional[TaskBlobs] = None,
     room: Optional[MemoryRoom] = None,
 ) -> Runner:
     """Return the runner of a slot; OSError if this node cannot start a process.

@@ -54,7 +54,8 @@ class Ended:
     refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.
     continues: the handler says that another attempt is to go on from the checkpoint.
-    large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; a runner never returns it.
+    large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; output: the archive of the
+    files that it leaves with its result. A runner never returns these.
     """
 
     outcome: str
@@ -70,6 +71,7 @@ class Ended:
     started: bool = True
     continues: bool = False
     large: Optional[bytes] = None
+    output: Optional[bytes] = None
 
 
 class Runner(Protocol):

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Optional, Tuple
 
-from taskq_agent import checkpoint
-from taskq_agent.checkpoint import CheckpointRefused
+from taskq_agent import archive
+from taskq_agent.archive import ArchiveRefused
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed
 from taskq_agent.handlers.environment import CHECKPOINT_FOLDER
@@ -33,7 +33,7 @@ from taskq_agent.protocol import (
     Task,
 )
 from taskq_agent.text import clean
-from taskq_agent.transport import MAX_BLOB_BYTES, CheckpointBlobs
+from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
 _BY_SIGTERM = ("signal-SIGTERM", "exit-143")
 # The agent gives up what does not stop within seconds.
@@ -48,18 +48,17 @@ Retry = Callable[[Callable[[], Optional[bytes]]], Optional[bytes]]
 class TaskCheckpoint:
     """The checkpoint of one attempt. Its methods are called from the thread of the slot."""
 
-    def __init__(
-        self, blobs: CheckpointBlobs, task: Task, campaign: CampaignTerms, scratch: str
-    ) -> None:
+    def __init__(self, blobs: TaskBlobs, task: Task, campaign: CampaignTerms, scratch: str) -> None:
         """Make the folder; OSError if that fails."""
         self._blobs = blobs
         self._task = task
         self._held = Held(task.campaign, task.task, task.lease)
+        self._heading = archive.heading(archive.CHECKPOINT, task.campaign, task.task)
         self._most = min(campaign.checkpoint_bytes or 0, MAX_BLOB_BYTES)
         self._every_s = campaign.checkpoint_every_s
         self._folder = f"{scratch}/{CHECKPOINT_FOLDER}"
         self._saved_digest = ""
-        self._saved_signature: checkpoint.Signature = ()
+        self._saved_signature: archive.Signature = ()
         self._over = threading.Event()
         self._packing = threading.Lock()
         self._thread: Optional[threading.Thread] = None
@@ -74,11 +73,9 @@ class TaskCheckpoint:
         try:
             data = with_retries(self._fetched)
             if data is not None:
-                checkpoint.restore(
-                    data, self._folder, self._task.campaign, self._task.task, MAX_BLOB_BYTES
-                )
-                self._saved_signature = checkpoint.signature(self._folder)
-        except (Refused, CheckpointRefused) as error:
+                archive.restore(data, self._folder, self._heading, MAX_BLOB_BYTES)
+                self._saved_signature = archive.signature(self._folder)
+        except (Refused, ArchiveRefused) as error:
             log.warning("task %s begins anew, without its checkpoint: %s", self._task.key, error)
             shutil.rmtree(self._folder, ignore_errors=True)
             with suppress(FileExistsError):
@@ -108,7 +105,7 @@ class TaskCheckpoint:
             return ended
         try:
             self._save_at_last()
-        except CheckpointRefused as error:
+        except ArchiveRefused as error:
             if goes_on:
                 over = failed("checkpoint-refused", f"no checkpoint: {error}", retry=False)
                 return replace(over, phases=ended.phases, tail=ended.tail)
@@ -127,7 +124,7 @@ class TaskCheckpoint:
         if found is None:
             return None
         if found.size > MAX_BLOB_BYTES:
-            raise CheckpointRefused(f"it has {found.size} bytes")
+            raise ArchiveRefused(f"it has {found.size} bytes")
         data = bytearray()
         for chunk in self._blobs.read_blob(found.digest, 0):
             data += chunk
@@ -136,7 +133,7 @@ class TaskCheckpoint:
         if len(data) < found.size:
             raise TransportFailed(f"{len(data)} of {found.size} bytes of a checkpoint came")
         if hashlib.sha256(data).hexdigest() != found.digest:
-            raise CheckpointRefused("it is damaged where it is stored")
+            raise ArchiveRefused("it is damaged where it is stored")
         self._saved_digest = found.digest
         return bytes(data)
 
@@ -151,7 +148,7 @@ class TaskCheckpoint:
             with self._packing:
                 packed = None if self._over.is_set() else self._packed()
             self._upload(packed)
-        except (CheckpointRefused, TransportError) as error:
+        except (ArchiveRefused, TransportError) as error:
             return error
         return None
 
@@ -171,15 +168,15 @@ class TaskCheckpoint:
                     raise
             time.sleep(_RETRY_S)
 
-    def _packed(self) -> Optional[Tuple[checkpoint.Signature, bytes]]:
+    def _packed(self) -> Optional[Tuple[archive.Signature, bytes]]:
         """Return the folder as an archive; None if nothing has changed, or there is no file."""
-        signature = checkpoint.signature(self._folder)
+        signature = archive.signature(self._folder)
         if signature == self._saved_signature:
             return None
-        data = checkpoint.packed(self._folder, self._task.campaign, self._task.task, self._most)
+        data = archive.packed(self._folder, self._heading, self._most)
         return None if data is None else (signature, data)
 
-    def _upload(self, packed: Optional[Tuple[checkpoint.Signature, bytes]]) -> None:
+    def _upload(self, packed: Optional[Tuple[archive.Signature, bytes]]) -> None:
         if packed is None:
             return
         signature, data = packed

@@ -14,6 +14,8 @@ from taskq_agent.resources import Resources
 RESULT_FILE = "taskq-result.json"
 #: In the scratch folder, where the campaign keeps checkpoints.
 CHECKPOINT_FOLDER = "taskq-checkpoint"
+#: In the scratch folder, where the campaign keeps output files.
+OUTPUT_FOLDER = "taskq-out"
 
 # The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
@@ -61,6 +63,7 @@ def of_task(task: Task, folder: str) -> Dict[str, str]:
         "TASKQ_RESULT": f"{folder}/{RESULT_FILE}",
         "TMPDIR": folder,
     }
-    if (checkpoint := Path(folder, CHECKPOINT_FOLDER)).is_dir():
-        variables["TASKQ_CHECKPOINT"] = str(checkpoint)
+    for name, inside in (("TASKQ_CHECKPOINT", CHECKPOINT_FOLDER), ("TASKQ_OUT", OUTPUT_FOLDER)):
+        if (path := Path(folder, inside)).is_dir():
+            variables[name] = str(path)
     return variables

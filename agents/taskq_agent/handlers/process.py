@@ -48,6 +48,8 @@ class ProcessKind(ResidentKind):
             "campaign": self._campaign.path,
             "scratch": folder,
         }
-        if (path := environment.of_task(task, folder).get("TASKQ_CHECKPOINT")) is not None:
-            about["checkpoint"] = path
+        variables = environment.of_task(task, folder)
+        for name, variable in (("checkpoint", "TASKQ_CHECKPOINT"), ("out", "TASKQ_OUT")):
+            if variable in variables:
+                about[name] = variables[variable]
         return {"task": about, "payload": task.payload}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
-from taskq_agent.handlers import checks, environment
+from taskq_agent.handlers import checks, environment, outputs
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
@@ -29,7 +29,7 @@ from taskq_agent.handlers.transfers import Transfers
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Task
 from taskq_agent.text import in_bytes
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 
 _SHOWN_WAIT_S = 0.05
 #: Ends for want of memory, where there is a limit: nobody else kills so, but the kernel.
@@ -54,7 +54,7 @@ class SlotRunner:
         self,
         slot: int,
         settings: RunnerSettings,
-        blobs: Optional[CheckpointBlobs],
+        blobs: Optional[TaskBlobs],
         room: Optional[MemoryRoom],
     ) -> None:
         self._slot = slot
@@ -101,7 +101,7 @@ class SlotRunner:
         self._watch.limit(None)
         if limit is not None and ended.error_class in _OF_MEMORY:
             ended = replace(ended, error_class=OUT_OF_MEMORY)
-        ended = self._transfers.upload_result(ended)
+        ended = self._transfers.upload_result(self._transfers.upload_output(task, ended))
         return replace(ended, phases={**phases, **ended.phases})
 
     @contextmanager
@@ -135,8 +135,16 @@ class SlotRunner:
                 return broken("scratch-unusable", text)
             except AttemptOver as over:
                 return replace(over.ended, started=False)
+        if campaign.output_bytes is not None:
+            try:
+                outputs.begin(folder)
+            except OSError as error:
+                text = f"no folder can be made for output files: {error}"
+                return replace(broken("scratch-unusable", text), started=False)
         self._watch.limit(campaign.time_limit_s)
         ended = kind.run(task, folder)
+        if campaign.output_bytes is not None:
+            ended = outputs.packed(ended, folder, task, campaign.output_bytes)
         return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Transfers before and after a task: shared inputs, large results."""
+"""Transfers before and after a task: shared inputs, large results, output files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Input, Task
 from taskq_agent.text import clean
-from taskq_agent.transport import CheckpointBlobs
+from taskq_agent.transport import TaskBlobs
 
 _FIRST_RETRY_S = 0.1
 _LAST_RETRY_S = 30.0
@@ -49,7 +49,7 @@ class Transfers:
     """
 
     def __init__(
-        self, blobs: Optional[CheckpointBlobs], settings: RunnerSettings, watch: ChildWatch
+        self, blobs: Optional[TaskBlobs], settings: RunnerSettings, watch: ChildWatch
     ) -> None:
         """blobs: None without a queue: then there are no inputs, and results are not uploaded."""
         self._blobs = blobs
@@ -135,17 +135,34 @@ class Transfers:
         if blobs is None:
             return replace(ended, result=json.loads(text))
         digest = hashlib.sha256(text).hexdigest()
-        phases = dict(ended.phases)
-        try:
-            with timed(phases, "upload_s"):
-                self._with_retries(lambda: blobs.write_blob(digest, text))
-            ended = replace(ended, result=results.reference(digest, len(text)))
-        except TransportError as error:
-            over = failed("result-upload", f"the result cannot be uploaded: {error}", retry=True)
-            ended = replace(over, tail=ended.tail)
-        except AttemptOver as over:
-            ended = replace(over.ended, tail=ended.tail)
-        return replace(ended, phases=phases)
+
+        def upload() -> Ended:
+            self._with_retries(lambda: blobs.write_blob(digest, text))
+            return replace(ended, result=results.reference(digest, len(text)))
+
+        return _uploaded(upload, ended, "result")
+
+    def upload_output(self, task: Task, ended: Ended) -> Ended:
+        """Upload the archive of the output files, and make it that of the attempt.
+
+        The queue may have no room for it: then no task of the campaign is for this node.
+        """
+        data, blobs = ended.output, self._blobs
+        ended = replace(ended, output=None)
+        if data is None or blobs is None:
+            return ended
+        saved = Input(hashlib.sha256(data).hexdigest(), len(data))
+        held = Held(task.campaign, task.task, task.lease)
+
+        def upload() -> Ended:
+            try:
+                self._with_retries(lambda: blobs.write_blob(saved.digest, data))
+                self._with_retries(lambda: blobs.save_output(held, saved))
+            except Refused as error:
+                return refused("output-full", f"the output files are not kept: {error}")
+            return ended
+
+        return _uploaded(upload, ended, "output")
 
     def _fetch_one(self, name: str, wanted: Input, folder: str) -> str:
         cache = self._cache
@@ -168,6 +185,24 @@ class Transfers:
                 if time.monotonic() + pause_s > end:
                     raise
             self._watch.pause(pause_s)
+
+
+def _uploaded(upload: Callable[[], Ended], ended: Ended, what: str) -> Ended:
+    """Return the end of an attempt after an upload: another one if that cannot be made."""
+    phases = dict(ended.phases)
+    try:
+        with timed(phases, "upload_s"):
+            after = upload()
+    except TransportError as error:
+        text = f"the {what} cannot be uploaded: {error}"
+        after = (
+            failed("result-upload", text, retry=True)
+            if what == "result"
+            else failed("output-upload", text, retry=True)
+        )
+    except AttemptOver as over:
+        after = over.ended
+    return replace(after, phases=phases, tail=ended.tail)
 
 
 def _handed_back(error_class: str, error: str) -> Ended:

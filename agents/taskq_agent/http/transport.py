@@ -162,9 +162,16 @@ class HttpTransport:
         request = CheckpointRequest(held.campaign, held.task, held.lease, saved.digest, saved.size)
         return self._checkpoint(request).held
 
-    def _checkpoint(self, request: CheckpointRequest) -> CheckpointAnswer:
+    def save_output(self, held: Held, saved: Input) -> bool:
+        """Make a stored blob the output files of an attempt; see `TaskBlobs`."""
+        request = CheckpointRequest(held.campaign, held.task, held.lease, saved.digest, saved.size)
+        return self._checkpoint(request, "/v1/output").held
+
+    def _checkpoint(
+        self, request: CheckpointRequest, path: str = "/v1/checkpoint"
+    ) -> CheckpointAnswer:
         with _without_session():
-            http_request = self._post("/v1/checkpoint", request, self._any_token())
+            http_request = self._post(path, request, self._any_token())
             return self._ask(http_request, _checkpoint_answer)[1]
 
     # One request, at one or two gateways

@@ -233,6 +233,9 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "checkpoints": "none"
             if spec.checkpoint_bytes is None
             else f"{spec.checkpoint_bytes:,} bytes, every {duration(spec.checkpoint_every_s)}",
+            "output files": "none"
+            if spec.output_bytes is None
+            else f"{spec.output_bytes:,} bytes of a task, {spec.output_total_bytes:,} in all",
             "resources": resources_text(spec.cores, spec.memory, spec.gpus) or "none",
             "weight": f"{spec.weight:g}",
             "requires": " ".join(spec.requires),

@@ -61,6 +61,12 @@ def token() -> None:
     help="Where sessions may be opened from, as 192.0.2.0/24. May be repeated. [default: anywhere]",
 )
 @click.option(
+    "--max-output-bytes",
+    type=click.IntRange(0, 2**50),
+    metavar="N",
+    help="Output files that its agents may have stored. [default: 107374182400]",
+)
+@click.option(
     "--to",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -75,6 +81,7 @@ def create(
     days: float,
     uses: int | None,
     networks: tuple[str, ...],
+    max_output_bytes: int | None,
     to: Path | None,
     **kinds: bool,
 ) -> None:
@@ -93,7 +100,13 @@ def create(
         for path in paths:
             client.campaign(path)  # raises an error that proposes a similar path
         text, made = client.tokens.create(
-            kind, name, paths, days=days, max_uses=uses, networks=networks
+            kind,
+            name,
+            paths,
+            days=days,
+            max_uses=uses,
+            networks=networks,
+            max_output_bytes=max_output_bytes,
         )
         if file is not None:
             file.write(f"{text}\n")

@@ -1,8 +1,8 @@
-"""Archives of checkpoints: the files of a folder as bytes, and back, whatever has made them.
+"""Archives of a task's files, its checkpoint or its output: a folder as bytes, and back.
 
-An archive is a line that names its task, and an uncompressed tar file with nothing in it that may
-differ where the files do not: so an attempt that has changed nothing makes the same archive. Only
-folders and regular files count; names that begin with a dot are left out.
+An archive is a line that names its kind and its task, and an uncompressed tar file with nothing in
+it that may differ where the files do not: so an attempt that has changed nothing makes the same
+archive. Only folders and regular files count; names that begin with a dot are left out.
 
 What is read may come from any agent that has had the task. Nothing is written but folders and
 regular files, all of them new and below the folder that is given.
@@ -17,29 +17,48 @@ import stat
 import tarfile
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 MAX_ENTRIES = 1_000
 
+#: Kinds of archives.
+CHECKPOINT = "checkpoint"
+OUTPUT = "output"
+
 _MAX_DEPTH = 20
-_CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # Errors that say nothing about an archive; a name that is too long, say, does.
-_OF_THE_NODE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE}
+OF_THE_NODE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EROFS,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EFBIG,
+}
 
 #: Name, size, time of the last change, number: what tells whether an archive would be another.
 Signature = Tuple[Tuple[str, int, int, int], ...]
 
 
-class CheckpointRefused(Exception):
+class ArchiveRefused(Exception):
     """A folder that cannot be kept, or an archive that cannot be restored; the text says why."""
 
 
-def heading(campaign: int, task: int) -> bytes:
+class Member(NamedTuple):
+    """A file of an archive, or a folder, whose content is None. parts: of its name."""
+
+    parts: Tuple[str, ...]
+    content: Optional[bytes]
+    executable: bool
+
+
+def heading(kind: str, campaign: int, task: int) -> bytes:
     """Return how each archive of a task begins, and no other blob does."""
-    return f"taskq checkpoint 1 {campaign}/{task}\n".encode()
+    return f"taskq {kind} 1 {campaign}/{task}\n".encode()
 
 
 def signature(folder: str) -> Signature:
@@ -50,15 +69,15 @@ def signature(folder: str) -> Signature:
     return tuple(found)
 
 
-def packed(folder: str, campaign: int, task: int, most: int) -> Optional[bytes]:
-    """Return the archive of a folder; None if there is no file in it.
+def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
+    """Return the archive of a folder, with this heading; None if there is no file in it.
 
     A file that vanishes meanwhile is left out; one that is written meanwhile may be kept torn, so
-    payloads rename finished files. Raise `CheckpointRefused` if it is larger than `most` bytes, has
+    payloads rename finished files. Raise `ArchiveRefused` if it is larger than `most` bytes, has
     too many files, or cannot be read.
     """
     out = io.BytesIO()
-    out.write(heading(campaign, task))
+    out.write(head)
     files = 0
     try:
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -77,7 +96,7 @@ def packed(folder: str, campaign: int, task: int, most: int) -> Optional[bytes]:
                 if out.tell() > most:
                     raise _too_large(most)
     except (OSError, ValueError, tarfile.TarError) as error:
-        raise CheckpointRefused(f"it cannot be read: {error}") from error
+        raise ArchiveRefused(f"it cannot be read: {error}") from error
     if not files:
         return None
     if out.tell() > most:
@@ -85,56 +104,67 @@ def packed(folder: str, campaign: int, task: int, most: int) -> Optional[bytes]:
     return out.getvalue()
 
 
-def restore(data: bytes, folder: str, campaign: int, task: int, most: int) -> None:
+def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
     """Write the files of an archive into an empty folder.
 
-    Raise `CheckpointRefused` if it is no archive of this task, or holds anything else than files
-    and folders of at most `most` bytes; OSError if the disk is of no use.
+    Raise `ArchiveRefused` as `members` does, or if a name is no file's here; OSError if the disk is
+    of no use.
     """
-    head = heading(campaign, task)
+    try:
+        for member in members(data, head, most):
+            _restore_one(member, Path(folder, *member.parts))
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in OF_THE_NODE:
+            raise
+        raise ArchiveRefused(f"it holds what cannot be a file here: {error}") from error
+
+
+def members(data: bytes, head: bytes, most: int) -> Iterator[Member]:
+    """Yield the files and folders of an archive, folders before what is in them.
+
+    Raise `ArchiveRefused` if it has not this heading, or holds anything else than files and folders
+    of at most `most` bytes, or a name that leads elsewhere.
+    """
     if not data.startswith(head):
-        raise CheckpointRefused("it is not of this task")
+        raise ArchiveRefused("it is not of this task")
     left, seen = most, 0
     try:
         with tarfile.open(fileobj=io.BytesIO(data[len(head) :]), mode="r:") as archive:
             for member in archive:
                 seen += 1
                 left -= max(0, member.size)
-                _restore_one(archive, member, folder, fits=seen <= MAX_ENTRIES and left >= 0)
-    except CheckpointRefused:
+                yield _member(archive, member, fits=seen <= MAX_ENTRIES and left >= 0)
+    except (ArchiveRefused, GeneratorExit):
         raise
     except Exception as error:  # tarfile raises whatever it comes upon in damaged headers
-        if isinstance(error, OSError) and error.errno in _OF_THE_NODE:
-            raise
-        raise CheckpointRefused(f"it is damaged: {error!r:.200}") from error
+        raise ArchiveRefused(f"it is damaged: {error!r:.200}") from error
 
 
-def _restore_one(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str, *, fits: bool
-) -> None:
+def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, fits: bool) -> Member:
     if not fits:
-        raise CheckpointRefused("it is larger than any that is kept")
+        raise ArchiveRefused("it is larger than any that is kept")
     parts = PurePosixPath(member.name).parts
     if (
         not parts
         or len(parts) > _MAX_DEPTH
         or any(part in ("/", "//", "..") or "\0" in part for part in parts)
     ):
-        raise CheckpointRefused(f"it holds the name {member.name!r:.100}")
-    path = Path(folder, *parts)
+        raise ArchiveRefused(f"it holds the name {member.name!r:.100}")
     if member.isdir():
-        path.mkdir(0o700, exist_ok=True)
-        return
+        return Member(parts, None, executable=True)
     content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
     if content is None:
-        raise CheckpointRefused(f"{member.name!r:.100} is neither a file nor a folder")
-    try:
-        file = os.open(path, _WRITE, 0o600 | member.mode & 0o100)
-    except (FileExistsError, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise CheckpointRefused(f"{member.name!r:.100}: {error.strerror}") from error
+        raise ArchiveRefused(f"{member.name!r:.100} is neither a file nor a folder")
+    return Member(parts, content.read(), executable=bool(member.mode & 0o100))
+
+
+def _restore_one(member: Member, path: Path) -> None:
+    if member.content is None:
+        path.mkdir(0o700, exist_ok=True)
+        return
+    file = os.open(path, _WRITE, 0o600 | 0o100 * member.executable)
     with os.fdopen(file, "wb") as stream:
-        while chunk := content.read(_CHUNK):
-            stream.write(chunk)
+        stream.write(member.content)
 
 
 def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result]]:
@@ -155,7 +185,7 @@ def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result]]:
                         continue
                     found += 1
                     if found > MAX_ENTRIES or name.count("/") >= _MAX_DEPTH:
-                        raise CheckpointRefused(
+                        raise ArchiveRefused(
                             f"it has more than {MAX_ENTRIES} files and folders, "
                             f"or they are nested more than {_MAX_DEPTH} deep"
                         )
@@ -175,9 +205,9 @@ def _content(path: str, most: int) -> Optional[bytes]:
             return None
         data = stream.read(max(0, most) + 1)
     if len(data) > most:
-        raise CheckpointRefused("it is larger than what the campaign keeps")
+        raise ArchiveRefused("it is larger than what the campaign keeps")
     return data
 
 
-def _too_large(most: int) -> CheckpointRefused:
-    return CheckpointRefused(f"it is larger than the {most} bytes that the campaign keeps")
+def _too_large(most: int) -> ArchiveRefused:
+    return ArchiveRefused(f"it is larger than the {most} bytes that the campaign keeps")

@@ -1,4 +1,4 @@
-"""Archives of checkpoints: what goes in comes out, and nothing else can be planted."""
+"""Archives of a task's files: what goes in comes out, and nothing else can be planted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskq_agent.checkpoint import (
+from taskq_agent.archive import (
+    CHECKPOINT,
     MAX_ENTRIES,
-    CheckpointRefused,
+    ArchiveRefused,
     heading,
     packed,
     restore,
@@ -23,6 +24,8 @@ from taskq_agent.checkpoint import (
 )
 
 MOST = 1_000_000
+HEAD = heading(CHECKPOINT, 1, 2)
+OTHER = heading(CHECKPOINT, 1, 3)
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def planted(*members: tarfile.TarInfo, content: bytes = b"") -> bytes:
         for member in members:
             member.size = len(content) if member.isreg() else 0
             archive.addfile(member, io.BytesIO(content) if member.isreg() else None)
-    return heading(1, 2) + out.getvalue()
+    return HEAD + out.getvalue()
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
@@ -70,9 +73,9 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
 
 def test_files_come_back_as_they_were(source: Path, target: Path) -> None:
     """With folders, names and what may be executed."""
-    data = packed(str(source), 1, 2, MOST)
+    data = packed(str(source), HEAD, MOST)
     assert data is not None
-    restore(data, str(target), 1, 2, MOST)
+    restore(data, str(target), HEAD, MOST)
     assert files(target) == files(source)
     assert os.access(target / "run.sh", os.X_OK)
     assert not os.access(target / "state.json", os.X_OK)
@@ -80,12 +83,12 @@ def test_files_come_back_as_they_were(source: Path, target: Path) -> None:
 
 def test_what_is_restored_makes_the_same_archive(source: Path, target: Path) -> None:
     """Whenever and wherever: so an attempt that has changed nothing is known."""
-    data = packed(str(source), 1, 2, MOST)
+    data = packed(str(source), HEAD, MOST)
     assert data is not None
-    restore(data, str(target), 1, 2, MOST)
+    restore(data, str(target), HEAD, MOST)
     os.utime(target / "state.json", (1, 1))
-    assert packed(str(target), 1, 2, MOST) == data
-    assert packed(str(target), 1, 3, MOST) != data
+    assert packed(str(target), HEAD, MOST) == data
+    assert packed(str(target), OTHER, MOST) != data
 
 
 def test_signature_tells_a_change_without_reading(source: Path) -> None:
@@ -102,29 +105,29 @@ def test_only_files_with_names_that_count_are_kept(source: Path) -> None:
     (source / "link").symlink_to("/etc/passwd")
     (source / "folder").symlink_to("/etc")
     os.mkfifo(source / "pipe")
-    before = packed(str(source), 1, 2, MOST)
+    before = packed(str(source), HEAD, MOST)
     (source / ".unfinished").write_text("x")
-    assert packed(str(source), 1, 2, MOST) == before
+    assert packed(str(source), HEAD, MOST) == before
     assert before is not None
     assert b"passwd" not in before
 
 
 def test_folder_without_a_file_is_no_checkpoint(target: Path) -> None:
     """It replaces none that the task has."""
-    assert packed(str(target), 1, 2, MOST) is None
-    assert packed(str(target / "gone"), 1, 2, MOST) is None
+    assert packed(str(target), HEAD, MOST) is None
+    assert packed(str(target / "gone"), HEAD, MOST) is None
 
 
 def test_what_is_too_large_is_refused(target: Path) -> None:
     """Bytes, files, and depth."""
     (target / "large").write_bytes(b"x" * 30_000)
-    with pytest.raises(CheckpointRefused, match="larger than"):
-        packed(str(target), 1, 2, 20_000)
+    with pytest.raises(ArchiveRefused, match="larger than"):
+        packed(str(target), HEAD, 20_000)
     (target / "large").unlink()
     for number in range(MAX_ENTRIES + 1):
         (target / str(number)).touch()
-    with pytest.raises(CheckpointRefused, match="more than 1000 files"):
-        packed(str(target), 1, 2, MOST)
+    with pytest.raises(ArchiveRefused, match="more than 1000 files"):
+        packed(str(target), HEAD, MOST)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +148,15 @@ def test_what_is_too_large_is_refused(target: Path) -> None:
         planted(member("large"), content=b"x" * (MOST + 1)),
         planted(*(member(f"f{number}") for number in range(MAX_ENTRIES + 1))),
         planted(member("a"), content=b"x" * 5_000)[:2_000],
-        heading(1, 3) + planted(member("a"), content=b"x")[len(heading(1, 2)) :],
-        heading(1, 2) + b"\0" * 10,
+        OTHER + planted(member("a"), content=b"x")[len(HEAD) :],
+        HEAD + b"\0" * 10,
         b"",
     ],
 )
 def test_planted_archive_writes_nothing_elsewhere(bad: bytes, target: Path) -> None:
     """It is refused, and whatever it has written lies below the folder, as files of the owner."""
-    with pytest.raises(CheckpointRefused):
-        restore(bad, str(target), 1, 2, MOST)
+    with pytest.raises(ArchiveRefused):
+        restore(bad, str(target), HEAD, MOST)
     assert [path.name for path in target.parent.iterdir()] == ["target"]
     for path in target.rglob("*"):
         assert not path.is_symlink()
@@ -162,7 +165,7 @@ def test_planted_archive_writes_nothing_elsewhere(bad: bytes, target: Path) -> N
 
 def test_special_bits_are_dropped(target: Path) -> None:
     """What was setuid, or writable for all, is the owner's."""
-    restore(planted(member("a"), content=b"x"), str(target), 1, 2, MOST)
+    restore(planted(member("a"), content=b"x"), str(target), HEAD, MOST)
     assert (target / "a").stat().st_mode & 0o7777 == 0o700
 
 
@@ -173,8 +176,8 @@ def test_file_that_claims_to_be_huge_is_refused(target: Path) -> None:
     header[483:495] = b"77777777777\0"
     header[148:156] = b" " * 8
     header[148:156] = f"{sum(header):06o}\0 ".encode()
-    with pytest.raises(CheckpointRefused):
-        restore(heading(1, 2) + bytes(header) + b"\0" * 1024, str(target), 1, 2, MOST)
+    with pytest.raises(ArchiveRefused):
+        restore(HEAD + bytes(header) + b"\0" * 1024, str(target), HEAD, MOST)
 
 
 @pytest.mark.thorough
@@ -183,12 +186,12 @@ def test_file_that_claims_to_be_huge_is_refused(target: Path) -> None:
 def test_damaged_archive_is_refused_or_read(places: list[int], values: bytes) -> None:
     """Whatever bytes have changed: no other exception, nothing outside."""
     good = bytearray(planted(member("a/b"), member("c"), content=b"text"))
-    start = len(heading(1, 2))
+    start = len(HEAD)
     for place, value in zip(places, values, strict=False):
         good[start + place % (len(good) - start)] = value
     with tempfile.TemporaryDirectory() as above:
         folder = Path(above, "target")
         folder.mkdir()
-        with suppress(CheckpointRefused):
-            restore(bytes(good), str(folder), 1, 2, MOST)
+        with suppress(ArchiveRefused):
+            restore(bytes(good), str(folder), HEAD, MOST)
         assert [path.name for path in Path(above).iterdir()] == ["target"]

@@ -1,10 +1,10 @@
--- drop_checkpoint_blob(digest): removes the blob of a checkpoint that is no task's any more.
+-- drop_archive(digest): removes the blob of a checkpoint, or of output files, that is no task's any more.
 --
--- Result: whether there was one. Only blobs go that begin as archives of checkpoints do, with the task's
--- name, so that none is an input or a result; and none that is still a task's checkpoint.
+-- Result: whether there was one. Only blobs go that begin as such archives do, with the task's name, so that
+-- none is an input or a result; and none that is still a task's.
 --
--- Locks: the blob's row. Index: blob_digest, blob_part_pkey, checkpoint_digest.
-create or replace function taskq.drop_checkpoint_blob(p_digest text)
+-- Locks: the blob's row. Index: blob_digest, blob_part_pkey, checkpoint_digest, output_digest.
+create or replace function taskq.drop_archive(p_digest text)
 returns boolean
 language plpgsql
 security definer
@@ -24,8 +24,10 @@ begin
            select from taskq.blob_part p
             where p.blob_id = b.blob_id
               and p.part = 0
-              and substr(p.data, 1, 19) = convert_to('taskq checkpoint 1 ', 'UTF8'))
+              and (substr(p.data, 1, 19) = convert_to('taskq checkpoint 1 ', 'UTF8')
+                   or substr(p.data, 1, 15) = convert_to('taskq output 1 ', 'UTF8')))
        and not exists (select from taskq.checkpoint k where k.digest = p_digest)
+       and not exists (select from taskq.output o where o.digest = p_digest)
        for update;
     if not found then
         return false;

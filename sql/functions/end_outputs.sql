@@ -1,0 +1,101 @@
+-- end_outputs(campaign, task, most): decides on the output files of tasks that are final or gone, among the next
+-- `most` undecided ones behind a place: those of the accepted attempt stay, the others are forgotten. The keeper
+-- calls it again and again, from the place that it returns.
+--
+-- digests, last_campaign, last_task: as of end_checkpoints().
+--
+-- An attempt saves before it is reported, and what is final stays so but by an operator's retry, after which
+-- another attempt saves under another lease. Tasks that are removed become undecided, see remove_tasks().
+--
+-- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
+-- task_pkey, bundle_task, output_use_pkey, spec_pkey.
+create or replace function taskq.end_outputs(
+    p_campaign bigint,
+    p_task bigint,
+    p_most integer,
+    out digests text[],
+    out last_campaign bigint,
+    out last_task bigint
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_one record;
+    v_gone record;
+    v_seen integer := 0;
+begin
+    -- One by one, each by its whole key: see beat() for why there is no join.
+    for v_one in
+        select o.campaign_id, o.task_id, o.lease_id
+          from taskq.output o
+         where not o.decided
+           and (o.campaign_id, o.task_id) > (p_campaign, p_task)
+         order by o.campaign_id, o.task_id, o.lease_id
+         fetch first p_most rows with ties
+    loop
+        v_seen := v_seen + 1;
+        last_campaign := v_one.campaign_id;
+        last_task := v_one.task_id;
+        perform
+           from taskq.attempt a
+          where a.campaign_id = v_one.campaign_id
+            and a.task_id = v_one.task_id
+            and a.lease_id = v_one.lease_id
+            and a.outcome::text = 'done';
+        if found then
+            update taskq.output o
+               set decided = true
+             where o.campaign_id = v_one.campaign_id
+               and o.task_id = v_one.task_id
+               and o.lease_id = v_one.lease_id;
+            continue;
+        end if;
+        perform
+           from taskq.task t
+          where t.campaign_id = v_one.campaign_id
+            and t.task_id = v_one.task_id
+            and t.status::text in ('waiting', 'delayed', 'working');
+        continue when found;
+        perform
+           from (
+               select b.tasks
+                 from taskq.bundle b
+                where b.campaign_id = v_one.campaign_id
+                  and b.first_id <= v_one.task_id
+                  and b.first_id > v_one.task_id - 65536
+                order by b.campaign_id desc, b.first_id desc
+                limit 1
+           ) b
+          where v_one.task_id = any (b.tasks);
+        continue when found;
+        delete from taskq.output o
+         where o.campaign_id = v_one.campaign_id
+           and o.task_id = v_one.task_id
+           and o.lease_id = v_one.lease_id
+     returning o.digest, o.size, o.token_id into v_gone;
+        perform from taskq.output o where o.digest = v_gone.digest;
+        if not found then  -- two attempts of a task may leave the same
+            digests := digests || v_gone.digest;
+        end if;
+        perform taskq.use_output(
+            v_one.campaign_id, v_gone.token_id, v_one.task_id, -v_gone.size);
+        delete from taskq.output_use u
+         where u.campaign_id = v_one.campaign_id
+           and u.token_id = v_gone.token_id
+           and u.part = v_one.task_id % 16
+           and u.bytes <= 0;
+    end loop;
+    if v_seen < p_most then
+        last_campaign := null;
+        last_task := null;
+    end if;
+end
+$$;

@@ -1,0 +1,38 @@
+-- outputs_of(campaign, tasks): the archives of output files of some tasks, those of their accepted attempts, in
+-- the order in which these are given; nothing of those that have none.
+--
+-- digest, size: of the blob. Index: output_pkey, attempt_pkey.
+create or replace function taskq.outputs_of(p_campaign bigint, p_tasks bigint[])
+returns table (task_id bigint, digest text, size bigint)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select o.task_id, o.digest, o.size
+          from unnest(p_tasks) with ordinality as k (task_id, ord)
+         cross join lateral (
+             select o.task_id, o.lease_id, o.digest, o.size
+               from taskq.output o
+              where o.campaign_id = p_campaign
+                and o.task_id = k.task_id
+             offset 0
+         ) o
+         where exists (
+             select
+               from taskq.attempt a
+              where a.campaign_id = p_campaign
+                and a.task_id = k.task_id
+                and a.lease_id = o.lease_id
+                and a.outcome::text = 'done'
+             offset 0)
+         order by k.ord;
+end
+$$;

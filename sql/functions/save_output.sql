@@ -1,0 +1,121 @@
+-- save_output(session, campaign, task, lease, digest, size): makes a blob the output files of an attempt.
+--
+-- session: the one that saves, with its rights, see may_report(); null: a direct client.
+-- saved: whether it is; false: nobody has the task under this lease, nor has lost it, or it is not the
+--     session's, and nothing has changed. Saved again, it replaces what the attempt has saved before.
+-- replaced: the digest of that, to which nothing refers any more; or null.
+-- Error TQ400: the campaign keeps no output files, or none so large. Error TQ409: it, or the session's token,
+--     has no room for them; of those who save at the same time all may find the last room.
+--
+-- That the blob is there, and that it is an archive of this task, is for the caller to check. The task
+-- itself is neither locked nor unpacked: whether the files count is seen when it is final, by the lease.
+--
+-- Locks: a row of output_use. Index: task_pkey, bundle_task, attempt_pkey, output_pkey, output_digest,
+-- output_use_pkey, output_use_token, token_pkey, session_pkey.
+create or replace function taskq.save_output(
+    p_session bigint,
+    p_campaign bigint,
+    p_task bigint,
+    p_lease uuid,
+    p_digest text,
+    p_size bigint,
+    out saved boolean,
+    out replaced text
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_campaign taskq.campaign;
+    v_token bigint := 0;
+    v_most bigint;
+    v_owner bigint;
+    v_before bigint := 0;
+begin
+    select c.* into v_campaign from taskq.campaign c where c.campaign_id = p_campaign;
+    if (p_size between 1 and v_campaign.output_bytes) is not true then
+        raise exception 'output files of % bytes; the campaign keeps % of a task at most',
+            p_size, coalesce(v_campaign.output_bytes, 0)
+            using errcode = 'TQ400';
+    end if;
+    saved := false;
+    v_owner := coalesce(
+        (select t.session_id
+           from taskq.task t
+          where t.campaign_id = p_campaign
+            and t.task_id = p_task
+            and t.lease_id = p_lease
+            and t.status::text = 'working'),
+        (select b.session_id
+           from (
+               select b.session_id, b.lease_id, b.tasks
+                 from taskq.bundle b
+                where b.campaign_id = p_campaign
+                  and b.first_id <= p_task
+                  and b.first_id > p_task - 65536
+                order by b.campaign_id desc, b.first_id desc
+                limit 1
+           ) b
+          where b.lease_id = p_lease
+            and p_task = any (b.tasks)),
+        (select a.session_id  -- a late result may be salvaged
+           from taskq.attempt a
+          where a.campaign_id = p_campaign
+            and a.task_id = p_task
+            and a.lease_id = p_lease
+            and a.outcome::text = 'lost'
+          limit 1));
+    if v_owner is null or not taskq.may_report(p_session, v_owner, p_campaign) then
+        return;
+    end if;
+    if p_session is not null then
+        select coalesce(s.token_id, 0) into v_token
+          from taskq.session s
+         where s.session_id = p_session;
+    end if;
+    select o.digest, o.size into replaced, v_before
+      from taskq.output o
+     where o.campaign_id = p_campaign
+       and o.task_id = p_task
+       and o.lease_id = p_lease;
+    saved := true;
+    if replaced = p_digest then
+        replaced := null;
+        return;
+    end if;
+    v_before := coalesce(v_before, 0);
+    if p_size - v_before + (
+           select coalesce(sum(u.bytes), 0) from taskq.output_use u where u.campaign_id = p_campaign)
+       > v_campaign.output_total_bytes
+    then
+        raise exception 'campaign % keeps % bytes of output files at most; raise output_total_bytes, or remove '
+            'tasks', v_campaign.path, v_campaign.output_total_bytes
+            using errcode = 'TQ409';
+    end if;
+    select t.max_output_bytes into v_most from taskq.token t where t.token_id = v_token;
+    if found and p_size - v_before + (
+           select coalesce(sum(u.bytes), 0) from taskq.output_use u where u.token_id = v_token)
+       > v_most
+    then
+        raise exception 'agents of this token may have stored % bytes of output files at most', v_most
+            using errcode = 'TQ409';
+    end if;
+    perform taskq.use_output(p_campaign, v_token, p_task, p_size - v_before);
+    insert into taskq.output as o (
+           campaign_id, task_id, lease_id, token_id, digest, size, saved_at)
+    values (p_campaign, p_task, p_lease, v_token, p_digest, p_size, clock_timestamp())
+        on conflict (campaign_id, task_id, lease_id) do update
+       set digest = excluded.digest, size = excluded.size, saved_at = excluded.saved_at;
+    perform from taskq.output o where o.digest = replaced;
+    if found then  -- another attempt of the task has left the same
+        replaced := null;
+    end if;
+end
+$$;

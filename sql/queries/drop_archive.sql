@@ -1,0 +1,1 @@
+select taskq.drop_archive(%(digest)s)

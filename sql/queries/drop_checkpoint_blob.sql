@@ -1,1 +1,0 @@
-select taskq.drop_checkpoint_blob(%(digest)s)

@@ -1,0 +1,62 @@
+"""Archives of tasks among the blobs, checkpoints and output files: checked, and removed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.store import BlobStore
+from taskq.db.connections import Database, Statements
+from taskq.errors import TaskqError, UsageError
+from taskq_agent.protocol import Input
+
+#: Archives that one call of `Sweeper.sweep` looks at.
+SWEEP: Final = 200
+
+log = logging.getLogger(__name__)
+
+
+def check_archive(blobs: BlobStore, saved: Input, head: bytes) -> None:
+    """Raise `NotFound` if there is no such blob, `UsageError` if it has not this heading.
+
+    So no other blob is ever removed.
+    """
+    start = next(blobs.read(saved.digest), b"")
+    if not start.startswith(head):
+        raise UsageError(f"blob {saved.digest} is no such archive of this task")
+    if blobs.size(saved.digest) != saved.size:
+        raise UsageError(f"blob {saved.digest} has not {saved.size} bytes")
+
+
+def remove_archive(blobs: BlobStore, digest: str) -> None:
+    """Remove a blob to which nothing refers any more; where that fails it stays, and is no harm."""
+    try:
+        blobs.remove_archive(digest)
+    except TaskqError as error:
+        log.warning("an archive that is of no use is not removed: %s", error)
+
+
+class Sweeper:
+    """Removes the archives that a statement forgets, as those of tasks that are final."""
+
+    def __init__(self, database: Database, statement: str) -> None:
+        self._database = database
+        self._statement = statement
+        self._blobs: BlobStore | None = None
+        self._place = (0, 0)
+
+    def sweep(self, statements: Statements) -> int:
+        """Look at the next ones; return how many were removed."""
+        campaign, task = self._place
+        row = statements.row(self._statement, campaign=campaign, task=task, most=SWEEP)
+        if row is None:
+            return 0
+        self._place = (row["last_campaign"] or 0, row["last_task"] or 0)
+        digests = row["digests"] or []
+        if digests and self._blobs is None:
+            self._blobs = open_blobs(self._database)
+        for digest in digests:
+            if self._blobs is not None:
+                remove_archive(self._blobs, digest)
+        return len(digests)

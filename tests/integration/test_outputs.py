@@ -1,0 +1,341 @@
+"""Output files in the queue: whose they are, how much there may be, when they go."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
+from taskq.blobs.archives import Sweeper
+from taskq.blobs.catalogue import DatabaseBlobs
+from taskq.blobs.folder import FolderBlobs
+from taskq.blobs.store import BlobStore
+from taskq.errors import Conflict, NotFound, UsageError
+from taskq.keeper import keeping
+from taskq.outputs.store import Outputs
+from taskq_agent.archive import OUTPUT, heading
+from taskq_agent.protocol import Held, Input
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence, value
+from tests.helpers.scripted_agent import Claimed
+from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("true_counts")
+
+Save = Callable[..., bool]
+USED = "select coalesce(sum(bytes), 0)::int from taskq.output_use"
+
+
+@pytest.fixture
+def campaign(queue: Client) -> Campaign:
+    """Give a campaign that keeps output files, with the tasks a, b and c."""
+    spec = CampaignSpec(
+        "/c",
+        retry=RetryPolicy(max_attempts=2, backoff_s=0),
+        late_results="salvage",
+        output_bytes=20_000,
+        output_total_bytes=50_000,
+    )
+    campaign = queue.create_campaign(spec)
+    campaign.seed([Seed({"n": key}, key) for key in "abc"])
+    return campaign
+
+
+@pytest.fixture(params=["database", "folder"])
+def blobs(
+    request: pytest.FixtureRequest, queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> BlobStore:
+    """Give, in turn, both stores that need no server of their own."""
+    if request.param == "database":
+        monkeypatch.delenv("TASKQ_BLOBS", raising=False)
+        return DatabaseBlobs(queue.database)
+    monkeypatch.setenv("TASKQ_BLOBS", str(tmp_path))
+    return FolderBlobs(tmp_path)
+
+
+@pytest.fixture
+def outputs(queue: Client, blobs: BlobStore) -> Outputs:
+    """Give the output files of the queue."""
+    return Outputs(queue.database, blobs)
+
+
+@pytest.fixture
+def save(outputs: Outputs, blobs: BlobStore) -> Save:
+    """Give a function that saves some bytes for an attempt."""
+
+    def save_one(task: Claimed, data: bytes, *, session: int | None = None) -> bool:
+        return outputs.save(session, held(task), stored(blobs, task, data))
+
+    return save_one
+
+
+@pytest.fixture
+def sweep(queue: Client) -> Callable[[], int]:
+    """Give a function that does what a keeper does in a round."""
+    sweeper = Sweeper(queue.database, "end_outputs")
+
+    def once() -> int:
+        with queue.database.connection() as statements:
+            return sweeper.sweep(statements)
+
+    return once
+
+
+def held(task: Claimed) -> Held:
+    """Return the fence of an attempt."""
+    return Held(task.campaign, task.task, task.lease)
+
+
+def whole(task: Claimed, data: bytes) -> bytes:
+    """Return an archive of a task."""
+    return heading(OUTPUT, task.campaign, task.task) + data
+
+
+def stored(blobs: BlobStore, task: Claimed, data: bytes) -> Input:
+    """Store an archive of a task; return the blob."""
+    digest = hashlib.sha256(whole(task, data)).hexdigest()
+    blobs.put_verified(digest, whole(task, data))
+    return Input(digest, len(whole(task, data)))
+
+
+def kept(outputs: Outputs, task: Claimed) -> str | None:
+    """Return the digest of the output files of a task."""
+    found = outputs.find(task.campaign, [task.task])
+    return found[task.task].digest if found else None
+
+
+def digest_of(task: Claimed, data: bytes) -> str:
+    """Return the digest of an archive."""
+    return hashlib.sha256(whole(task, data)).hexdigest()
+
+
+def test_files_count_with_the_result_of_their_attempt(
+    campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, sweep: Callable[[], int]
+) -> None:
+    """Not before; and they stay, however often the keeper looks. Claims and reports stay packed."""
+    agent = hire()
+    task, other, _ = agent.claim(3)
+    assert save(task, b"early")
+    assert save(task, b"later")
+    assert kept(outputs, task) is None
+    assert sweep() == 0
+    assert agent.done(task) == "accepted"
+    assert kept(outputs, task) == digest_of(task, b"later")
+    assert (sweep(), sweep()) == (0, 0)
+    assert outputs.find(task.campaign, [task.task, other.task]).keys() == {task.task}
+    assert campaign.status().done == 1
+
+
+def test_task_is_not_unpacked(
+    campaign: Campaign, hire: Hire, save: Save, postgres: Postgres
+) -> None:
+    """So its report costs what any report does."""
+    task = hire().claim(3)[0]
+    assert save(task, b"x")
+    assert value(postgres, "select count(*) from taskq.task") == 0
+    assert campaign.status().working == 3
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled", "removed"])
+def test_files_go_with_their_task(
+    end: str,
+    campaign: Campaign,
+    hire: Hire,
+    save: Save,
+    blobs: BlobStore,
+    queue: Client,
+    postgres: Postgres,
+    sweep: Callable[[], int],
+) -> None:
+    """Of one that failed, was cancelled, or was removed when its files had been kept."""
+    agent = hire()
+    task, other, _ = agent.claim(3)
+    assert save(task, b"of a")
+    assert save(other, b"of b")
+    agent.done(other)
+    if end == "failed":
+        agent.fail(task, retry=False)
+    elif end == "cancelled":
+        campaign.cancel(keys=["a"])
+    else:
+        agent.done(task)
+    assert sweep() == (0 if end == "removed" else 1)
+    if end == "removed":
+        campaign.remove()
+        assert sweep() == 2
+        assert value(postgres, USED) == 0
+        assert value(postgres, "select count(*) from taskq.output_use") == 0
+    else:
+        assert value(postgres, USED) == len(whole(other, b"of b"))
+        assert blobs.size(digest_of(other, b"of b")) > 0
+    with pytest.raises(NotFound):
+        blobs.size(digest_of(task, b"of a"))
+    assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == 0
+
+
+def test_keeper_removes_what_is_of_no_use(
+    campaign: Campaign, hire: Hire, save: Save, queue: Client, postgres: Postgres
+) -> None:
+    """Without being told."""
+    agent = hire()
+    task, other, _ = agent.claim(3)
+    save(task, b"x")
+    agent.fail(task, retry=False)
+    save(other, b"x")
+    agent.done(other)
+    with keeping(queue.database):
+        wait_until(lambda: value(postgres, "select count(*) from taskq.output") == 1)
+        wait_until(lambda: value(postgres, "select bool_and(decided) from taskq.output"))
+    assert campaign.status().done == 1
+
+
+def test_killed_agents_files_are_replaced_by_the_next_attempts(
+    campaign: Campaign,
+    hire: Hire,
+    outputs: Outputs,
+    save: Save,
+    postgres: Postgres,
+    sweep: Callable[[], int],
+) -> None:
+    """It had uploaded them, and not reported."""
+    lost, heir = hire(), hire(host="elsewhere")
+    one = lost.claim(1)[0]
+    assert save(one, b"of the lost")
+    silence(postgres, lost.session)
+    assert expire(postgres) == 1
+    heir.forget_position()
+    two = next(task for task in heir.claim(3) if task.task == one.task)
+    assert save(two, b"of the heir")
+    assert sweep() == 0
+    assert heir.done(two) == "accepted"
+    assert kept(outputs, two) == digest_of(two, b"of the heir")
+    assert sweep() == 1
+    assert kept(outputs, two) == digest_of(two, b"of the heir")
+    assert value(postgres, USED) == len(whole(two, b"of the heir"))
+    assert not save(two, b"too late")
+    assert campaign.status().done == 1
+
+
+def test_attempts_that_leave_the_same_are_kept_apart(
+    campaign: Campaign,
+    hire: Hire,
+    outputs: Outputs,
+    save: Save,
+    blobs: BlobStore,
+    postgres: Postgres,
+    sweep: Callable[[], int],
+) -> None:
+    """What goes with a lost one is still there for the next, which left the very same files."""
+    lost, heir = hire(), hire(host="elsewhere")
+    one = lost.claim(1)[0]
+    assert save(one, b"same")
+    silence(postgres, lost.session)
+    assert expire(postgres) == 1
+    heir.forget_position()
+    two = next(task for task in heir.claim(3) if task.task == one.task)
+    assert save(two, b"other")
+    assert save(two, b"same")
+    assert save(two, b"another")
+    assert blobs.size(digest_of(one, b"same")) > 0
+    assert save(two, b"same")
+    assert heir.done(two) == "accepted"
+    assert sweep() == 0
+    assert blobs.size(digest_of(two, b"same")) > 0
+    assert kept(outputs, two) == digest_of(two, b"same")
+    assert value(postgres, "select count(*) from taskq.output") == 1
+    assert campaign.status().done == 1
+
+
+def test_salvaged_result_has_its_files(
+    campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, postgres: Postgres
+) -> None:
+    """Those that were saved after the agent had been given up."""
+    lost = hire()
+    task = lost.claim(1)[0]
+    silence(postgres, lost.session)
+    assert expire(postgres) == 1
+    assert save(task, b"late")
+    assert lost.done(task) == "accepted"
+    assert kept(outputs, task) == digest_of(task, b"late")
+    assert campaign.status().done == 1
+
+
+def test_only_who_has_the_task_may_save(campaign: Campaign, hire: Hire, save: Save) -> None:
+    """Neither another session that knows the lease, nor under a lease that nobody has."""
+    agent, stranger = hire(), hire(host="elsewhere")
+    task = agent.claim(3)[1]
+    assert not save(task, b"planted", session=stranger.session)
+    assert save(task, b"mine", session=agent.session)
+    made_up = Claimed(task.campaign, task.task, "00000000-0000-7000-8000-000000000000", 1, "b", {})
+    assert not save(made_up, b"planted")
+    assert campaign.status().working == 3
+
+
+def test_only_archives_of_the_task_are_taken(
+    campaign: Campaign, hire: Hire, outputs: Outputs, blobs: BlobStore
+) -> None:
+    """Else whoever saves them could remove inputs and results of others."""
+    task, other, _ = hire().claim(3)
+    with pytest.raises(UsageError, match="no such archive of this task"):
+        outputs.save(None, held(task), stored(blobs, other, b"x"))
+    with pytest.raises(UsageError, match="has not 5 bytes"):
+        outputs.save(None, held(task), Input(stored(blobs, task, b"x").digest, 5))
+    with pytest.raises(UsageError, match="keeps 20000 of a task at most"):
+        outputs.save(None, held(task), stored(blobs, task, b"x" * 20_000))
+    with pytest.raises(NotFound):
+        outputs.save(None, held(task), Input("0" * 64, 5))
+    assert campaign.status().working == 3
+
+
+def test_campaign_keeps_so_much_and_no_more(
+    campaign: Campaign, hire: Hire, save: Save, postgres: Postgres, sweep: Callable[[], int]
+) -> None:
+    """What goes makes room; an attempt that saves again is counted once."""
+    agent = hire()
+    one, two, three = agent.claim(3)
+    for _ in range(4):
+        assert save(one, b"x" * 19_000)
+        assert save(one, b"y" * 19_000)
+    assert save(two, b"x" * 19_000)
+    with pytest.raises(Conflict, match="keeps 50000 bytes of output files at most"):
+        save(three, b"x" * 19_000)
+    assert value(postgres, USED) == len(whole(one, b"x" * 19_000)) * 2
+    agent.fail(one, retry=False)
+    assert sweep() == 1
+    assert save(three, b"x" * 19_000)
+    assert campaign.status().failed == 1
+
+
+def test_agents_of_a_token_have_so_much_stored_and_no_more(
+    queue: Client, campaign: Campaign, hire: Hire, save: Save, postgres: Postgres
+) -> None:
+    """In all campaigns; others still may."""
+    _, token = queue.tokens.create("site", "small", ["/"], max_output_bytes=30_000)
+    assert token.max_output_bytes == 30_000
+    agent = hire()
+    postgres.execute(
+        "update taskq.session set token_id = %s, token_hash = sha256('x') where session_id = %s",
+        [token.token_id, agent.session],
+    )
+    one, two, _ = agent.claim(3)
+    assert save(one, b"x" * 19_000, session=agent.session)
+    with pytest.raises(Conflict, match="this token may have stored 30000 bytes"):
+        save(two, b"x" * 19_000, session=agent.session)
+    assert save(two, b"x" * 19_000)
+    assert campaign.status().working == 3
+
+
+def test_sweep_goes_round_in_steps(campaign: Campaign, queue: Client, postgres: Postgres) -> None:
+    """However many there are, a call looks at a bounded number; at what is decided never again."""
+    postgres.execute(
+        "insert into taskq.output"
+        " select %s, 1000 + n, gen_random_uuid(), 0, repeat(md5(n::text), 2), 1, now(), n > 450"
+        "  from generate_series(1, 10000) n",
+        [campaign.campaign_id],
+    )
+    sweeper = Sweeper(queue.database, "end_outputs")
+    with queue.database.connection() as statements:
+        assert [sweeper.sweep(statements) for _ in range(4)] == [200, 200, 50, 0]

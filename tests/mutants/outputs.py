@@ -1,0 +1,69 @@
+"""Bugs in what becomes of output files: whose they are, how much there is, where they go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_STORED = ("tests/integration/test_outputs.py",)
+_FETCHED = ("tests/integration/test_fetching.py",)
+
+OUTPUTS: Final = (
+    Mutant(
+        "output-by-whoever-knows-the-task",
+        "sql/functions/save_output.sql",
+        "          where b.lease_id = p_lease\n            and p_task",
+        "          where p_task",
+        "Files are saved under a lease that nobody has.",
+        _STORED,
+    ),
+    Mutant(
+        "output-of-any-attempt",
+        "sql/functions/outputs_of.sql",
+        "                and a.lease_id = o.lease_id\n",
+        "",
+        "A task that is done has the files of an attempt that was lost.",
+        _STORED,
+    ),
+    Mutant(
+        "output-counted-again",
+        "sql/functions/save_output.sql",
+        "perform taskq.use_output(p_campaign, v_token, p_task, p_size - v_before);",
+        "perform taskq.use_output(p_campaign, v_token, p_task, p_size);",
+        "An attempt that saves several times uses up the campaign's room.",
+        _STORED,
+    ),
+    Mutant(
+        "output-of-two-attempts-removed",
+        "sql/functions/end_outputs.sql",
+        "        if not found then  -- two attempts",
+        "        if true then  -- two attempts",
+        "Files that two attempts of a task have left alike go with the first.",
+        _STORED,
+    ),
+    Mutant(
+        "output-never-freed",
+        "sql/functions/remove_tasks.sql",
+        "       set decided = false\n",
+        "       set decided = true\n",
+        "The files of removed campaigns stay for ever.",
+        _STORED,
+    ),
+    Mutant(
+        "fetched-through-links",
+        "taskq/outputs/fetching.py",
+        "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
+        "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
+        "A link in the folder leads what is fetched elsewhere.",
+        _FETCHED,
+    ),
+    Mutant(
+        "fetched-under-any-name",
+        "taskq/outputs/store.py",
+        "                check_name(",
+        "                str(",
+        "A terminal shows what a stranger has named a file.",
+        _FETCHED,
+    ),
+)

@@ -1,0 +1,157 @@
+"""Output files in one slot: what a payload leaves goes with its result, or the attempt says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq_agent.archive import MAX_ENTRIES, OUTPUT, heading, members
+from taskq_agent.errors import Refused, TransportFailed
+from taskq_agent.handlers import Ended
+from taskq_agent.local_blobs import LocalBlobs
+from taskq_agent.protocol import DONE, FAILED, RELEASED, Held, Input
+from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in, talker
+
+MOST = 100_000
+
+
+class FrailOutputs(LocalBlobs):
+    """A store that is out of reach so many times, or has no room."""
+
+    away = 0
+    full = False
+
+    def write_blob(self, digest: str, data: bytes) -> None:
+        """Store, if it can be reached."""
+        if self.away:
+            self.away -= 1
+            raise TransportFailed("away")
+        super().write_blob(digest, data)
+
+    def save_output(self, held: Held, saved: Input) -> bool:
+        """Save, if there is room."""
+        if self.full:
+            raise Refused("no room")
+        return super().save_output(held, saved)
+
+
+@pytest.fixture
+def blobs() -> FrailOutputs:
+    """Give a store."""
+    return FrailOutputs()
+
+
+@pytest.fixture
+def slot(tmp_path: Path, blobs: FrailOutputs) -> Iterator[SlotHarness]:
+    """Give a slot."""
+    with slot_in(tmp_path, grace_s=1, blobs=blobs) as harness:
+        yield harness
+
+
+def run(slot: SlotHarness, handler: dict[str, Any], **more: Any) -> Ended:
+    """Run an attempt of a campaign that keeps output files."""
+    return slot.run(handler, **{"output_bytes": MOST, **more})
+
+
+def files(blobs: LocalBlobs) -> dict[str, bytes | None]:
+    """Return the output files of the task."""
+    listed = members(blobs.outputs[7], heading(OUTPUT, 1, 7), MOST)
+    return {"/".join(one.parts): one.content for one in listed}
+
+
+def test_files_of_a_command_are_kept(slot: SlotHarness, blobs: FrailOutputs) -> None:
+    """With those in folders; not those whose names begin with a dot, nor what links lead to."""
+    script = (
+        'cd "$TASKQ_OUT"; mkdir a; echo 1 > a/pose; echo 2 > b; echo 3 > .c;'
+        " ln -s /etc/passwd d; mkfifo e; ln -s / f"
+    )
+    ended = run(slot, shell(f"{script}; echo '{{\"n\": 1}}'"))
+    assert (ended.outcome, ended.result, ended.output) == (DONE, {"n": 1}, None)
+    assert "upload_s" in ended.phases
+    assert files(blobs) == {"a": None, "a/pose": b"1\n", "b": b"2\n"}
+
+
+def test_python_and_process_learn_the_folder(slot: SlotHarness, blobs: FrailOutputs) -> None:
+    """By a function, and in the message about the task."""
+    ended = run(slot, python("leave_files"), payload={"files": {"x": "y"}})
+    assert ended.result == {"kept": True}
+    assert files(blobs) == {"x": b"y"}
+    ended = run(slot, talker())
+    assert ended.result is not None
+    assert ended.result["message"]["task"]["out"].endswith("/taskq-out")
+
+
+def test_campaign_without_output_files_has_no_folder(
+    slot: SlotHarness, blobs: FrailOutputs
+) -> None:
+    """And nothing is uploaded."""
+    ended = run(slot, shell('echo "${TASKQ_OUT-none}"'), output_bytes=None)
+    assert ended.result == {"stdout": "none"}
+    assert run(slot, python("leave_files"), output_bytes=None).result == {"kept": False}
+    assert (blobs.written, blobs.outputs) == ({}, {})
+
+
+def test_attempt_that_fails_or_leaves_nothing_uploads_nothing(
+    slot: SlotHarness, blobs: FrailOutputs
+) -> None:
+    """Only results have files."""
+    assert run(slot, shell('echo x > "$TASKQ_OUT/x"; exit 3')).outcome == FAILED
+    assert run(slot, shell('rm -r "$TASKQ_OUT"; echo done')).outcome == DONE
+    assert run(slot, shell("true")).outcome == DONE
+    assert blobs.written == {}
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("head -c 200000 /dev/zero > x", "larger than"),
+        (f"seq {MAX_ENTRIES + 1} | xargs touch", f"more than {MAX_ENTRIES} files"),
+        ("i=0; while [ $i -le 25 ]; do mkdir d; cd d; i=$((i+1)); done; touch x", "nested more"),
+        ("touch \"$(printf 'a\\033[2Jb')\"", "holds the name 'a\\x1b[2Jb'"),
+        ("touch \"$(printf 'a\\nb')\"", "holds the name"),
+        ("touch \"$(printf 'a\\377b')\"", "holds the name"),
+    ],
+)
+def test_files_that_are_refused_fail_the_attempt_for_good(
+    script: str, why: str, slot: SlotHarness, blobs: FrailOutputs
+) -> None:
+    """A result without them would look complete."""
+    ended = run(slot, shell(f'cd "$TASKQ_OUT"; {script}'))
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-refused", False)
+    assert ended.error is not None
+    assert why in ended.error
+    assert blobs.written == {}
+
+
+def test_store_that_is_away_is_waited_for(slot: SlotHarness, blobs: FrailOutputs) -> None:
+    """For as long as the agent is patient; then the attempt may be made again."""
+    blobs.away = 2
+    leaves = shell('echo x > "$TASKQ_OUT/x"')
+    assert run(slot, leaves).outcome == DONE
+    assert files(blobs) == {"x": b"x\n"}
+    blobs.away = 1_000
+    ended = run(slot, leaves)
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-upload", True)
+
+
+def test_without_room_the_task_goes_back(slot: SlotHarness, blobs: FrailOutputs) -> None:
+    """It is not the task's fault: it costs no attempt, and this node takes others."""
+    blobs.full = True
+    ended = run(slot, shell('echo x > "$TASKQ_OUT/x"'))
+    assert (ended.outcome, ended.error_class, ended.refused) == (RELEASED, "output-full", True)
+    assert ended.error == "the output files are not kept: no room"
+    assert not ended.node_broken
+
+
+def test_large_result_has_files_too(slot: SlotHarness, blobs: FrailOutputs) -> None:
+    """Both are uploaded."""
+    script = 'echo x > "$TASKQ_OUT/x"; printf \'{"a": "\' > "$TASKQ_RESULT"'
+    script += '; head -c 300000 /dev/zero | tr "\\0" b >> "$TASKQ_RESULT"'
+    ended = run(slot, shell(script + '; printf \'"}\' >> "$TASKQ_RESULT"'))
+    assert ended.result is not None
+    assert ended.result["taskq_blob"]["size"] > 300_000
+    assert files(blobs) == {"x": b"x\n"}
+    assert len(blobs.written) == 2
