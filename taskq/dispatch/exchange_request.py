@@ -19,7 +19,7 @@ from taskq_agent.protocol import FAILED, RELEASED, Report, Request, Task
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 #: Reports that are encoded as one at most, so that a large exchange can be done in parts.
-MOST_ENCODED: Final = 100
+MOST_ENCODED: Final = 50
 #: Members of a report that are left out where they are None.
 _OPTIONAL: Final = ("result", "error_class", "error", "exit_code", "tail")
 

@@ -14,7 +14,7 @@ from taskq_agent.protocol import Answer
 
 #: Reports in a part, or a little more if several are encoded as one; and tasks that a claim gets at
 #: most.
-PART_REPORTS: Final = 100
+PART_REPORTS: Final = 50
 PART_TASKS: Final = 125
 
 
