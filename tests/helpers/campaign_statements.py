@@ -221,7 +221,16 @@ class Scene:
                 Case(0, {**it, "pilot": "p", "driver": "d", "settings": "{}", "replace": False})
             ],
             "create_token": [
-                Case(0, {**token, "paths": ["/new"], "networks": None, "max_uses": None})
+                Case(
+                    0,
+                    {
+                        **token,
+                        "paths": ["/new"],
+                        "networks": None,
+                        "max_uses": None,
+                        "max_output_bytes": None,
+                    },
+                )
             ],
             "drain_sessions": [
                 Case(
@@ -275,6 +284,7 @@ class Scene:
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
+            "outputs_of": [Case(4, {**one, "tasks": some})],
             "paces": [Case(0, {**it, "minutes": 15})],
             "places": [Case(SESSIONS + 1, some_of_it)],
             "permit": [Case(0, permitted)],

@@ -118,7 +118,7 @@ MAY = {
     "revoke_token": "operator",
     "save_checkpoint": SERVING,
     "save_output": SERVING,
-    "scopes": READING,
+    "scopes": f"agent gateway {READING}",
     "seed_again": OWNER,
     "seed_begin": OWNER,
     "seed_copy": OWNER,
