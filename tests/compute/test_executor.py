@@ -35,7 +35,7 @@ from tests.helpers.variants import rest_thorough
 from tests.payloads import called
 
 WAIT_S = 120.0
-MIXINS = (ExecutorTest, WaitTests, AsCompletedTests, ExecutorShutdownTest)
+MIXINS = (AsCompletedTests, WaitTests, ExecutorTest, ExecutorShutdownTest)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,7 @@ def test_standard_tests_pass(executed: Client, mixin: type) -> None:
     assert result.testsRun == len(names)
 
 
+@pytest.mark.thorough
 def test_an_executor_brings_its_agents_and_leaves_nothing(queue: Client, tmp_path: Path) -> None:
     """With `max_workers`; closures, objects, exceptions, and values in order."""
     with pytest.MonkeyPatch.context() as patch:

@@ -10,6 +10,7 @@ from tests.fixtures.gateways import Realm
 from tests.gateway.peers import hello
 
 
+@pytest.mark.thorough
 def test_agents_of_a_banned_host_are_told_why(realm: Realm) -> None:
     """With the answer to a heartbeat, in the same statement as others that are not meant."""
     host = f"n{uuid.uuid4().hex}"

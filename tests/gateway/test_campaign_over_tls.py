@@ -101,6 +101,7 @@ def busier(site: Site, place: Realm, gateways: list[GatewayProcess]) -> GatewayP
     return max(gateways, key=lambda gateway: site.exchanges(gateway, place.manager))
 
 
+@pytest.mark.thorough
 def test_killed_gateway_costs_no_task(
     site: Site, place: Realm, gateways: list[GatewayProcess]
 ) -> None:

@@ -147,6 +147,7 @@ def test_session_of_a_revoked_token_gets_nothing_even_if_it_only_claims(place: R
     )
 
 
+@pytest.mark.thorough
 def test_agent_of_another_campaign_cannot_speak_of_pooled_tasks(place: Realm) -> None:
     """Neither end them, nor have them, though it knows their leases."""
     stranger = Realm(place.queue, place.gateway).agent()

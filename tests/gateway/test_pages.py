@@ -86,6 +86,7 @@ def test_pages_are_for_managers_and_their_campaigns(shown: GatewayProcess, token
     assert json.loads(ask(shown, "/healthz")[1].removesuffix("None"))["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_what_is_live_follows_and_ends_with_the_gateway(
     shown: GatewayProcess, token: str, dsn: str
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from taskq import CampaignSpec, Handler
 from tests.fixtures.gateways import Realm
 from tests.helpers.process_arguments import command_lines
@@ -33,6 +35,7 @@ def environment(pid: int) -> str:
         return ""
 
 
+@pytest.mark.thorough
 def test_token_is_seen_by_the_agent_alone(realm: Realm, tmp_path: Path) -> None:
     """It is in no command line, no payload's environment, no log at its most verbose, no result."""
     go = tmp_path / "go"

@@ -48,6 +48,7 @@ def test_exchange_of_another_release_is_answered(realm: Realm, agent: Agent) -> 
     assert reply.json["acks"] == [{**report, "verdict": "accepted"}]
 
 
+@pytest.mark.thorough
 def test_session_in_an_exchange_is_ignored(realm: Realm, agent: Agent) -> None:
     """The token says whose exchange it is; nobody can name another."""
     other = realm.agent()

@@ -57,6 +57,7 @@ def test_a_damaged_file_adds_nothing_unless_it_is_asked_for(
     assert f"{file} ({said}" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_what_came_from_a_damaged_pipe_is_said_to_be_uncertain(
     taskq: CommandLine, campaign: Campaign
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client
     assert (watched.exit_code, watched.stdout.count("100.0 %")) == (1, 1)
 
 
+@pytest.mark.thorough
 def test_an_agent_executes_python_of_a_folder(
     taskq: CommandLine, queue: Client, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_of_two_refillers_one_acts_and_the_other_takes_over(
     assert popper.state.epoch == popper.epoch_there == 1
 
 
+@pytest.mark.thorough
 def test_list_that_another_refiller_has_left_is_taken_care_of(
     campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres
 ) -> None:

@@ -73,6 +73,7 @@ def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
     assert kept.memory_failures(None, Held(task.campaign, task.task, str(agent.key))) == 0
 
 
+@pytest.mark.thorough
 def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Client) -> None:
     """By an agent from the command line; what its attempts used is told."""
     handler = Handler("command", argv=(sys.executable, "-c", OCCUPY))

@@ -174,6 +174,7 @@ def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
     assert campaign.task(key).status != "failed"
 
 
+@pytest.mark.thorough
 def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
     """Each from where it is listed; Escape goes back."""
     failing(queue, hire, host="n17")
@@ -264,6 +265,7 @@ def trouble(dsn: str) -> Any:
     database.close()
 
 
+@pytest.mark.thorough
 def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
     """What was known stays on the screen; an action says that it was not done."""
     queue = Client(trouble)
@@ -287,6 +289,7 @@ def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
     drive(queue, act)
 
 
+@pytest.mark.thorough
 def test_keys_work_while_the_database_hangs(trouble: Trouble) -> None:
     """They open, go back and leave; the end waits for nobody."""
     queue = Client(trouble)

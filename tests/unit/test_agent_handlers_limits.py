@@ -122,6 +122,7 @@ def test_ends_for_want_of_memory_count_as_such_where_there_is_a_limit(slot: Slot
     assert slot.run(python("no_memory")).error_class == "MemoryError"
 
 
+@pytest.mark.thorough
 def test_next_size_is_for_tasks_that_have_run_out_of_memory(
     limited: SlotHarness, notes: MemoryNotes
 ) -> None:

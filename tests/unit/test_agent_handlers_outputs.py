@@ -126,6 +126,7 @@ def test_files_that_are_refused_fail_the_attempt_for_good(
     assert blobs.written == {}
 
 
+@pytest.mark.thorough
 def test_store_that_is_away_is_waited_for(slot: SlotHarness, blobs: FrailOutputs) -> None:
     """For as long as the agent is patient; then the attempt may be made again."""
     blobs.away = 2

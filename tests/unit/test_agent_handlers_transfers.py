@@ -96,6 +96,7 @@ def test_missing_input_refuses_the_campaign(slot: SlotHarness, source: BlobSourc
     assert slot.run(command("cat", "{inputs.a}"), inputs={"a": wanted}).outcome == DONE
 
 
+@pytest.mark.thorough
 def test_transfer_that_breaks_is_tried_again_for_a_while(
     slot: SlotHarness, source: BlobSource
 ) -> None:

@@ -174,6 +174,7 @@ def test_a_table_in_a_pipe_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert render.as_text(render.table(fitted), io.StringIO()).splitlines() == ["KEY", "k" * 300]
 
 
+@pytest.mark.thorough
 def test_a_table_in_a_pipe_fits_the_width_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sets COLUMNS gets it as on a terminal of that width."""
     monkeypatch.setenv("COLUMNS", "40")

@@ -183,6 +183,7 @@ def test_docking_tasks_are_four_per_pair_with_names_of_their_own(
     assert len({(payload["target"], payload["smiles"]) for payload in payloads}) == 14
 
 
+@pytest.mark.thorough
 def test_the_library_holds_a_thousand_different_small_ligands(
     load: Callable[[str, str], ModuleType],
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_docking_task_that_makes_no_sense_fails_for_good(
         handler.dock(payload, handler.prepare({}))
 
 
+@pytest.mark.thorough
 def test_the_program_docks_where_vina_has_no_binding(
     load: Callable[[str, str], ModuleType],
 ) -> None:
