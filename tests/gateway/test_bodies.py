@@ -308,7 +308,7 @@ def test_wrong_beat_is_refused(agent: Agent, members: dict[str, Any]) -> None:
     assert (reply.status, reply.code) == (400, "malformed")
 
 
-@pytest.mark.parametrize("members", [{}, {"drawn": ""}, {"held": []}])
+@pytest.mark.parametrize("members", rest_thorough([{}, {"drawn": ""}, {"held": []}]))
 def test_beat_of_an_agent_that_has_claimed_nothing_is_answered(
     agent: Agent, members: dict[str, Any]
 ) -> None:

@@ -82,6 +82,7 @@ def test_claim_brings_what_its_campaign_shares(realm: Realm, agent: Agent) -> No
     assert shared["campaign"] == reply["tasks"][0]["campaign"]
 
 
+@pytest.mark.thorough
 def test_beat_tells_what_to_stop(realm: Realm, agent: Agent) -> None:
     """A lease that is void is named, one that is valid is not."""
     realm.seed(2)

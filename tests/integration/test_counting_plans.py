@@ -11,6 +11,7 @@ import pytest
 from taskq import Client
 from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 
 TABLES = ("campaign", "counter", "delta", "task", "spec", "attempt")
 WAYS = {
@@ -54,7 +55,7 @@ def grow(postgres: Postgres, top: str, prefix: str, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("statistics", ["true", "empty", "absent", "cached"])
+@pytest.mark.parametrize("statistics", rest_thorough(["absent", "cached", "true", "empty"], 2))
 def test_questions_touch_no_campaign_elsewhere(
     statistics: str, queue: Client, postgres: Postgres
 ) -> None:

@@ -12,6 +12,7 @@ from taskq import Campaign, CampaignSpec, Client, Seed
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, promote, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
+from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -255,7 +256,7 @@ def test_order_is_that_of_priority_and_seeding_wherever_tasks_wait(
 
 
 @pytest.mark.parametrize("status", ["waiting", "working", "done", None])
-@pytest.mark.parametrize("page", [1, 3, 100])
+@pytest.mark.parametrize("page", rest_thorough([3, 1, 100]))
 def test_listing_finds_tasks_of_a_status_wherever_they_are(
     status: str | None, page: int, agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:

@@ -151,6 +151,7 @@ def test_next_size_is_for_tasks_that_have_run_out_of_memory(
     assert classes == [OUT_OF_MEMORY, OUT_OF_MEMORY, None, None]
 
 
+@pytest.mark.thorough
 def test_attempt_goes_back_when_the_queue_cannot_be_asked(
     limited: SlotHarness, notes: MemoryNotes
 ) -> None:
