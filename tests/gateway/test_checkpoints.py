@@ -9,13 +9,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 
 from taskq import CampaignSpec, Handler
 from taskq_agent.archive import CHECKPOINT, heading
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence
-from tests.helpers.postgres import expire, silence, value
+from tests.helpers.postgres import is_lost, value
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult, WorkerNode
 
@@ -68,12 +68,6 @@ def test_task_goes_on_in_another_attempt(realm: Realm, tmp_path: Path) -> None:
     assert result.result == {"n": 3}
     status = realm.campaign.status()
     assert (status.done, status.failures, status.losses) == (1, 0, 0)
-
-
-def is_lost(postgres: psycopg.Connection[DictRow], session: int) -> bool:
-    """Let the lease of a session run out; tell whether its attempt has been given up."""
-    silence(postgres, session)
-    return expire(postgres) == 1
 
 
 @pytest.mark.thorough

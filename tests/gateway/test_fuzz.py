@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from taskq.gateway.app import document
+from taskq_agent.archive import OUTPUT, heading
 from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import fence, hello, report_of
@@ -38,8 +39,6 @@ OPERATIONS: Final[dict[str, Any]] = {
     one.label: one
     for one in (it.ok() for it in SCHEMA.get_all_operations())  # type: ignore[union-attr]  # the document is ours
 }
-DATA: Final = b"a blob"
-DIGEST: Final = {"digest": hashlib.sha256(DATA).hexdigest()}
 
 
 class Client:
@@ -103,6 +102,8 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
     realm.seed(2)
     (task,) = agent.claim()
     agent.peer.close()
+    data = heading(OUTPUT, task.campaign, task.task)
+    digest = {"digest": hashlib.sha256(data).hexdigest()}
     return {
         "POST /v1/sessions": {"body": hello(realm.path)},
         "POST /v1/tasks": {"body": {"path": realm.path, "tasks": [{"payload": {"x": 1}}]}},
@@ -110,13 +111,14 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
             "body": {"want": 1, "lease": new_lease(), "reports": [report_of(task)]},
         },
         "POST /v1/beat": {"body": {"held": [], "drawn": new_lease()}},
-        "PUT /v1/blobs/{digest}": {"path_parameters": DIGEST, "body": DATA},
+        "PUT /v1/blobs/{digest}": {"path_parameters": digest, "body": data},
         "GET /v1/blobs/{digest}": {
-            "path_parameters": DIGEST,
+            "path_parameters": digest,
             "headers": {"Range": "bytes=1-"},
             "credential": "manager",
         },
         "POST /v1/checkpoint": {"body": fence(task)},
+        "POST /v1/output": {"body": fence(task) | digest | {"size": len(data)}},
         "GET /v1/campaigns": {"query": {"path": realm.path}},
         "POST /v1/manage/{query}": {
             "path_parameters": {"query": "counts"},

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 
 import taskq
 from taskq import CampaignSpec, Handler, Seed
@@ -17,7 +17,7 @@ from taskq.errors import Forbidden
 from taskq_agent.archive import OUTPUT, heading
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence
-from tests.helpers.postgres import expire, silence, value
+from tests.helpers.postgres import is_lost, value
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import WorkerNode
 
@@ -62,12 +62,6 @@ def test_files_come_back_over_the_gateway(
     monkeypatch.setenv("TASKQ_TOKEN", Realm(realm.queue, realm.gateway).manager)
     with taskq.connect(realm.gateway.url) as queue, pytest.raises(Forbidden):
         queue.queries.rows("outputs_of", campaign=realm.campaign.campaign_id, tasks=[1])
-
-
-def is_lost(postgres: psycopg.Connection[DictRow], session: int) -> bool:
-    """Let the lease of a session run out; tell whether its attempt has been given up."""
-    silence(postgres, session)
-    return expire(postgres) == 1
 
 
 @pytest.mark.thorough

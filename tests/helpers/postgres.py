@@ -76,6 +76,17 @@ def expire(postgres: Postgres) -> int:
     return int(value(postgres, "select taskq.expire()"))
 
 
+def is_lost(postgres: Postgres, session: int) -> bool:
+    """Let the lease of a session run out; tell whether it has been given up, by whichever keeper.
+
+    A heartbeat of it may still be on its way: ask until it is so.
+    """
+    silence(postgres, session)
+    expire(postgres)
+    ended = "select ended_at is not null from taskq.session where session_id = %s"
+    return bool(value(postgres, ended, session))
+
+
 def promote(postgres: Postgres) -> int:
     """Make all delayed tasks due, and promote them; return how many."""
     postgres.execute("update taskq.task set due_at = clock_timestamp() where status = 'delayed'")

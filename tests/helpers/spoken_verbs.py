@@ -163,7 +163,7 @@ class Load:
         (saved,) = self._say("save_checkpoint", **held, digest="0" * 64, size=1)
         assert saved == {"saved": True, "replaced": None}
         (found,) = self._say("find_checkpoint", **held)
-        assert found == {"digest": "0" * 64, "size": 1}
+        assert found == {"digest": "0" * 64, "size": 1, "memory_failures": 0}
         self._say("end_checkpoints", campaign=0, task=0, most=100)
         self._agent.done(task)
         (ended,) = self._say("end_checkpoints", campaign=0, task=0, most=100)
