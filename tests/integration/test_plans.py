@@ -101,7 +101,7 @@ VERBS = {
         },
     ),
     "run out of time": Verb(Load.run_out_of_time, CLAIM | {"attempt by attempt_pkey"}),
-    "keep a checkpoint": Verb(Load.keep_a_checkpoint, UNPACK | ROW),
+    "keep a checkpoint": Verb(Load.keep_a_checkpoint, UNPACK | ROW | {"attempt by attempt_pkey"}),
     "keep output files": Verb(Load.keep_output_files, CLAIM | {"attempt by attempt_pkey"}),
     "leave": Verb(Load.leave, UNPACK | ROW | {"task by task_working"}),
     "cancel": Verb(Load.cancel, UNPACK | ROW),
