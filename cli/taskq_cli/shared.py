@@ -60,13 +60,19 @@ class Invocation:
         """
         return self._client(None)
 
+    @property
+    def standby(self) -> str | None:
+        """The address that `reader` reads from, where that is not the primary."""
+        return self.read_dsn or os.environ.get("TASKQ_READ_DSN") or None
+
     @contextmanager
-    def reader(self) -> Iterator[Client]:
+    def reader(self, say: Callable[[str], None] | None = None) -> Iterator[Client]:
         """Connect for reading: to the standby of `--read-dsn` or `TASKQ_READ_DSN`, if there is one.
 
-        Otherwise as `client`. In the end it is said how old at most what was read is.
+        Otherwise as `client`. In the end it is said how old at most what was read is. say: told
+        whenever the standby is left for the primary, by default people are.
         """
-        with self._client(self.read_dsn or os.environ.get("TASKQ_READ_DSN") or None) as client:
+        with self._client(self.standby, say or _warn) as client:
             yield client
             behind_s = client.behind_s
         if behind_s is not None:
@@ -74,14 +80,16 @@ class Invocation:
             click.get_current_context().call_on_close(lambda: click.echo(text, err=True))
 
     @contextmanager
-    def _client(self, read_dsn: str | None) -> Iterator[Client]:
+    def _client(
+        self, read_dsn: str | None, say: Callable[[str], None] | None = None
+    ) -> Iterator[Client]:
         address = self.address()
         if address is None:
             start_server()
         with (
             taskq.connect(address)
             if read_dsn is None
-            else taskq.connect_to_read(read_dsn, address, most_behind_s=self.read_behind, say=_warn)
+            else taskq.connect_to_read(read_dsn, address, most_behind_s=self.read_behind, say=say)
         ) as client:
             try:
                 yield client

@@ -8,7 +8,10 @@ import socket
 import time
 from collections.abc import Callable
 
-_PORTS = iter(range(20_000 + os.getpid() % 10_000, 32_768))
+#: Below the ephemeral range. Processes that begin together, whose numbers follow each other, begin
+#: far apart.
+_FIRST, _NUMBER = 20_000, 12_768
+_PORTS = (_FIRST + (os.getpid() * 1_237 + n) % _NUMBER for n in range(_NUMBER))
 
 
 def wait_until(

@@ -10,12 +10,12 @@ from taskq import Client
 from taskq.errors import UsageError
 from taskq.remote.queries import GatewayQueries
 from taskq_cli import render
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.shared import Invocation, path_argument, reading_options
 
 
 @click.command()
 @path_argument(default="/")
-@shared_options
+@reading_options
 def top(invocation: Invocation, *, path: str) -> None:
     """Follow PATH and all below it on a full screen, and act on it by keys.
 
@@ -28,6 +28,9 @@ def top(invocation: Invocation, *, path: str) -> None:
     does not answer, it says so and goes on by itself. For a pipe, or a smaller terminal, there is
     `taskq watch`.
 
+    With --read-dsn it reads from a standby, and says how old that is; what keys order goes to the
+    primary.
+
     Example:
       taskq top /demo
     """
@@ -39,8 +42,14 @@ def top(invocation: Invocation, *, path: str) -> None:
         raise UsageError(
             f"the full screen needs {error.name}: install it with `pip install 'taskq[top]'`"
         ) from None
-    with invocation.client() as client:
-        client.campaign(path)
-        if isinstance(client.queries, GatewayQueries):
-            client = Client(client.queries.impatient())  # noqa: PLW2901  # it asks again anyway
-        TopApp(client, path).run(mouse=False)
+    with invocation.client() as acting:
+        acting.campaign(path)
+        if isinstance(acting.queries, GatewayQueries):
+            # Not repeated by itself: it is asked again anyway.
+            TopApp(Client(acting.queries.impatient()), path).run(mouse=False)
+        elif invocation.standby is not None:
+            # Its first line says where it reads; other words would be written over the screen.
+            with invocation.reader(say=lambda _: None) as client:
+                TopApp(client, path, acting).run(mouse=False)
+        else:
+            TopApp(acting, path).run(mouse=False)

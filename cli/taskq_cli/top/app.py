@@ -73,9 +73,11 @@ class TopApp(App[None]):
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
 
-    def __init__(self, client: Client, path: str) -> None:
+    def __init__(self, client: Client, path: str, acting: Client | None = None) -> None:
+        """client: reads. acting: does what keys order, where the first one is only for reading."""
         super().__init__(ansi_color=True)  # the terminal's own colours, or none with NO_COLOR
         self._client = client
+        self._acting = acting or client
         self._path = path
         self._tree = Tree()
         self._levels: int | None = None
@@ -123,7 +125,7 @@ class TopApp(App[None]):
 
     async def _follow_upkeep(self) -> None:
         def read() -> Found | None:
-            queries = self._client.queries
+            queries = self._acting.queries
             found = queries.row("explain_upkeep")
             return None if found is None else {**found, "brake": queries.row("brake")}
 
@@ -160,6 +162,8 @@ class TopApp(App[None]):
         else:
             parts += [] if found is None else _upkeep_parts(found)
             parts.append(f"{1_000 * self._ticker.took_s:.0f} ms")
+        if (behind_s := self._client.behind_s) is not None:
+            parts.append(f"a standby, {duration(behind_s)} behind at most,")
         parts.append(self._client.queries.server)
         first.query_one("#head", Static).update(render.line(one_line("  ".join(parts))))
         told = self._told if time.monotonic() < self._told_at + TOLD_S else ""
@@ -254,13 +258,13 @@ class TopApp(App[None]):
             tasks = counted(status.unfinished, "unfinished task")
             self._ask(
                 f"Pause {path} and all below it, with {tasks}? What runs goes on.",
-                lambda: self._client.campaign(path).pause(),
+                lambda: self._acting.campaign(path).pause(),
                 lambda changed: f"{path} is paused" + ("" if changed else " already"),
             )
         else:
             self._ask(
                 f"Resume {path}? It is {node.why}.",
-                lambda: self._client.campaign(path).resume(),
+                lambda: self._acting.campaign(path).resume(),
                 lambda changed: f"{path} is open" + ("" if changed else " already"),
             )
 
@@ -277,7 +281,7 @@ class TopApp(App[None]):
         whole = f"{what} of {path}" if key is not None else f"{what} {path} and all below it"
         self._ask(
             f"Try {whole} again?",
-            lambda: self._client.campaign(path).retry(keys=None if key is None else [key]),
+            lambda: self._acting.campaign(path).retry(keys=None if key is None else [key]),
             lambda moved: f"{counted(moved, 'task')} of {path} will be tried again",
         )
 
