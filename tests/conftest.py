@@ -19,6 +19,7 @@ from hypothesis import settings
 from tests.fixtures.servers import make_home, remove_home
 
 pytest_plugins = [
+    "tests.fixtures.blob_stores",
     "tests.fixtures.databases",
     "tests.fixtures.logins",
     "tests.fixtures.transports",

@@ -1,15 +1,17 @@
-"""Archives of tasks among the blobs, checkpoints and output files: checked, and removed."""
+"""Archives of tasks among the blobs, checkpoints and output files: checked, saved, removed."""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import ClassVar, Final
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
+from taskq.db.access import Queries
 from taskq.db.connections import Database, Statements
 from taskq.errors import TaskqError, UsageError
-from taskq_agent.protocol import Input
+from taskq_agent.archive import heading
+from taskq_agent.protocol import Held, Input
 
 #: Archives that one call of `Sweeper.sweep` looks at.
 SWEEP: Final = 200
@@ -27,6 +29,43 @@ def check_archive(blobs: BlobStore, saved: Input, head: bytes) -> None:
         raise UsageError(f"blob {saved.digest} is no such archive of this task")
     if blobs.size(saved.digest) != saved.size:
         raise UsageError(f"blob {saved.digest} has not {saved.size} bytes")
+
+
+class TaskArchives:
+    """Archives of one kind: their rows in PostgreSQL, their content among the blobs. Thread-safe.
+
+    KIND: as their headings say. SAVES: the statement that makes a blob the archive of an attempt.
+    """
+
+    KIND: ClassVar[str]
+    SAVES: ClassVar[str]
+
+    def __init__(self, database: Queries, blobs: BlobStore) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def save(self, session: int | None, held: Held, saved: Input) -> bool:
+        """Make a stored blob the archive of an attempt; False if nobody waits for it.
+
+        The blob of the one before is removed. session: of the agent, whose rights count; None: a
+        direct one. Raise `NotFound` if there is no such blob, `UsageError` if it is no archive of
+        this task or larger than the campaign allows, `Conflict` if there is no room for it.
+        """
+        check_archive(self._blobs, saved, heading(self.KIND, held.campaign, held.task))
+        row = self._database.row(
+            self.SAVES,
+            session=session,
+            campaign=held.campaign,
+            task=held.task,
+            lease=held.lease,
+            digest=saved.digest,
+            size=saved.size,
+        )
+        if row is None or not row["saved"]:
+            return False
+        if row["replaced"] is not None:
+            remove_archive(self._blobs, row["replaced"])
+        return True
 
 
 def remove_archive(blobs: BlobStore, digest: str) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from taskq.blobs.archives import check_archive, remove_archive
-from taskq.blobs.store import BlobStore
-from taskq.db.connections import Database
-from taskq_agent.archive import CHECKPOINT, heading
+from taskq.blobs.archives import TaskArchives
+from taskq_agent.archive import CHECKPOINT
 from taskq_agent.protocol import Held, Input
 
 
-class Checkpoints:
+class Checkpoints(TaskArchives):
     """Finds and saves checkpoints. Thread-safe.
 
     session: of the agent that asks, whose rights count; None: a direct agent, which may all.
     """
 
-    def __init__(self, database: Database, blobs: BlobStore) -> None:
-        self._database = database
-        self._blobs = blobs
+    KIND = CHECKPOINT
+    SAVES = "save_checkpoint"
 
     def find(self, session: int | None, held: Held) -> Input | None:
         """Return the blob with a task's last checkpoint; None if it has none, or is not held so."""
@@ -40,25 +37,3 @@ class Checkpoints:
             return None, 0
         found = None if row["digest"] is None else Input(row["digest"], row["size"])
         return found, row["memory_failures"] or 0
-
-    def save(self, session: int | None, held: Held, saved: Input) -> bool:
-        """Make a stored blob a task's checkpoint; False if the lease is no longer the task's.
-
-        The blob of the one before is removed. Raise `NotFound` if there is no such blob, and
-        `UsageError` if it is not an archive of this task, so that no other blob is ever removed.
-        """
-        check_archive(self._blobs, saved, heading(CHECKPOINT, held.campaign, held.task))
-        row = self._database.row(
-            "save_checkpoint",
-            session=session,
-            campaign=held.campaign,
-            task=held.task,
-            lease=held.lease,
-            digest=saved.digest,
-            size=saved.size,
-        )
-        if row is None or not row["saved"]:
-            return False
-        if row["replaced"] is not None:
-            remove_archive(self._blobs, row["replaced"])
-        return True

@@ -5,51 +5,36 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from taskq.blobs.archives import check_archive, remove_archive
+from taskq.blobs.archives import TaskArchives
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.db.access import Queries
 from taskq.errors import NotFound, ResultLost
 from taskq_agent.archive import OUTPUT, ArchiveRefused, Member, heading, members
 from taskq_agent.handlers.outputs import check_name
-from taskq_agent.protocol import Held, Input
+from taskq_agent.protocol import Input
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 
-class Outputs:
+class Outputs(TaskArchives):
     """Saves and reads output files. Thread-safe. blobs: by default those of `open_blobs`."""
 
+    KIND = OUTPUT
+    SAVES = "save_output"
+
     def __init__(self, database: Queries, blobs: BlobStore | None = None) -> None:
-        self._database = database
-        self._blobs = open_blobs(database) if blobs is None else blobs
-
-    def save(self, session: int | None, held: Held, saved: Input) -> bool:
-        """Make a stored blob the output files of an attempt; False if nobody waits for them.
-
-        session: of the agent, whose rights count; None: a direct one. Raise `NotFound` if there is
-        no such blob, `UsageError` if it is no archive of this task or too large, `Conflict` if the
-        campaign or the agent's token has no room for it.
-        """
-        check_archive(self._blobs, saved, heading(OUTPUT, held.campaign, held.task))
-        row = self._database.row(
-            "save_output",
-            session=session,
-            campaign=held.campaign,
-            task=held.task,
-            lease=held.lease,
-            digest=saved.digest,
-            size=saved.size,
-        )
-        if row is None or not row["saved"]:
-            return False
-        if row["replaced"] is not None:
-            remove_archive(self._blobs, row["replaced"])
-        return True
+        super().__init__(database, open_blobs(database) if blobs is None else blobs)
 
     def find(self, campaign: int, tasks: Sequence[int]) -> dict[int, Input]:
         """Return the archives of tasks; those that have left no files are missing."""
         rows = self._database.rows("outputs_of", campaign=campaign, tasks=list(tasks))
         return {row["task_id"]: Input(row["digest"], row["size"]) for row in rows}
+
+    def files(self, campaign: int, task: int) -> dict[str, bytes]:
+        """Return the output files of a task by name; raise as `read` does."""
+        archives = self.find(campaign, [task]).values()
+        members = (member for one in archives for member in self.read(campaign, task, one))
+        return {"/".join(one.parts): one.content for one in members if one.content is not None}
 
     def read(self, campaign: int, task: int, found: Input) -> list[Member]:
         """Return the files and folders of an archive, checked: no name leads out of a folder.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,18 +11,16 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.blobs.archives import Sweeper
 from taskq.blobs.catalogue import DatabaseBlobs
-from taskq.blobs.folder import FolderBlobs
-from taskq.blobs.s3 import S3Blobs
 from taskq.blobs.store import BlobStore
 from taskq.checkpoints.store import Checkpoints
 from taskq.errors import NotFound, UsageError
 from taskq.keeper import keeping
 from taskq_agent.archive import CHECKPOINT, heading
-from taskq_agent.protocol import CONTINUED, OUT_OF_TIME, Held, Input
+from taskq_agent.protocol import CONTINUED, OUT_OF_TIME, Input
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-from tests.helpers.variants import rest_thorough
+from tests.helpers.task_archives import digest_of, held, stored
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("true_counts")
@@ -40,22 +37,6 @@ def campaign(queue: Client) -> Campaign:
     return campaign
 
 
-@pytest.fixture(params=rest_thorough(["database", "folder", "s3"], 2))
-def blobs(
-    request: pytest.FixtureRequest, queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> BlobStore:
-    """Give each kind of store in turn, as the variable names it."""
-    if request.param == "database":
-        monkeypatch.delenv("TASKQ_BLOBS", raising=False)
-        return DatabaseBlobs(queue.database)
-    if request.param == "s3":
-        address = request.getfixturevalue("s3_address")(request.getfixturevalue("shared_s3"))
-        monkeypatch.setenv("TASKQ_BLOBS", address)
-        return S3Blobs(address)
-    monkeypatch.setenv("TASKQ_BLOBS", str(tmp_path))
-    return FolderBlobs(tmp_path)
-
-
 @pytest.fixture
 def kept(queue: Client, blobs: BlobStore) -> Checkpoints:
     """Give the checkpoints of the queue."""
@@ -67,22 +48,9 @@ def save(kept: Checkpoints, blobs: BlobStore) -> Save:
     """Give a function that saves some bytes for an attempt."""
 
     def save_one(task: Claimed, data: bytes, *, session: int | None = None) -> bool:
-        return kept.save(session, held(task), stored(blobs, task, data))
+        return kept.save(session, held(task), stored(blobs, CHECKPOINT, task, data))
 
     return save_one
-
-
-def held(task: Claimed) -> Held:
-    """Return the fence of an attempt."""
-    return Held(task.campaign, task.task, task.lease)
-
-
-def stored(blobs: BlobStore, task: Claimed, data: bytes) -> Input:
-    """Store an archive of a task; return the blob."""
-    whole = heading(CHECKPOINT, task.campaign, task.task) + data
-    digest = hashlib.sha256(whole).hexdigest()
-    blobs.put_verified(digest, whole)
-    return Input(digest, len(whole))
 
 
 def claimed(agent: ScriptedAgent) -> Claimed:
@@ -90,11 +58,6 @@ def claimed(agent: ScriptedAgent) -> Claimed:
     agent.forget_position()
     (task,) = agent.claim(1)
     return task
-
-
-def digest_of(task: Claimed, data: bytes) -> str:
-    """Return the digest of an archive."""
-    return hashlib.sha256(heading(CHECKPOINT, task.campaign, task.task) + data).hexdigest()
 
 
 def test_next_attempt_gets_what_the_last_one_saved(
@@ -108,7 +71,7 @@ def test_next_attempt_gets_what_the_last_one_saved(
     assert save(one, b"early")
     assert save(one, b"later")
     with pytest.raises(NotFound):
-        blobs.size(digest_of(one, b"early"))
+        blobs.size(digest_of(CHECKPOINT, one, b"early"))
     first.release(one, started=True)
     two = claimed(second)
     found = kept.find(second.session, held(two))
@@ -134,7 +97,7 @@ def test_late_attempt_overwrites_nothing(
     assert not save(two, b"late")
     three = claimed(heir)
     assert kept.find(None, held(three)) == Input(
-        digest_of(one, b"new"), len(heading(CHECKPOINT, one.campaign, one.task)) + 3
+        digest_of(CHECKPOINT, one, b"new"), len(heading(CHECKPOINT, one.campaign, one.task)) + 3
     )
     assert campaign.status().working == 1
 
@@ -166,11 +129,11 @@ def test_only_archives_of_the_task_become_its_checkpoint(
         kept.save(None, held(task), given)
     other = Claimed(task.campaign, task.task + 1, task.lease, 1, "b", {})
     with pytest.raises(UsageError, match="no such archive of this task"):
-        kept.save(None, held(task), stored(blobs, other, b"x"))
+        kept.save(None, held(task), stored(blobs, CHECKPOINT, other, b"x"))
     with pytest.raises(UsageError, match="has not 5 bytes"):
-        kept.save(None, held(task), Input(stored(blobs, task, b"x").digest, 5))
+        kept.save(None, held(task), Input(stored(blobs, CHECKPOINT, task, b"x").digest, 5))
     with pytest.raises(UsageError, match="keeps 20000 at most"):
-        kept.save(None, held(task), stored(blobs, task, b"x" * 20_000))
+        kept.save(None, held(task), stored(blobs, CHECKPOINT, task, b"x" * 20_000))
     with pytest.raises(NotFound):
         kept.save(None, held(task), Input("0" * 64, 5))
     if isinstance(blobs, DatabaseBlobs):
@@ -209,10 +172,12 @@ def test_checkpoint_goes_with_the_end_of_its_task(
     else:
         assert campaign.cancel(keys=["a"]) == 1
     assert sweep() == 1
-    assert value(postgres, "select digest from taskq.checkpoint") == digest_of(other, b"of b")
+    assert value(postgres, "select digest from taskq.checkpoint") == digest_of(
+        CHECKPOINT, other, b"of b"
+    )
     with pytest.raises(NotFound):
-        blobs.size(digest_of(task, b"of a"))
-    assert blobs.size(digest_of(other, b"of b")) > 0
+        blobs.size(digest_of(CHECKPOINT, task, b"of a"))
+    assert blobs.size(digest_of(CHECKPOINT, other, b"of b")) > 0
     campaign.remove()
     with keeping(queue.database):
         wait_until(lambda: value(postgres, "select count(*) from taskq.checkpoint") == 0)
@@ -238,9 +203,9 @@ def test_unused_blobs_are_removed_but_no_checkpoints(
     in_database = isinstance(blobs, DatabaseBlobs)
     task = claimed(hire())
     assert save(task, b"good")
-    orphan = stored(blobs, task, b"orphan")
+    orphan = stored(blobs, CHECKPOINT, task, b"orphan")
     assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == in_database
-    assert blobs.size(digest_of(task, b"good")) > 0
+    assert blobs.size(digest_of(CHECKPOINT, task, b"good")) > 0
     with pytest.raises(NotFound) if in_database else nullcontext():
         assert blobs.size(orphan.digest) > 0
     assert campaign.status().working == 1

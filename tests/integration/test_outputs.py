@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.blobs.archives import Sweeper
-from taskq.blobs.catalogue import DatabaseBlobs
-from taskq.blobs.folder import FolderBlobs
 from taskq.blobs.store import BlobStore
 from taskq.errors import Conflict, NotFound, UsageError
 from taskq.keeper import keeping
 from taskq.outputs.store import Outputs
-from taskq_agent.archive import OUTPUT, heading
-from taskq_agent.protocol import Held, Input
+from taskq_agent.archive import OUTPUT
+from taskq_agent.protocol import Input
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, value
 from tests.helpers.scripted_agent import Claimed
+from tests.helpers.task_archives import digest_of, held, stored, whole
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("true_counts")
@@ -44,18 +41,6 @@ def campaign(queue: Client) -> Campaign:
     return campaign
 
 
-@pytest.fixture(params=["database", "folder"])
-def blobs(
-    request: pytest.FixtureRequest, queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> BlobStore:
-    """Give, in turn, both stores that need no server of their own."""
-    if request.param == "database":
-        monkeypatch.delenv("TASKQ_BLOBS", raising=False)
-        return DatabaseBlobs(queue.database)
-    monkeypatch.setenv("TASKQ_BLOBS", str(tmp_path))
-    return FolderBlobs(tmp_path)
-
-
 @pytest.fixture
 def outputs(queue: Client, blobs: BlobStore) -> Outputs:
     """Give the output files of the queue."""
@@ -67,7 +52,7 @@ def save(outputs: Outputs, blobs: BlobStore) -> Save:
     """Give a function that saves some bytes for an attempt."""
 
     def save_one(task: Claimed, data: bytes, *, session: int | None = None) -> bool:
-        return outputs.save(session, held(task), stored(blobs, task, data))
+        return outputs.save(session, held(task), stored(blobs, OUTPUT, task, data))
 
     return save_one
 
@@ -84,32 +69,10 @@ def sweep(queue: Client) -> Callable[[], int]:
     return once
 
 
-def held(task: Claimed) -> Held:
-    """Return the fence of an attempt."""
-    return Held(task.campaign, task.task, task.lease)
-
-
-def whole(task: Claimed, data: bytes) -> bytes:
-    """Return an archive of a task."""
-    return heading(OUTPUT, task.campaign, task.task) + data
-
-
-def stored(blobs: BlobStore, task: Claimed, data: bytes) -> Input:
-    """Store an archive of a task; return the blob."""
-    digest = hashlib.sha256(whole(task, data)).hexdigest()
-    blobs.put_verified(digest, whole(task, data))
-    return Input(digest, len(whole(task, data)))
-
-
 def kept(outputs: Outputs, task: Claimed) -> str | None:
     """Return the digest of the output files of a task."""
     found = outputs.find(task.campaign, [task.task])
     return found[task.task].digest if found else None
-
-
-def digest_of(task: Claimed, data: bytes) -> str:
-    """Return the digest of an archive."""
-    return hashlib.sha256(whole(task, data)).hexdigest()
 
 
 def test_files_count_with_the_result_of_their_attempt(
@@ -123,7 +86,7 @@ def test_files_count_with_the_result_of_their_attempt(
     assert kept(outputs, task) is None
     assert sweep() == 0
     assert agent.done(task) == "accepted"
-    assert kept(outputs, task) == digest_of(task, b"later")
+    assert kept(outputs, task) == digest_of(OUTPUT, task, b"later")
     assert (sweep(), sweep()) == (0, 0)
     assert outputs.find(task.campaign, [task.task, other.task]).keys() == {task.task}
     assert campaign.status().done == 1
@@ -169,10 +132,10 @@ def test_files_go_with_their_task(
         assert value(postgres, USED) == 0
         assert value(postgres, "select count(*) from taskq.output_use") == 0
     else:
-        assert value(postgres, USED) == len(whole(other, b"of b"))
-        assert blobs.size(digest_of(other, b"of b")) > 0
+        assert value(postgres, USED) == len(whole(OUTPUT, other, b"of b"))
+        assert blobs.size(digest_of(OUTPUT, other, b"of b")) > 0
     with pytest.raises(NotFound):
-        blobs.size(digest_of(task, b"of a"))
+        blobs.size(digest_of(OUTPUT, task, b"of a"))
     assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == 0
 
 
@@ -211,10 +174,10 @@ def test_killed_agents_files_are_replaced_by_the_next_attempts(
     assert save(two, b"of the heir")
     assert sweep() == 0
     assert heir.done(two) == "accepted"
-    assert kept(outputs, two) == digest_of(two, b"of the heir")
+    assert kept(outputs, two) == digest_of(OUTPUT, two, b"of the heir")
     assert sweep() == 1
-    assert kept(outputs, two) == digest_of(two, b"of the heir")
-    assert value(postgres, USED) == len(whole(two, b"of the heir"))
+    assert kept(outputs, two) == digest_of(OUTPUT, two, b"of the heir")
+    assert value(postgres, USED) == len(whole(OUTPUT, two, b"of the heir"))
     assert not save(two, b"too late")
     assert campaign.status().done == 1
 
@@ -239,12 +202,12 @@ def test_attempts_that_leave_the_same_are_kept_apart(
     assert save(two, b"other")
     assert save(two, b"same")
     assert save(two, b"another")
-    assert blobs.size(digest_of(one, b"same")) > 0
+    assert blobs.size(digest_of(OUTPUT, one, b"same")) > 0
     assert save(two, b"same")
     assert heir.done(two) == "accepted"
     assert sweep() == 0
-    assert blobs.size(digest_of(two, b"same")) > 0
-    assert kept(outputs, two) == digest_of(two, b"same")
+    assert blobs.size(digest_of(OUTPUT, two, b"same")) > 0
+    assert kept(outputs, two) == digest_of(OUTPUT, two, b"same")
     assert value(postgres, "select count(*) from taskq.output") == 1
     assert campaign.status().done == 1
 
@@ -259,7 +222,7 @@ def test_salvaged_result_has_its_files(
     assert expire(postgres) == 1
     assert save(task, b"late")
     assert lost.done(task) == "accepted"
-    assert kept(outputs, task) == digest_of(task, b"late")
+    assert kept(outputs, task) == digest_of(OUTPUT, task, b"late")
     assert campaign.status().done == 1
 
 
@@ -280,11 +243,11 @@ def test_only_archives_of_the_task_are_taken(
     """Else whoever saves them could remove inputs and results of others."""
     task, other, _ = hire().claim(3)
     with pytest.raises(UsageError, match="no such archive of this task"):
-        outputs.save(None, held(task), stored(blobs, other, b"x"))
+        outputs.save(None, held(task), stored(blobs, OUTPUT, other, b"x"))
     with pytest.raises(UsageError, match="has not 5 bytes"):
-        outputs.save(None, held(task), Input(stored(blobs, task, b"x").digest, 5))
+        outputs.save(None, held(task), Input(stored(blobs, OUTPUT, task, b"x").digest, 5))
     with pytest.raises(UsageError, match="keeps 20000 of a task at most"):
-        outputs.save(None, held(task), stored(blobs, task, b"x" * 20_000))
+        outputs.save(None, held(task), stored(blobs, OUTPUT, task, b"x" * 20_000))
     with pytest.raises(NotFound):
         outputs.save(None, held(task), Input("0" * 64, 5))
     assert campaign.status().working == 3
@@ -302,7 +265,7 @@ def test_campaign_keeps_so_much_and_no_more(
     assert save(two, b"x" * 19_000)
     with pytest.raises(Conflict, match="keeps 50000 bytes of output files at most"):
         save(three, b"x" * 19_000)
-    assert value(postgres, USED) == len(whole(one, b"x" * 19_000)) * 2
+    assert value(postgres, USED) == len(whole(OUTPUT, one, b"x" * 19_000)) * 2
     agent.fail(one, retry=False)
     assert sweep() == 1
     assert save(three, b"x" * 19_000)
