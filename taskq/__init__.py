@@ -51,8 +51,9 @@ from taskq.funnel.live import Fed
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import Source, open_source
 from taskq.reading import connect_to_read
+from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.steering.priorities import Prioritised
 from taskq.version import VERSION
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView

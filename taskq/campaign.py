@@ -44,8 +44,9 @@ from taskq.outputs.fetching import Fetched, fetch
 from taskq.outputs.store import Outputs
 from taskq.paging import MOVE_CHUNK, pages
 from taskq.pauses import sleep
+from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.steering import verbs
 from taskq.steering.campaign import SteeredCampaign
 from taskq.stored_spec import spec_body
@@ -237,11 +238,7 @@ class Campaign(SteeredCampaign):
     def files(self, key: str) -> dict[str, bytes]:
         """Return the output files of a task by name; raise `NotFound` if it has no result."""
         (result,) = self._results_of([key])
-        outputs = Outputs(self._database)
-        found = outputs.find(self.campaign_id, [result.task_id])
-        listed = (outputs.read(self.campaign_id, task, one) for task, one in found.items())
-        members = (member for one in listed for member in one)
-        return {"/".join(one.parts): one.content for one in members if one.content is not None}
+        return Outputs(self._database).files(self.campaign_id, result.task_id)
 
     def fetch(
         self,

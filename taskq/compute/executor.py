@@ -19,8 +19,9 @@ from taskq.compute.local_agents import LocalAgents
 from taskq.compute.pickling import function_archive
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.errors import TaskqError
+from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.stored_spec import spec_body
 from taskq_agent.handlers.function import ARCHIVE
 

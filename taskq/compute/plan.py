@@ -20,8 +20,9 @@ from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
+from taskq.spec.handler import Handler
 from taskq.spec.model import check_path
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.stored_spec import spec_body
 from taskq_agent import typed
 from taskq_agent.handlers.function import ARCHIVE

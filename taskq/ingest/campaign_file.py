@@ -34,7 +34,8 @@ from typing import Final
 from taskq.errors import InvalidCampaign, NotFound, UsageError
 from taskq.ingest.sources import Source, SourceOptions, cross, open_source, sweep
 from taskq.ingest.sources.files import choose_format
-from taskq.spec.spec import CampaignSpec, known_only
+from taskq.spec.params import known_only
+from taskq.spec.spec import CampaignSpec
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from taskq.errors import UsageError
-from taskq.spec.spec import known_only
+from taskq.spec.params import known_only
 from taskq.spec.tags import check_offers
 from taskq_agent import arguments
 

@@ -1,11 +1,12 @@
-"""Checks of a campaign's parameters: any JSON object of bounded size and depth."""
+"""Checks of a campaign's values: text, tables, parameters (any JSON object of bounded size)."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
 
 from taskq.errors import InvalidCampaign, InvalidTask
 from taskq.spec.model import check_text
@@ -65,3 +66,16 @@ def _check_number(where: str, value: float) -> None:
             raise InvalidCampaign(f"{where} is a whole number of more than 64 bits")
     elif not math.isfinite(value):
         raise InvalidCampaign(f"{where} is {value}, which JSON does not have")
+
+
+def known_only(where: str, value: object, known: Iterable[str]) -> dict[str, Any]:
+    """Return a table as a dict; raise `InvalidCampaign` at a key that is not known."""
+    known = list(known)
+    if not isinstance(value, Mapping):
+        raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")
+    for key in value:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
+            raise InvalidCampaign(f"{where}{'.' if where else ''}{key} is unknown; {hint}")
+    return dict(value)

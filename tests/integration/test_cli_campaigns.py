@@ -9,7 +9,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.errors import Conflict
-from taskq.spec.spec import Handler
+from taskq.spec.handler import Handler
 from taskq.views import Status
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine

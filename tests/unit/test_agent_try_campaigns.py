@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from taskq.spec.spec import CampaignSpec, Handler
+from taskq.spec.handler import Handler
+from taskq.spec.spec import CampaignSpec
 from taskq_agent.__main__ import main
 from tests.helpers.slot_harness import command
 

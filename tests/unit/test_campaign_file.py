@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from taskq.errors import InvalidCampaign, InvalidPath, NotFound, UsageError
 from taskq.ingest.campaign_file import CampaignFile, SeedPlan, read_campaign_file
 from taskq.ingest.sources import SourceOptions
+from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 
 WHOLE = """
 path = "/wisdom/malaria/1lf3"

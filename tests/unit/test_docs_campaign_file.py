@@ -12,8 +12,9 @@ import pytest
 from taskq.errors import InvalidCampaign
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.sources import SourceOptions
+from taskq.spec.handler import Handler
 from taskq.spec.resources import RESOURCES
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 
 PAGE = Path(__file__, "../../../docs/campaign-file.md").resolve().read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
