@@ -18,7 +18,8 @@ from taskq.ingest.seeding import SeedCount
 from taskq.keeper import Keeper
 from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds
-from taskq.spec.spec import CampaignSpec, Handler, RetryPolicy
+from taskq.spec.handler import Handler
+from taskq.spec.spec import CampaignSpec, RetryPolicy
 
 APART: Final = Load(2, 4, 1, CAMPAIGN)
 """8 clients, one task at a time, that share nothing."""

@@ -18,7 +18,7 @@ US: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class CpuSpent:
     """CPU seconds. server: all processes of PostgreSQL. clients: what has sent the requests."""
 
     server: float
@@ -35,7 +35,7 @@ class LoadRun:
 
     seen: Seen
     totals: LoadTotals
-    spent: Spent | None
+    spent: CpuSpent | None
 
     @property
     def cpu_us(self) -> float | None:
@@ -69,7 +69,7 @@ def run(
     if root is None:
         return LoadRun(seen, totals, None)
     return LoadRun(
-        seen, totals, Spent(*(now - then for now, then in zip(after, before, strict=True)))
+        seen, totals, CpuSpent(*(now - then for now, then in zip(after, before, strict=True)))
     )
 
 

@@ -25,8 +25,9 @@ from taskq.dispatch.fair_share import Scope
 from taskq.errors import UsageError
 from taskq.planning.clients import Load
 from taskq.planning.costs import Costs
+from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, Handler
+from taskq.spec.spec import CampaignSpec
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 CAMPAIGN: Final = "/bench"
@@ -49,7 +50,7 @@ CHECKED: Final = ((16, 1), (1, 10), (8, 10))
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class StatementCost:
     """What a statement took: microseconds of the server's CPU and of waiting, bytes kept."""
 
     cpu_us: float
@@ -114,7 +115,10 @@ def sample_seeds(count: int) -> Iterator[Seed]:
 
 
 def _fitted(
-    seen: dict[tuple[int, int], Spent], beat: Spent, seeded: list[float], vacuum_mb_s: float
+    seen: dict[tuple[int, int], StatementCost],
+    beat: StatementCost,
+    seeded: list[float],
+    vacuum_mb_s: float,
 ) -> Costs:
     alone, crowd, batch = seen[ALONE], seen[CROWD], seen[BATCH]
     task_us = (batch.cpu_us - alone.cpu_us) / (BATCH[1] - 1)
@@ -140,12 +144,12 @@ def _fitted(
     )
 
 
-def _run(database: Database, size: tuple[int, int]) -> Spent:
+def _run(database: Database, size: tuple[int, int]) -> StatementCost:
     """Do statements of so many exchanges with so many tasks each, one after the other."""
     return asyncio.run(_rounds(database, *size))
 
 
-async def _rounds(database: Database, together: int, batch: int) -> Spent:
+async def _rounds(database: Database, together: int, batch: int) -> StatementCost:
     sessions = _sessions(database, together)
     held: list[tuple[Task, ...]] = [()] * together
     lease_ids, scope, rounds = LeaseIds(), Scope(CAMPAIGN), 0
@@ -185,7 +189,7 @@ def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Re
     return Request(session, reports=reports, want=want, lease=lease)
 
 
-def _beats(database: Database) -> Spent:
+def _beats(database: Database) -> StatementCost:
     """Beat for a thousand agents at a time, of which each holds a task."""
     sessions = _sessions(database, BEATS)
     held = asyncio.run(_claimed(database, sessions))
@@ -213,7 +217,7 @@ class _Meter:
         self._own_ns, self._began = time.process_time_ns(), time.monotonic()
         self.ends_at = self._began + MEASURED_S
 
-    def spent(self, statements: int) -> Spent:
+    def spent(self, statements: int) -> StatementCost:
         """Return what was spent for each of so many statements."""
         took_us = (time.monotonic() - self._began) * 1e6
         own_us = (time.process_time_ns() - self._own_ns) / 1e3
@@ -221,7 +225,7 @@ class _Meter:
         log, disk = _written(self._database)
         waits_us = max(0.0, took_us - own_us - cpu_us)
         kept = (log - self._log, max(0.0, disk - self._disk))
-        return Spent(*(one / statements for one in (cpu_us, waits_us, *kept)))
+        return StatementCost(*(one / statements for one in (cpu_us, waits_us, *kept)))
 
 
 def _written(database: Database) -> tuple[float, float]:

@@ -167,6 +167,19 @@ def patroni() -> Iterator[Patroni]:
         started.close()
 
 
+def change_leaders(patroni: Patroni, load: Load) -> None:
+    """Kill the leader, let it come back, and hand over."""
+    dead = patroni.leader()
+    assert dead is not None
+    dead.kill()
+    load.until(lambda: patroni.leader() not in {None, dead}, patroni.said)
+    load.goes_on()
+    dead.start()
+    load.until(patroni.is_whole, patroni.said)
+    heir = patroni.hand_over()
+    load.until(lambda: patroni.leader() is heir, patroni.said)
+
+
 def test_leader_that_is_killed_costs_no_task(
     patroni: Patroni, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
@@ -175,13 +188,5 @@ def test_leader_that_is_killed_costs_no_task(
     with opened(patroni.dsn) as queue, upkeep(patroni.dsn):
         load = Load(queue, gateway, tmp_path)
         with load.running():
-            dead = patroni.leader()
-            assert dead is not None
-            dead.kill()
-            load.until(lambda: patroni.leader() not in {None, dead}, patroni.said)
-            load.goes_on()
-            dead.start()
-            load.until(patroni.is_whole, patroni.said)
-            heir = patroni.hand_over()
-            load.until(lambda: patroni.leader() is heir, patroni.said)
+            change_leaders(patroni, load)
         load.assert_whole(once=True)

@@ -10,7 +10,11 @@ from pathlib import Path
 from taskq.db.connections import Database
 from taskq.errors import TaskqError
 from tests.engines.load import LATER_S, SAID, Load, configured, program
-from tests.engines.test_patroni import Patroni, patroni  # noqa: F401  # a fixture
+from tests.engines.test_patroni import (
+    Patroni,
+    change_leaders,
+    patroni,  # noqa: F401  # a fixture
+)
 from tests.fixtures.gateways import StartGateway, opened
 from tests.gateway.site import upkeep
 from tests.helpers.command_line import CommandLine
@@ -84,15 +88,7 @@ def test_leader_that_is_killed_behind_haproxy_costs_no_task(
         with opened(proxy.leader) as queue, upkeep(proxy.leader):
             load = Load(queue, gateway, tmp_path)
             with load.running():
-                dead = patroni.leader()
-                assert dead is not None
-                dead.kill()
-                load.until(lambda: patroni.leader() not in {None, dead}, patroni.said)
-                load.goes_on()
-                dead.start()
-                load.until(patroni.is_whole, patroni.said)
-                heir = patroni.hand_over()
-                load.until(lambda: patroni.leader() is heir, patroni.said)
+                change_leaders(patroni, load)
             load.assert_whole(once=True)
         line = CommandLine(proxy.leader)
         read = ("status", load.path, "--read-dsn", proxy.standbys)

@@ -18,7 +18,7 @@ from taskq.db.connections import Database, Row
 from taskq.errors import Unavailable
 from taskq.monitor.ticker import PERIOD_S
 from taskq_cli.top.app import TopApp
-from taskq_cli.top.screens import FRESH_S, Line, Opened, Question
+from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import report_of
@@ -121,7 +121,7 @@ def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
         await shows(app, "nothing was changed")
         assert campaign.status().state == "open"
         await pilot.press("p")
-        await on_screen(app, Question)
+        await on_screen(app, QuestionScreen)
         await pilot.press("y")
         await shows(app, "/a is paused", "paused by an operator")
         assert campaign.status().state == "paused"
@@ -161,7 +161,7 @@ def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         await shows(app, "    b")
         await pilot.press("down", "down", "t")
-        await on_screen(app, Line)
+        await on_screen(app, LineScreen)
         app.screen.query_one(Input).value = key
         await pilot.press("enter")
         await shows(app, f"/a/b {key}", "Boom: it broke", "the end of it", "claimed")
@@ -218,7 +218,7 @@ def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) ->
         await pilot.press("down")
         for keys in (["enter"], ["enter"], ["h"], ["enter"], ["s"], ["a"], ["f"], ["e"]):
             await pilot.press(*keys)
-            await on_screen(app, Opened)
+            await on_screen(app, OpenedScreen)
             await shows(app, "esc Back")
             for _ in range(200):
                 if "reading ..." not in text_of(app):
@@ -276,7 +276,7 @@ def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
         trouble.away = True
         await shows(app, "AWAY", r"the server has \x1b[31mgone; trying again", "  a")
         await pilot.press("down", "p")
-        await on_screen(app, Question)
+        await on_screen(app, QuestionScreen)
         await pilot.press("y")
         await shows(app, "not done: the server has")
         await pilot.press("e")

@@ -8,7 +8,7 @@ import pytest
 
 import taskq
 from taskq_cli.top.app import TopApp
-from taskq_cli.top.screens import Question
+from taskq_cli.top.screens import QuestionScreen
 from tests.fixtures.gateways import opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.waiting import wait_until
@@ -32,7 +32,7 @@ def test_it_reads_from_the_standby_and_acts_on_the_primary(pair: Pair) -> None: 
             async with app.run_test(size=(120, 24)) as pilot:
                 await shows(app, "a standby, ", "behind at most", "/c")
                 await pilot.press("p")
-                await on_screen(app, Question)
+                await on_screen(app, QuestionScreen)
                 await pilot.press("y")
                 await shows(app, "paused")
 

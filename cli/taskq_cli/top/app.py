@@ -23,7 +23,7 @@ from taskq.words import counted, duration
 from taskq_cli import render
 from taskq_cli.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
-from taskq_cli.top.screens import Line, Opened, Question
+from taskq_cli.top.screens import LineScreen, OpenedScreen, QuestionScreen
 from taskq_cli.top.tables import Rows
 
 #: Seconds after which a tree that has not come is told, and after which upkeep is read again.
@@ -51,7 +51,7 @@ class TopApp(App[None]):
     #about { height: 2; }
     .message { height: auto; max-height: 3; text-style: bold; }
     .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }
-    Question, Line { align: center middle; background: transparent; }
+    QuestionScreen, LineScreen { align: center middle; background: transparent; }
     DataTable > .datatable--cursor, DataTable:focus > .datatable--cursor {
         background: ansi_default; color: ansi_default; text-style: reverse;
     }
@@ -185,13 +185,13 @@ class TopApp(App[None]):
 
     def _subject(self) -> Subject:
         """Return what keys act on: what is open, or the campaign that is chosen."""
-        if isinstance(self.screen, Opened):
+        if isinstance(self.screen, OpenedScreen):
             return self.screen.subject
         node = self._chosen()
         return Subject(self._path if node is None else node.status.path)
 
     def _open(self, opening: Opening) -> None:
-        self.push_screen(Opened(opening, self._readings))
+        self.push_screen(OpenedScreen(opening, self._readings))
 
     def _tell(self, text: str) -> None:
         self._told, self._told_at = text, time.monotonic()
@@ -229,7 +229,7 @@ class TopApp(App[None]):
             if key:
                 self._open(self._panels.task(path, key))
 
-        self.push_screen(Line(f"Key of a task of {path}:"), answered)
+        self.push_screen(LineScreen(f"Key of a task of {path}:"), answered)
 
     def action_levels(self) -> None:
         """Show more levels of the tree, or fewer."""
@@ -302,7 +302,7 @@ class TopApp(App[None]):
             else:
                 self._tell("nothing was changed")
 
-        self.push_screen(Question(question), answered)
+        self.push_screen(QuestionScreen(question), answered)
 
 
 def _upkeep_parts(found: Found) -> list[str]:

@@ -22,7 +22,7 @@ from taskq_cli.top.tables import Rows
 FRESH_S: Final = 5.0
 
 
-class Opened(Screen[None]):
+class OpenedScreen(Screen[None]):
     """What was opened, read again while it is looked at."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,7 +78,7 @@ class Opened(Screen[None]):
             table.focus()
 
 
-class Question(ModalScreen[bool]):
+class QuestionScreen(ModalScreen[bool]):
     """Asks for a yes; anything else is a no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -96,7 +96,7 @@ class Question(ModalScreen[bool]):
             yield Static(f"{one_line(self._question)}\n\ny: yes   n: no", markup=False)
 
 
-class Line(ModalScreen[str]):
+class LineScreen(ModalScreen[str]):
     """Asks for a line of text; empty: none was given."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Cancel")]
