@@ -101,6 +101,11 @@ begin
             tasks := v_taken.tasks;
             revision := v_taken.revision;
             v_claimed := 1;
+        elsif cardinality(p_wants) between 2 and 64 and 1 = all (p_wants) then
+            v_taken := taskq.take_each(p_campaign, p_sessions, p_leases);
+            tasks := v_taken.tasks;
+            revision := v_taken.revision;
+            v_claimed := cardinality(p_wants);
         end if;
         if tasks is null then
             v_taken := taskq.take(p_campaign, p_sessions, p_leases, p_wants, v_ended);

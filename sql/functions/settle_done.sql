@@ -49,66 +49,76 @@ begin
         return;
     end if;
 
-    with held as materialized (
-        select b.session_id, b.lease_id, b.first_id, b.claimed_at, b.tasks
-          from (select distinct c.owner, c.lease
-                  from unnest(v_owners, v_leases) as c (owner, lease)
-                 order by c.owner, c.lease) c
-         cross join lateral (
-               select b.session_id, b.lease_id, b.first_id, b.claimed_at, b.tasks
-                 from taskq.bundle b
-                where b.session_id = c.owner
-                  and b.lease_id = c.lease
-                  and b.campaign_id is not distinct from p_campaign  -- see beat()
-                order by b.session_id, b.lease_id, b.first_id
-                  for no key update) b
-    ), ended as materialized (
-        select h.session_id, h.lease_id, h.first_id, h.claimed_at, t.task_id, v_ords[r.place] as ord
-          from held h
-         cross join lateral unnest(h.tasks) as t (task_id)
-         cross join lateral (
-               select width_bucket(t.task_id, v_tasks) as place offset 0) r
-         where v_tasks[r.place] = t.task_id
-           and v_leases[r.place] = h.lease_id
-           and v_owners[r.place] = h.session_id
-    ), rest as materialized (
-        select h.session_id, h.lease_id, h.first_id,
-               array(select t.task_id
-                       from unnest(h.tasks) as t (task_id)
-                      where t.task_id not in (select e.task_id from ended e)
-                      order by 1) as tasks
-          from held h
-    ), emptied as (
-        delete from taskq.bundle b
-         using rest r
-         where r.tasks = '{}'
-           and b.session_id = r.session_id
-           and b.lease_id = r.lease_id
-           and b.first_id = r.first_id
-    ), shrunk as (
-        update taskq.bundle b
-           set tasks = r.tasks
-          from rest r
-         where r.tasks <> '{}'
-           and cardinality(b.tasks) > cardinality(r.tasks)
-           and b.session_id = r.session_id
-           and b.lease_id = r.lease_id
-           and b.first_id = r.first_id
-    ), recorded as (
-        insert into taskq.attempt (
-               campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
-               ended_at, outcome, error_class, error, result, phases, tail)
-        select p_campaign, e.task_id, 1, (r.report ->> 'exit_code')::integer, e.lease_id,
-               e.session_id, e.claimed_at, v_now, 'done', null,
-               r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
-               r.report ->> 'tail'
-          from ended e
-          cross join lateral (
-              select p_reports -> (e.ord - 1) as report
-              offset 0
-          ) r
-    )
-    select array_agg(e.ord) into accepted from ended e;
+    -- Tasks that were claimed one by one have rows, and all that comes next would be for nothing.
+    if exists (
+           select from unnest(v_owners, v_leases) as c (owner, lease)
+            cross join lateral (
+                  select from taskq.bundle b
+                   where b.session_id = c.owner
+                     and b.lease_id = c.lease
+                  offset 0) b)
+    then
+        with held as materialized (
+            select b.session_id, b.lease_id, b.first_id, b.claimed_at, b.tasks
+              from (select distinct c.owner, c.lease
+                      from unnest(v_owners, v_leases) as c (owner, lease)
+                     order by c.owner, c.lease) c
+             cross join lateral (
+                   select b.session_id, b.lease_id, b.first_id, b.claimed_at, b.tasks
+                     from taskq.bundle b
+                    where b.session_id = c.owner
+                      and b.lease_id = c.lease
+                      and b.campaign_id is not distinct from p_campaign  -- see beat()
+                    order by b.session_id, b.lease_id, b.first_id
+                      for no key update) b
+        ), ended as materialized (
+            select h.session_id, h.lease_id, h.first_id, h.claimed_at, t.task_id, v_ords[r.place] as ord
+              from held h
+             cross join lateral unnest(h.tasks) as t (task_id)
+             cross join lateral (
+                   select width_bucket(t.task_id, v_tasks) as place offset 0) r
+             where v_tasks[r.place] = t.task_id
+               and v_leases[r.place] = h.lease_id
+               and v_owners[r.place] = h.session_id
+        ), rest as materialized (
+            select h.session_id, h.lease_id, h.first_id,
+                   array(select t.task_id
+                           from unnest(h.tasks) as t (task_id)
+                          where t.task_id not in (select e.task_id from ended e)
+                          order by 1) as tasks
+              from held h
+        ), emptied as (
+            delete from taskq.bundle b
+             using rest r
+             where r.tasks = '{}'
+               and b.session_id = r.session_id
+               and b.lease_id = r.lease_id
+               and b.first_id = r.first_id
+        ), shrunk as (
+            update taskq.bundle b
+               set tasks = r.tasks
+              from rest r
+             where r.tasks <> '{}'
+               and cardinality(b.tasks) > cardinality(r.tasks)
+               and b.session_id = r.session_id
+               and b.lease_id = r.lease_id
+               and b.first_id = r.first_id
+        ), recorded as (
+            insert into taskq.attempt (
+                   campaign_id, task_id, attempt, exit_code, lease_id, session_id, claimed_at,
+                   ended_at, outcome, error_class, error, result, phases, tail)
+            select p_campaign, e.task_id, 1, (r.report ->> 'exit_code')::integer, e.lease_id,
+                   e.session_id, e.claimed_at, v_now, 'done', null,
+                   r.report ->> 'error', r.report -> 'result', r.report -> 'phases',
+                   r.report ->> 'tail'
+              from ended e
+              cross join lateral (
+                  select p_reports -> (e.ord - 1) as report
+                  offset 0
+              ) r
+        )
+        select array_agg(e.ord) into accepted from ended e;
+    end if;
     if not v_all or cardinality(accepted) = cardinality(v_tasks) then
         return;
     end if;

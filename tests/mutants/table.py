@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.agent import AGENT
+from tests.mutants.claims_together import CLAIMS_TOGETHER
 from tests.mutants.fleet import FLEET
 from tests.mutants.funnel import FUNNEL
 from tests.mutants.library import LIBRARY
@@ -29,6 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *PILOTS,
     *READING,
     *STATEMENTS,
+    *CLAIMS_TOGETHER,
     *STEERING,
     *FUNNEL,
     *LONG_TASKS,

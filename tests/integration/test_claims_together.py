@@ -1,0 +1,136 @@
+"""Claims of one task each that share a statement, on a connection that has claimed before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from taskq import Campaign
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.scripted_agent import ScriptedAgent
+
+TOGETHER = "select * from taskq.exchange(%s, null, %s::bigint[], %s::uuid[], %s::integer[])"
+
+#: Claims for agents under lease ids, or new ones; returns the row of the statement.
+Claim: TypeAlias = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def agents(campaign: Campaign, hire: Hire) -> list[ScriptedAgent]:
+    """Give three agents."""
+    return [hire(campaign.path) for _ in range(3)]
+
+
+@pytest.fixture
+def claim(agents: list[ScriptedAgent], postgres: Postgres) -> Claim:
+    """Give a call that claims one task for each of the agents, by one statement."""
+
+    def claim(leases: list[str] | None = None) -> dict[str, Any]:
+        leases = leases or [agent.draw_lease() for agent in agents]
+        sessions = [agent.session for agent in agents]
+        row = postgres.execute(
+            TOGETHER, [agents[0].campaign, sessions, leases, [1] * len(agents)]
+        ).fetchone()
+        assert row is not None
+        return row
+
+    return claim
+
+
+@pytest.fixture
+def warm(campaign: Campaign, claim: Claim) -> list[int]:
+    """Have the connection claim once; give the ids of what was seeded."""
+    campaign.seed({"n": n} for n in range(640))  # in spans of twenty
+    return tasks_of(claim())
+
+
+def tasks_of(row: dict[str, Any]) -> list[int]:
+    """Return the ids of the tasks of an answer, in its order."""
+    return [task[1] for task in row["tasks"] or []]
+
+
+@pytest.fixture(autouse=True)
+def _sound(true_counts: None) -> None:
+    """Compare the counts with a recount."""
+
+
+def test_each_agent_gets_the_next_task_under_its_lease(
+    agents: list[ScriptedAgent], claim: Claim, warm: list[int], postgres: Postgres
+) -> None:
+    """First seeded first, in the order of the claims, as first attempts."""
+    leases = [agent.draw_lease() for agent in agents]
+    row = claim(leases)
+    assert tasks_of(row) == [warm[-1] + n for n in (1, 2, 3)]
+    assert [task[0] for task in row["tasks"]] == leases
+    assert [task[5] for task in row["tasks"]] == [agent.session for agent in agents]
+    assert [task[2] for task in row["tasks"]] == [1, 1, 1]
+    held = "select lease_id::text from taskq.state where status = 'working' and task_id = %s"
+    assert [value(postgres, held, task) for task in tasks_of(row)] == leases
+
+
+@pytest.mark.usefixtures("warm")
+def test_claims_that_are_asked_again_get_the_same_tasks(
+    agents: list[ScriptedAgent], claim: Claim, campaign: Campaign
+) -> None:
+    """Also if only one of them was asked before."""
+    leases = [agent.draw_lease() for agent in agents]
+    first = claim(leases)
+    assert sorted(tasks_of(claim(leases))) == tasks_of(first)
+    again = claim([agents[0].draw_lease(), leases[1], agents[2].draw_lease()])
+    assert tasks_of(first)[1] in tasks_of(again)
+    assert campaign.status().working == 3 + 3 + 2
+
+
+@pytest.mark.usefixtures("warm")
+def test_ended_session_is_refused_alone(agents: list[ScriptedAgent], claim: Claim) -> None:
+    """The others get their tasks."""
+    agents[1].leave()
+    for _ in range(2):  # first what it had, then what nobody has had
+        row = claim()
+        assert row["refused"] == [agents[1].session]
+        assert {task[5] for task in row["tasks"]} == {agents[0].session, agents[2].session}
+
+
+@pytest.mark.usefixtures("warm")
+def test_paused_campaign_gives_nothing(claim: Claim, campaign: Campaign) -> None:
+    """As to a single claim."""
+    campaign.pause()
+    assert tasks_of(claim()) == []
+
+
+def test_what_is_left_goes_to_the_first(claim: Claim, warm: list[int]) -> None:
+    """No claim gets more than there is, and none is lost at the end."""
+    got = warm + [task for _ in range(215) for task in tasks_of(claim())]
+    assert len(got) == len(set(got)) == 640
+
+
+def test_gap_between_tasks_is_passed_over(
+    claim: Claim, warm: list[int], campaign: Campaign, postgres: Postgres
+) -> None:
+    """Ids need not follow each other."""
+    gap = warm[-1] + 2
+    postgres.execute(
+        "delete from taskq.spec where campaign_id = %s and task_id = %s",
+        [campaign.campaign_id, gap],
+    )
+    # The damage is told to the counts as well.
+    postgres.execute(
+        "insert into taskq.delta (campaign_id, waiting) values (%s, -1)", [campaign.campaign_id]
+    )
+    assert tasks_of(claim()) == [gap - 1, gap + 1, gap + 2]
+
+
+@pytest.mark.usefixtures("warm")
+def test_what_was_handed_back_comes_before_what_is_behind_it(
+    agents: list[ScriptedAgent], claim: Claim
+) -> None:
+    """The connection has not passed any row, so that it finds this one at once."""
+    row = claim()
+    last = row["tasks"][-1]
+    agents[2].exchange(
+        [{"task": last[1], "lease": last[0], "outcome": "released", "started": False}]
+    )
+    assert tasks_of(claim()) == [last[1], last[1] + 1, last[1] + 2]

@@ -1,0 +1,58 @@
+"""Bugs in claims that share a statement."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+CLAIMS_TOGETHER: Final = (
+    Mutant(
+        "repeated-claims-together-take-more",
+        "sql/functions/take_each.sql",
+        "                                 and w.lease_id = n.lease_id\n",
+        "                                 and w.lease_id is null\n",
+        "Claims that share a statement take other tasks when they are asked again.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
+        "ended-session-claims-beside-others",
+        "sql/functions/take_each.sql",
+        "                          and e.ended_at is null\n",
+        "",
+        "A session that has ended gets tasks where its claim shares a statement.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
+        "paused-campaign-hands-out-to-several",
+        "sql/functions/take_each.sql",
+        "                  and a.status <> 'open')\n",
+        "                  and a.status = 'cancelled')\n",
+        "A paused campaign still hands out tasks to claims that share a statement.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
+        "claims-together-overrun-the-span",
+        "sql/functions/take_each.sql",
+        "                  and s.task_id <= h.last_id\n",
+        "",
+        "Claims that share a statement take tasks that belong to the next span, or to nobody.",
+        ("tests/integration/test_claims_together.py", "tests/integration/test_batching.py"),
+    ),
+    Mutant(
+        "claims-together-pass-over-rows",
+        "sql/functions/take_each.sql",
+        "                 limit 1) is not true\n",
+        "                 limit 1) is not null\n",
+        "What was handed back waits behind all that was never claimed.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
+        "claims-together-skip-behind-a-gap",
+        "sql/functions/take_each.sql",
+        "         where (select count(*) from pick) = v_many\n",
+        "",
+        "Where ids have a gap, the last claims go without a task that the counts say they have.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+)
