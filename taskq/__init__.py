@@ -46,6 +46,7 @@ from taskq.errors import (
     UnknownCampaign,
     UsageError,
 )
+from taskq.following.cursor import Cursor
 from taskq.funnel.best import Best
 from taskq.funnel.live import Fed
 from taskq.ingest.seeding import SeedCount
@@ -76,6 +77,7 @@ __all__ = [
     "CampaignSpec",
     "Client",
     "Conflict",
+    "Cursor",
     "Executor",
     "FailForGood",
     "Failure",

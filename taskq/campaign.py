@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskq.blobs.catalogue import open_blobs
-from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
-from taskq.db.address import Row
 from taskq.db.standby import exact
 from taskq.errors import (
     Clash,
@@ -35,6 +33,7 @@ from taskq.explain.reading import read_facts
 from taskq.explain.reasons import Explanation
 from taskq.explain.rules import explain_campaign
 from taskq.explain.task_rules import explain_task
+from taskq.following.campaign import FollowedCampaign
 from taskq.history import Event, history
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
@@ -42,13 +41,12 @@ from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.outputs.fetching import Fetched, fetch
 from taskq.outputs.store import Outputs
-from taskq.paging import MOVE_CHUNK, pages
+from taskq.paging import MOVE_CHUNK
 from taskq.pauses import sleep
 from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.steering import verbs
-from taskq.steering.campaign import SteeredCampaign
 from taskq.stored_spec import spec_body
 from taskq.trend import CampaignPace, Point, recent_pace
 from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
@@ -58,7 +56,7 @@ from taskq_agent.text import is_unicode
 WAIT_S: Final = 0.5
 
 
-class Campaign(SteeredCampaign):
+class Campaign(FollowedCampaign):
     """A campaign of a queue, returned by `Client`. Every call reads the database; no caching.
 
     It stands for itself and all campaigns below it, unless `below=False`; a key names a task of
@@ -211,30 +209,6 @@ class Campaign(SteeredCampaign):
             self._database.rows("remove_campaign", path=node.path)
         return removed
 
-    def results(
-        self,
-        *,
-        where: str | None = None,
-        below: bool = True,
-        raw: bool = False,
-        blobs: BlobStore | None = None,
-        on_lost: Callable[[ResultLost], None] | None = None,
-    ) -> Iterator[Result]:
-        """Iterate over accepted results, campaign by campaign and ordered by task, page by page.
-
-        where: only of tasks that match this filter.
-        Large results are fetched one at a time; raw: return their references instead. blobs: the
-        store of large results; by default as `open_blobs` says. on_lost: called for each that
-        is missing or damaged, which then stays a reference; without it, raise that `ResultLost`.
-        """
-        fetching = Fetching(self._database, raw=raw, blobs=blobs, on_lost=on_lost)
-        rows = (
-            self._pages("results", below=below)
-            if where is None
-            else verbs.results(self._database, self._nodes(below=below), where)
-        )
-        return (Result(**fetching.of(row)) for row in rows)
-
     def files(self, key: str) -> dict[str, bytes]:
         """Return the output files of a task by name; raise `NotFound` if it has no result."""
         (result,) = self._results_of([key])
@@ -379,12 +353,6 @@ class Campaign(SteeredCampaign):
             sleep(WAIT_S)
         return status
 
-    def _row(self) -> Row:
-        row = self._database.row("campaign", path=self.path)
-        if row is None:
-            raise NotFound(f"no campaign {self.path}")
-        return row
-
     def _results_of(self, keys: list[str]) -> list[Result]:
         tasks = self._task_ids(keys)
         rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
@@ -392,9 +360,3 @@ class Campaign(SteeredCampaign):
             missing = next(key for key in keys if key not in {row["key"] for row in rows})
             raise NotFound(f"task {missing!r} of {self.path} has no result")
         return [Result(campaign=self.path, **row) for row in rows]
-
-    def _pages(self, name: str, *, below: bool, **values: object) -> Iterator[Row]:
-        """Yield all rows of a statement, with the path of their campaign."""
-        for campaign, path in self._nodes(below=below):
-            for row in pages(self._database, name, campaign=campaign, **values):
-                yield {"campaign": path, **row}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from taskq.blobs.store import CHUNK_BYTES, BlobStore, check_digest
 from taskq.errors import NotFound, Unavailable
+from taskq.export.destination import sync_folder
 
 
 class FolderBlobs(BlobStore):
@@ -56,7 +57,7 @@ class FolderBlobs(BlobStore):
                     os.fsync(file.fileno())
                 unfinished.replace(path)
                 for folder in (path.parent, self._folder):  # which may both be new
-                    _sync(folder)
+                    sync_folder(folder)
             finally:
                 unfinished.unlink(missing_ok=True)
 
@@ -71,12 +72,3 @@ class FolderBlobs(BlobStore):
             raise NotFound(f"{str(self._folder)!r} has no blob {digest}") from None
         except OSError as error:
             raise Unavailable(f"{str(self._folder)!r}: {error.strerror or error}") from error
-
-
-def _sync(folder: Path) -> None:
-    """Force the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

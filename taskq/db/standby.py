@@ -26,8 +26,15 @@ READ: Final = frozenset(
         *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
         *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
         *("failures", "failure_classes", "failure_causes", "failing_tasks"),
-        *("results", "results_of", "result_sample", "best_results", "best_of_groups"),
-        *("blob", "blob_part"),
+        *(
+            "results",
+            "results_of",
+            "result_sample",
+            "best_results",
+            "best_of_groups",
+            "done_within",
+        ),
+        *("done_within", "blob", "blob_part"),
     }
 )
 #: Seconds that a standby may be behind, unless the caller says otherwise.

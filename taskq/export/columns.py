@@ -44,6 +44,11 @@ class Columns:
             raise UsageError(f"{len(sources):,} columns; {MAX_COLUMNS:,} at most")
         return cls(sources)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._sources)
+
     def of(self, records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield the chosen columns of records."""
         for record in records:

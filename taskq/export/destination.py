@@ -80,6 +80,8 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
+        with suppress(OSError):  # a folder that may be written, but not read
+            sync_folder(path.parent)
     except OSError as error:
         raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:
@@ -106,3 +108,12 @@ def _create(path: Path, mode: Literal["wb", "xb"]) -> BinaryIO:
         raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
     except OSError as error:
         raise UsageError(f"nothing can be written to {str(path.parent)!r}: {error}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
@@ -20,6 +20,8 @@ def write(
     records: Iterable[Record],
     destination: str | Path | BinaryIO,
     format: str,  # noqa: A002  # the name that the command line uses
+    *,
+    columns: Sequence[str] | None = None,
 ) -> int:
     """Write records as `jsonl`, `json` (an array), `csv` or `parquet`; return how many.
 
@@ -32,6 +34,8 @@ def write(
     names (`payload.smiles`); what lies deeper is JSON text. The first 1,000 records, or
     16 MiB of them, decide about columns and, in Parquet, types. When more come, a last column
     `rest` takes, as JSON text, what later records have beyond that, so that nothing is lost.
+
+    columns: of CSV, if they are known: each record is written as it comes, with these.
 
     CSV is UTF-8 as in RFC 4180, but lines end in LF. Values are written as they are, also
     text that starts with `=`, which a spreadsheet takes for a formula: import it as text.
@@ -46,7 +50,10 @@ def write(
         parquet.require_pyarrow()
     counted = _Counted(records)
     with opened(destination) as stream:
-        writer(counted, stream)
+        if columns is not None and writer is _write_csv:
+            _write_csv_columns(counted, stream, columns)
+        else:
+            writer(counted, stream)
     return counted.count
 
 
@@ -84,6 +91,13 @@ def _write_csv(records: Iterable[Record], stream: BinaryIO) -> None:
         if not table.complete:
             row.append(as_json(rest) if rest else "")
         rows.write(row)
+
+
+def _write_csv_columns(records: Iterable[Record], stream: BinaryIO, columns: Sequence[str]) -> None:
+    rows = _CsvRows(stream)
+    rows.write(list(columns))
+    for record in records:
+        rows.write([as_text(record.get(name)) for name in columns])
 
 
 class _CsvRows:

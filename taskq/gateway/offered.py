@@ -53,13 +53,15 @@ _SUBMIT: Final = Offered("submitter")
 OFFERED: Final[Mapping[str, Offered]] = {
     "campaign": Offered(instead="campaign_unsealed"),
     **dict.fromkeys(("counts", "closed_by", "left_over", "refusals", "brake"), _LOOK),
-    **dict.fromkeys(("paces", "scopes"), _LOOK),
+    **dict.fromkeys(("paces", "scopes", "trend", "usual_run"), _LOOK),
     **dict.fromkeys(("agents", "left_agents", "places"), _AGENTS),
     **dict.fromkeys(("tasks", "find_tasks", "results", "failures"), _PAGES),
     **dict.fromkeys(
-        ("task_ids", "results_of", "outputs_of", "best_results", "attempts", "usual_run"), _LOOK
+        ("task_ids", "results_of", "done_within", "outputs_of", "best_results", "attempts"), _LOOK
     ),
-    **dict.fromkeys(("failure_classes", "failure_causes", "failing_tasks", "trend"), _LOOK),
+    **dict.fromkeys(
+        ("failure_classes", "failure_causes", "failing_tasks", "trend", "usual_run"), _LOOK
+    ),
     **dict.fromkeys(("latest_attempts", "explain_upkeep", "best_of_groups", "retriable"), _LOOK),
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),
     **dict.fromkeys(("explain_due", "explain_refusals"), _LOOK),

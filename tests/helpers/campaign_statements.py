@@ -232,6 +232,16 @@ class Scene:
                     },
                 )
             ],
+            "done_within": [
+                Case(
+                    PAGE,
+                    {**one, "firsts": firsts, "lasts": lasts, "scan": PAGE - 1},
+                )
+                for firsts, lasts in (
+                    ([failed], [2**63 - 1]),
+                    (list(range(failed, failed + 40, 4)), list(range(failed + 1, failed + 41, 4))),
+                )
+            ],
             "drain_sessions": [
                 Case(
                     2, {**it, "sites": ["here"], "agents": None, "hosts": None, "dry_run": dry_run}

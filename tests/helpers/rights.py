@@ -111,6 +111,7 @@ MAY = {
     "remove_unused_blobs": "operator",
     "result_sample": READING,
     "results": READING,
+    "done_within": READING,
     "results_of": READING,
     "retry": "operator manager",
     "retriable": "operator manager",

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.agent import AGENT
 from tests.mutants.claims_together import CLAIMS_TOGETHER
 from tests.mutants.fleet import FLEET
+from tests.mutants.following import FOLLOWING
 from tests.mutants.funnel import FUNNEL
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
@@ -32,6 +33,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *STATEMENTS,
     *CLAIMS_TOGETHER,
     *STEERING,
+    *FOLLOWING,
     *FUNNEL,
     *LONG_TASKS,
     *RESOURCES,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from taskq import Client
+from taskq import Client, Cursor
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
 from taskq.errors import ResultLost, UsageError
@@ -21,6 +21,7 @@ from taskq.export.records import FORMATS, format_of, suffix_format, write
 from taskq.export.tabular import Table
 from taskq.words import counted, duration
 from taskq_cli.decorators import together
+from taskq_cli.export_since import check, followed, since_options
 from taskq_cli.filter_options import where_option
 from taskq_cli.hints import OutputType
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
@@ -108,6 +109,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     help="Write these columns only, in this order: dotted names joined by commas, with a new name "
     "before it where wanted, as id=key,payload.smiles,score=result.score.",
 )
+@since_options
 @_ranking_options
 @where_option
 @below_option
@@ -120,6 +122,8 @@ def export(
     to: str,
     how: str | None,
     columns: str | None,
+    since: str | None,
+    follow: bool,
     **options: Any,
 ) -> None:
     """Write results to a file.
@@ -130,16 +134,28 @@ def export(
     Example:
       taskq export /demo --to results.csv
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
+      taskq export /demo --since demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
     """
     wanted = _Wanted(**options)
     how = _chosen_format(invocation.output, to, how)
     chosen = None if columns is None else Columns.parse(columns)
+    ranked = wanted.by is not None or wanted.where is not None
+    check(since, to, how, chosen, follow=follow, ranked=ranked)
+    cursor = Cursor() if since is None else Cursor.read(since)
     with invocation.reader() as client:
-        records = _found(client, path, wanted)
+        if follow or since is not None:
+            records = _since(client, path, cursor, since, wanted, follow=follow)
+        else:
+            records = _found(client, path, wanted)
+        names = None if chosen is None else chosen.names
         if chosen is not None:
             records = chosen.of(records)
-        written = write(records, _stdout() if to == "-" else Path(to), how)
+        destination = _stdout() if to == "-" else Path(to)
+        written = write(records, destination, how, columns=names if follow else None)
+    if since is not None:
+        sys.stdout.flush()
+        cursor.write(since)
     if chosen is not None and written and (empty := chosen.empty()):
         click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
     if to != "-":
@@ -187,6 +203,24 @@ def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
     if ranking.left_out:
         click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
     return (as_record(result) for _, result in best)
+
+
+def _since(
+    client: Client,
+    path: str,
+    cursor: Cursor,
+    since: str | None,
+    wanted: _Wanted,
+    *,
+    follow: bool,
+) -> Iterator[Record]:
+    campaign = client.campaign(path)
+    store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
+    options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw, "blobs": store}
+    options["on_lost"] = _Warning()
+    if follow:
+        return map(as_record, followed(campaign, cursor, since, **options))
+    return map(as_record, campaign.results(since=cursor, **options))
 
 
 class _Warning:

@@ -1,0 +1,67 @@
+-- done_within(campaign, firsts, lasts, scan): which tasks have an accepted result, of those whose ids lie
+-- within some ranges.
+--
+-- firsts, lasts: of each range the first and the last id; ranges ascend and do not overlap. scan: attempts
+--     that are looked at, at most.
+-- tasks: in ascending order; null: none. last: the id up to which all was looked at; null: up to the end of
+--     the last range.
+--
+-- So it costs a look-up for each range, and what has ended within them: tasks that wait or are worked on
+-- have no attempt that is there to be met. Plans: see tasks(). Index: attempt_pkey.
+create or replace function taskq.done_within(
+    p_campaign bigint,
+    p_firsts bigint[],
+    p_lasts bigint[],
+    p_scan integer,
+    out tasks bigint[],
+    out last bigint
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    with met as materialized (
+        select m.task_id, m.done
+          from unnest(p_firsts, p_lasts) as r (first_id, last_id)
+         cross join lateral (
+             select a.task_id, a.outcome = 'done' as done
+               from taskq.attempt a
+              where a.campaign_id = p_campaign
+                and a.task_id >= r.first_id
+                and a.task_id <= r.last_id
+              order by a.campaign_id, a.task_id
+              limit p_scan
+         ) m
+         limit p_scan
+    )
+    select array_agg(m.task_id order by m.task_id) filter (where m.done),
+           case when count(*) >= p_scan then max(m.task_id) end
+      into tasks, last
+      from met m;
+
+    -- The accepted attempt of the last one may lie behind the end of the scan.
+    if last is not null and last is distinct from tasks[cardinality(tasks)] then
+        perform
+           from (
+               select a.outcome
+                 from taskq.attempt a
+                where a.campaign_id = p_campaign
+                  and a.task_id >= last
+                  and a.task_id <= last
+                order by a.campaign_id, a.task_id
+               offset 0
+           ) a
+          where a.outcome = 'done';
+        if found then
+            tasks := tasks || last;
+        end if;
+    end if;
+end
+$$;

@@ -1,0 +1,86 @@
+"""A set of ids that is kept as ranges, since most ids that it has are neighbours."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+#: The largest id that there can be.
+LAST_ID: Final = 2**63 - 1
+
+
+class IdSet:
+    """A set of positive ids that grows; 16 bytes for each range of neighbours."""
+
+    def __init__(self) -> None:
+        self._firsts = array("q")
+        self._lasts = array("q")
+        self._new = array("q")
+
+    @classmethod
+    def of_steps(cls, steps: Iterable[int]) -> IdSet:
+        """Return the set that `steps` describes; raise `ValueError` if they describe none."""
+        found, at = cls(), 0
+        numbers = iter(steps)
+        for left_out in numbers:
+            within = next(numbers, 0)
+            if left_out < (1 if found._firsts else 0) or within < 1:
+                raise ValueError("these are no steps of a set")
+            found._firsts.append(at + left_out + 1)
+            at += left_out + within
+            if at > LAST_ID:
+                raise ValueError("the ids are too large")
+            found._lasts.append(at)
+        return found
+
+    def steps(self) -> Iterator[int]:
+        """Yield by turns how many ids are left out, from 1 on, and how many are in the set."""
+        self.settle()
+        at = 0
+        for first, last in zip(self._firsts, self._lasts, strict=True):
+            yield first - at - 1
+            yield last - first + 1
+            at = last
+
+    def __len__(self) -> int:
+        self.settle()
+        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
+
+    def add(self, one: int) -> None:
+        """Add an id."""
+        self._new.append(one)
+
+    def gaps(self, after: int, count: int) -> list[tuple[int, int]]:
+        """Return the next ranges of ids above one that are not in the set, `count` at most.
+
+        Each is given by its first and last id; the last of all ends with `LAST_ID`. What was added
+        since `settle` is not known here.
+        """
+        found: list[tuple[int, int]] = []
+        place = bisect_right(self._lasts, after)
+        begin = after + 1
+        while len(found) < count and begin <= LAST_ID:
+            end = self._firsts[place] - 1 if place < len(self._firsts) else LAST_ID
+            if begin <= end:
+                found.append((begin, end))
+            begin = self._lasts[place] + 1 if place < len(self._lasts) else LAST_ID + 1
+            place += 1
+        return found
+
+    def settle(self) -> None:
+        """Take what was added into the ranges, in the time that it takes to go through them."""
+        if not self._new:
+            return
+        added = ((one, one) for one in sorted(self._new))
+        ranges = heapq.merge(zip(self._firsts, self._lasts, strict=True), added)
+        firsts, lasts = array("q"), array("q")
+        for first, last in ranges:
+            if lasts and first <= lasts[-1] + 1:
+                lasts[-1] = max(last, lasts[-1])
+            else:
+                firsts.append(first)
+                lasts.append(last)
+        self._firsts, self._lasts, self._new = firsts, lasts, array("q")
