@@ -33,8 +33,8 @@ from taskq.explain.reading import read_facts
 from taskq.explain.reasons import Explanation
 from taskq.explain.rules import explain_campaign
 from taskq.explain.task_rules import explain_task
-from taskq.following.campaign import FollowedCampaign
 from taskq.history import Event, history
+from taskq.indexing.campaign import IndexedCampaign
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
@@ -56,7 +56,7 @@ from taskq_agent.text import is_unicode
 WAIT_S: Final = 0.5
 
 
-class Campaign(FollowedCampaign):
+class Campaign(IndexedCampaign):
     """A campaign of a queue, returned by `Client`. Every call reads the database; no caching.
 
     It stands for itself and all campaigns below it, unless `below=False`; a key names a task of

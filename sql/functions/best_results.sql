@@ -9,6 +9,9 @@
 -- tasks, ranks: `top` of them at most, best first, of equal value first seeded first. seen: accepted
 --     results. ranked: those of them that have a number there. last: to go on after.
 --
+-- From the first task on it is answered by an index of results, of all of them at once, where there is one
+-- that has them all; see best_indexed().
+--
 -- A number is what JSON calls so, compared exactly; neither text nor true. Memory is bounded by
 -- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
 create or replace function taskq.best_results(
@@ -41,6 +44,14 @@ as $$
 declare
     v_nested constant boolean := p_name like '%.%';
 begin
+    if p_after = 0 then
+        select b.tasks, b.ranks, b.seen, b.ranked into tasks, ranks, seen, ranked
+          from taskq.best_indexed(
+                   p_campaign, p_part, p_name, p_ascending, p_top, p_worst, p_inline) b;
+        if seen is not null then
+            return;
+        end if;
+    end if;
     with met as materialized (
         select a.task_id, a.outcome = 'done' as done, a.attempt, a.claimed_at, a.ended_at,
                case p_part when 'result' then a.result when 'phases' then a.phases end as object,

@@ -75,5 +75,11 @@ begin
         when others then
             raise warning 'taskq: no trend could be recorded: %', sqlerrm;
     end;
+    begin
+        perform taskq.keep_indexes();
+    exception
+        when others then
+            raise warning 'taskq: no index of results could be kept: %', sqlerrm;
+    end;
 end
 $$;

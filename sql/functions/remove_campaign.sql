@@ -31,6 +31,7 @@ begin
     delete from taskq.delta d where d.campaign_id = v_id;
     delete from taskq.counter c where c.campaign_id = v_id;
     delete from taskq.pulse p where p.campaign_id = v_id;
+    update taskq.result_index i set dropped = true where i.campaign_id = v_id and not i.dropped;
     delete from taskq.trend t where t.campaign_id = v_id;
     delete from taskq.refusal r where r.campaign_id = v_id;
     delete from taskq.refused r where r.campaign_id = v_id;

@@ -28,6 +28,11 @@ begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
     end if;
+    -- The keeper removes them.
+    update taskq.result_index i
+       set dropped = true
+     where i.campaign_id = p_campaign
+       and not i.dropped;
     perform taskq.unpack(
         p_campaign,
         array(select t.task_id

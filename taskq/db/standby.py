@@ -34,7 +34,7 @@ READ: Final = frozenset(
             "best_of_groups",
             "done_within",
         ),
-        *("done_within", "blob", "blob_part"),
+        *("done_within", "result_indexes", "blob", "blob_part"),
     }
 )
 #: Seconds that a standby may be behind, unless the caller says otherwise.

@@ -13,7 +13,7 @@ from taskq.export.destination import opened
 from taskq.following.id_set import IdSet
 
 _VERSION: Final = 1
-#: Ten million results that came in random order have 25 MB.
+#: Five million results in a random order have 10 MB.
 MAX_BYTES: Final = 256 << 20
 
 
@@ -22,7 +22,7 @@ class Cursor:
 
     A new one: none. `text` is for whoever keeps it in a database, in one transaction with the
     results; `write` keeps it in a file. It is some bytes for each group of neighbours among tasks
-    that ended in the order of seeding, as most do, and 2.5 bytes a result in a random order.
+    that ended in the order of seeding, as most do, and 2 bytes a result in a random order.
     """
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
         ("task_ids", "results_of", "done_within", "outputs_of", "best_results", "attempts"), _LOOK
     ),
     **dict.fromkeys(
-        ("failure_classes", "failure_causes", "failing_tasks", "trend", "usual_run"), _LOOK
+        ("failure_classes", "failure_causes", "failing_tasks", "result_indexes"), _LOOK
     ),
     **dict.fromkeys(("latest_attempts", "explain_upkeep", "best_of_groups", "retriable"), _LOOK),
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),
@@ -72,6 +72,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("create_campaign", "change_campaign"), _SUBMIT),
     **dict.fromkeys(("add_input", "remove_input"), _SUBMIT),
     **dict.fromkeys(("remove_tasks", "remove_campaign"), _SUBMIT),
+    **dict.fromkeys(("index_results", "fill_index", "drop_index"), _SUBMIT),
 }
 #: About the whole queue, by names of others: for tokens that are for all of it.
 WHOLE: Final = frozenset({"explain_tokens", "bans"})

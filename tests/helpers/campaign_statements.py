@@ -242,6 +242,7 @@ class Scene:
                     (list(range(failed, failed + 40, 4)), list(range(failed + 1, failed + 41, 4))),
                 )
             ],
+            "drop_index": [Case(0, {**it, "part": "result", "field": "score"})],
             "drain_sessions": [
                 Case(
                     2, {**it, "sites": ["here"], "agents": None, "hosts": None, "dry_run": dry_run}
@@ -287,6 +288,15 @@ class Scene:
             ],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
+            "fill_index": [
+                Case(
+                    PAGE,
+                    {**it, "part": part, "field": "score", "scan": PAGE - 1},
+                    (("index_results", {**it, "part": part, "field": "score"}),),
+                )
+                for part in ("result", "payload")
+            ],
+            "index_results": [Case(0, {**it, "part": "result", "field": "score"})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
             "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
             "left_agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
@@ -317,6 +327,7 @@ class Scene:
             "remove_input": [Case(0, {**it, "input": "x"})],
             "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
             "scopes": [Case(SESSIONS + 1, it)],
+            "result_indexes": [Case(0, it)],
             "result_sample": [
                 Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "field": name})
                 for name in ("score", None)

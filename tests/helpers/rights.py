@@ -49,6 +49,8 @@ MAY = {
     "create_pilot": "operator",
     "create_token": "operator",
     "drop_archive": UPKEEP,
+    **dict.fromkeys(("index_results", "fill_index", "drop_index"), FEEDING),
+    "result_indexes": READING,
     "drain_reasons": SERVING,
     "drain_sessions": "operator",
     "end_blob": f"{SERVING} {FEEDING}",

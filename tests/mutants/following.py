@@ -1,4 +1,4 @@
-"""Bugs in what gives the results that have come since."""
+"""Bugs in what gives the results that have come since, and in indexes of results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _LOOKING: Final = "taskq/following/looking.py"
 _SINCE: Final = ("tests/integration/test_following.py",)
+_INDEX: Final = ("tests/integration/test_result_indexes.py",)
 _EXPORT: Final = ("tests/integration/test_cli_following.py",)
 
 FOLLOWING: Final = (
@@ -60,5 +61,55 @@ FOLLOWING: Final = (
         "        if not its:\n",
         "A campaign that was made anew is followed by the ids of the old one.",
         _SINCE,
+    ),
+    Mutant(
+        "best-of-an-index-that-lacks-some",
+        "sql/functions/best_indexed.sql",
+        " or v_index.seen <> taskq.done_count(p_campaign) then",
+        " then",
+        "The best are those that the keeper has taken in so far.",
+        _INDEX,
+    ),
+    Mutant(
+        "best-of-an-index-in-another-order",
+        "sql/functions/best_indexed.sql",
+        "                  order by r.index_id, r.rank, r.task_id\n"
+        "                  limit p_top)\n",
+        "                  order by r.index_id desc, r.rank desc, r.task_id desc\n"
+        "                  limit p_top)\n",
+        "Of equal results others are the best with an index than without.",
+        _INDEX,
+    ),
+    Mutant(
+        "index-hides-large-results",
+        "sql/functions/best_indexed.sql",
+        " or p_inline and v_index.large > 0",
+        "",
+        "Results that are stored as blobs are never among the best, once there is an index.",
+        _INDEX,
+    ),
+    Mutant(
+        "index-begins-behind-what-it-has",
+        "sql/functions/take_in_results.sql",
+        "greatest(lag(u.last_id, 1, 0::bigint) over (order by u.first_id), v_index.looked) + 1",
+        "greatest(v_end, v_index.looked) + 1",
+        "An index never gets what ended after a task that was seeded later.",
+        _INDEX,
+    ),
+    Mutant(
+        "index-outlives-its-campaign",
+        "sql/functions/remove_tasks.sql",
+        "       set dropped = true\n",
+        "       set dropped = false\n",
+        "Indexes of removed campaigns stay for ever, and no more can be made.",
+        _INDEX,
+    ),
+    Mutant(
+        "indexes-without-bound",
+        "sql/functions/index_results.sql",
+        "from taskq.result_index) >= v_most",
+        "from taskq.result_index) > 10 * v_most",
+        "One user fills the disk with indexes.",
+        _INDEX,
     ),
 )

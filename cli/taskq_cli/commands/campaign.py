@@ -14,6 +14,7 @@ from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.spec.resources import resources_text
 from taskq.views import Status
 from taskq.words import counted, duration
+from taskq_cli.commands.index import index
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.early_exits import resumable
 from taskq_cli.no_handler_warning import warn_no_handler
@@ -32,7 +33,7 @@ from taskq_cli.spec_options import SpecOptions, spec_options
 
 @click.group()
 def campaign() -> None:
-    """Create, change, pause, resume, cancel and remove campaigns.
+    """Create, change, pause, resume, cancel, index and remove campaigns.
 
     Example:
       taskq campaign show /demo
@@ -40,6 +41,7 @@ def campaign() -> None:
 
 
 campaign.add_command(cancel)
+campaign.add_command(index)
 
 
 @campaign.command()

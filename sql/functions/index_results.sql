@@ -1,0 +1,38 @@
+-- index_results(path, part, name): begins an index of a campaign's results, without those below it; nothing
+-- if there is one. fill_index(), and the keeper, take the results in.
+--
+-- part: result, payload or phases; name: see value_at(). Result: whether it is new.
+-- Error TQ404: no such campaign. Error TQ400: no such part, no name, or a long one. Error TQ409: there are 16
+--     indexes, which is the most of a database.
+--
+-- Locks: the table of indexes, for a moment, against others of this. Index: result_index_field.
+create or replace function taskq.index_results(p_path text, p_part text, p_name text)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_most constant integer := 16;
+    v_id constant bigint := taskq.campaign_id(p_path);
+begin
+    if coalesce(p_part, '') not in ('result', 'payload', 'phases') or coalesce(length(p_name), 0) not between 1 and 255
+    then
+        raise exception 'an index is on a number of a result, as result.score, with a name of 255 characters at most'
+            using errcode = 'TQ400';
+    end if;
+    lock table taskq.result_index in share row exclusive mode;
+    if exists (
+        select from taskq.result_index i
+         where i.campaign_id = v_id and i.part = p_part and i.name = p_name and not i.dropped)
+    then
+        return false;
+    end if;
+    if (select count(*) from taskq.result_index) >= v_most then
+        raise exception 'there are % indexes of results, which is the most: drop one', v_most
+            using errcode = 'TQ409';
+    end if;
+    insert into taskq.result_index (campaign_id, part, name) values (v_id, p_part, p_name);
+    return true;
+end
+$$;

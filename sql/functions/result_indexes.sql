@@ -1,0 +1,27 @@
+-- result_indexes(path): the indexes of results of a campaign and of those below it, ordered by path.
+--
+-- field: as result.score. seen, done: how many results it has, and how many there are; it is complete if
+-- these are equal. ranked: those with a number there. large: those that are references to blobs, whose number
+-- the database does not know: with some, it serves only who ranks the references as they are.
+-- Error TQ404: no such campaign. Index: campaign_path_key, result_index_pkey.
+create or replace function taskq.result_indexes(p_path text)
+returns table (
+    campaign text, field text, seen bigint, done bigint, ranked bigint, large bigint, created_at timestamptz
+)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform taskq.campaign_id(p_path);
+    return query
+        select c.path, i.part || '.' || i.name, i.seen, taskq.done_count(i.campaign_id), i.ranked, i.large,
+               i.created_at
+          from taskq.result_index i  -- 16 at most
+         cross join lateral (
+             select c.path from taskq.campaign c where c.campaign_id = i.campaign_id offset 0) c
+         where not i.dropped
+           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+         order by c.path, i.part, i.name;
+end
+$$;

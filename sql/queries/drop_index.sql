@@ -1,0 +1,1 @@
+select taskq.drop_index(%(path)s, %(part)s, %(field)s)

@@ -1,0 +1,1 @@
+select seen, done from taskq.fill_index(%(path)s, %(part)s, %(field)s, %(scan)s)

@@ -1,0 +1,1 @@
+select taskq.index_results(%(path)s, %(part)s, %(field)s)

@@ -1,0 +1,213 @@
+"""Indexes of results: the best are those of a scan, whatever is taken in, and when."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq import Campaign, Client, Conflict, NotFound, Seed, UsageError
+from taskq.blobs.catalogue import open_blobs
+from taskq.blobs.large_results import Fetching
+from taskq.db.connections import Database
+from taskq.export.ranking import Ranking
+from taskq.indexing import campaign as indexing
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.variants import rest_thorough
+
+pytestmark = pytest.mark.both_transports
+
+VALUES: tuple[Any, ...] = (0, 1, 1.0, -7.25, -7, 10**30, 1e-300, None, "3", True, [1], {"b": 4})
+
+
+def best(
+    queue: Client, campaign: Campaign, field: str, *, top: int = 7, ascending: bool = False
+) -> tuple[list[str], int, int]:
+    """Return the keys of the best results, how many are ranked, and how many are not."""
+    ranking = Ranking(queue.queries, Fetching(queue.queries), top, field, ascending=ascending)
+    ranking.look(campaign)
+    keys = [] if not ranking.ranked else [one.key for _, one in ranking.best()]
+    return keys, ranking.ranked, ranking.left_out
+
+
+def rank_count(postgres: Postgres) -> int:
+    """Return how many numbers are kept in all indexes."""
+    return int(value(postgres, "select count(*) from taskq.result_rank"))
+
+
+def keep(database: Database) -> None:
+    """Do a round of upkeep."""
+    holder = "00000000-0000-4000-8000-000000000000"
+    database.rows("keep", holder=holder, term_s=60.0)
+
+
+@pytest.mark.parametrize("field", rest_thorough(["result.a", "result.a.b", "payload.n"], 2))
+@pytest.mark.parametrize("seed", rest_thorough(range(3)))
+def test_the_best_of_an_index_are_those_of_a_scan(
+    queue: Client,
+    campaign: Campaign,
+    hire: Hire,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    field: str,
+) -> None:
+    """In both directions, with ties, values that are no numbers, failures and retries between."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(indexing, "SCAN", chance.choice((1, 3, 50)))
+    campaign.seed(Seed({"n": chance.choice(VALUES)}, f"t{n}") for n in range(90))
+    agent = hire()
+    used = 0
+    for _ in range(6):
+        held = agent.claim(chance.randrange(8, 20))
+        chance.shuffle(held)
+        for task in held:
+            if chance.random() < 0.3 and task.attempt < 3:
+                agent.fail(task, retry=False)
+            else:
+                agent.done(task, {"a": chance.choice(VALUES)})
+        for ascending in (False, True):
+            top = chance.choice((1, 3, 200))
+            without = best(queue, campaign, field, top=top, ascending=ascending)
+            campaign.index(field)
+            (made,) = campaign.indexes()
+            assert made.complete
+            assert (made.ranked, made.seen - made.ranked) == without[1:]
+            assert best(queue, campaign, field, top=top, ascending=ascending) == without
+            used += 1
+        spans = "select count(*) from taskq.result_span a join taskq.result_span b"
+        spans += " on b.first_id between a.first_id + 1 and a.last_id + 1"
+        assert value(postgres, spans) == 0
+        campaign.retry(status="failed")
+    assert used == 12
+    assert rank_count(postgres) == made.ranked
+
+
+def test_an_index_that_lacks_a_result_is_not_asked(
+    queue: Client, campaign: Campaign, hire: Hire, database: Database
+) -> None:
+    """The best are exact at any moment; the keeper takes in what has come."""
+    campaign.seed(Seed({}, f"t{n}") for n in range(3))
+    agent = hire()
+    first, second, third = agent.claim(3)
+    agent.done(third, {"a": 5})
+    campaign.index("result.a")
+    agent.done(first, {"a": 9})
+    assert not campaign.indexes()[0].complete
+    assert best(queue, campaign, "result.a") == (["t0", "t2"], 2, 0)
+    keep(database)
+    assert campaign.indexes()[0].complete
+    agent.done(second, {"a": 7})
+    keep(database)
+    assert best(queue, campaign, "result.a") == (["t0", "t1", "t2"], 3, 0)
+
+
+def test_an_index_is_asked_instead_of_the_results(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """What the index says is what is found, of several campaigns too."""
+    other = queue.create_campaign("/c/d")
+    for one in (campaign, other):
+        one.seed(Seed({}, f"{one.path}{n}") for n in range(3))
+        agent = hire(one.path)
+        for number, task in enumerate(agent.claim(3)):
+            agent.done(task, {"a": number})
+    campaign.index("result.a")
+    postgres.execute("update taskq.result_rank set rank = 1.5 where rank = 0")
+    ranking = Ranking(queue.queries, Fetching(queue.queries), 4, "result.a")
+    for one in (other, campaign):
+        ranking.look(one)
+    found = [one.key for _, one in ranking.best()]
+    assert found == ["/c/d2", "/c2", "/c0", "/c/d1"]
+
+
+def test_large_results_are_ranked_by_their_content(
+    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+) -> None:
+    """The database does not know it, so such an index serves only who ranks references."""
+    (tmp_path / "large").write_text('{"a": 7}')
+    digest, size = open_blobs(queue.queries).put(tmp_path / "large")
+    campaign.seed(Seed({}, f"t{n}") for n in range(2))
+    agent = hire()
+    one, other = agent.claim(2)
+    agent.done(one, {"a": 1})
+    agent.done(other, {"taskq_blob": {"digest": digest, "size": size}})
+    campaign.index("result.a")
+    (made,) = campaign.indexes()
+    assert (made.seen, made.ranked, made.large) == (2, 1, 1)
+    assert best(queue, campaign, "result.a") == (["t1", "t0"], 2, 0)
+
+
+def test_indexes_are_bounded_and_dropped(
+    queue: Client, campaign: Campaign, hire: Hire, database: Database, postgres: Postgres
+) -> None:
+    """The keeper removes what they took, also with their campaign."""
+    campaign.seed(Seed({}, f"t{n}") for n in range(30))
+    agent = hire()
+    for task in agent.claim(30):
+        agent.done(task, {f"n{n}": n for n in range(16)})
+    for number in range(16):
+        campaign.index(f"result.n{number}")
+    with pytest.raises(Conflict, match="16 indexes"):
+        campaign.index("result.n16")
+    campaign.index("result.n15")
+    assert campaign.drop_index("result.n3")
+    assert not campaign.drop_index("result.n3")
+    assert len(campaign.indexes()) == 15
+    keep(database)
+    assert rank_count(postgres) == 15 * 30
+    campaign.index("result.n3")
+    campaign.remove()
+    keep(database)
+    assert rank_count(postgres) == 0
+    assert value(postgres, "select count(*) from taskq.result_span") == 0
+    assert value(postgres, "select count(*) from taskq.result_index") == 0
+    assert queue.create_campaign("/c").indexes() == []
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["", "result", "result.", "score", "task_id", "nope.x", "error.x", f"result.{'x' * 256}"],
+)
+def test_what_cannot_be_indexed_is_told(campaign: Campaign, field: str) -> None:
+    """Also by those who speak with the function itself; a name is data, whatever is in it."""
+    with pytest.raises(UsageError):
+        campaign.index(field)
+    name = "result.a'\"; drop table taskq.attempt; --\x1b[31m"
+    campaign.index(name)
+    assert [one.field for one in campaign.indexes()] == [name]
+
+
+def test_the_command_indexes_lists_and_drops(
+    taskq: CommandLine, campaign: Campaign, hire: Hire
+) -> None:
+    """With one line for people, records for programs, and nothing that a terminal obeys."""
+    campaign.seed(Seed({}, f"t{n}") for n in range(3))
+    agent = hire()
+    for number, task in enumerate(agent.claim(3)):
+        agent.done(task, {"score": number} if number else {})
+    words = ("campaign", "index", "/c")
+    said = taskq.out(*words, "--on", "result.score")
+    assert said.startswith("3 results of /c indexed by result.score, 1 without a number there. ")
+    (listed,) = taskq.json(*words, "--list")
+    assert (listed["field"], listed["seen"], listed["complete"]) == ("result.score", 3, True)
+    assert taskq.out("export", "/c", "--top", 1, "--by", "result.score").count("t2") == 1
+    assert "dropped" in taskq.out(*words, "--on", "result.score", "--drop")
+    assert taskq.refused(*words, "--on", "result.score", "--drop")[0] == 66
+    assert taskq.refused(*words)[0] == 2
+    assert taskq.refused(*words, "--list", "--on", "result.score")[0] == 2
+    assert taskq.refused(*words, "--drop")[0] == 2
+    assert taskq.refused(*words, "--on", "error.class")[0] == 2
+    taskq.out(*words, "--on", "result.\x1b[31m")
+    assert "\x1b" not in taskq.out(*words, "--list")
+
+
+def test_an_index_is_for_an_own_campaign(campaign: Campaign) -> None:
+    """Of one that is not there, there is none."""
+    campaign.remove()
+    with pytest.raises(NotFound):
+        campaign.index("result.a")
