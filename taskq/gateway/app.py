@@ -325,6 +325,7 @@ class App:
             identity = None
         if not isinstance(identity, Manager):
             raise Forbidden("this needs a manager's token")
+        self._service.metrics.managed += 1
         return identity
 
     def _guarded(self, serve: Handler) -> Callable[[Request], Awaitable[Response]]:

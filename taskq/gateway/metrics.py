@@ -49,6 +49,7 @@ class Metrics:
     tasks: int = counter("Tasks handed out")
     beats: int = counter("Heartbeats taken in")
     opened: int = counter("Sessions opened")
+    managed: int = counter("Requests of managers taken in")
     abandoned: int = counter("Requests whose client was gone before the answer")
     slow: int = counter(
         "Connections cut: the client was too slow, or silent, or there were too many"

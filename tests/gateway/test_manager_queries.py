@@ -6,6 +6,7 @@ import gzip
 import json
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from taskq.remote.queries import GatewayQueries
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.fixtures.logins import Staff
 from tests.gateway.peers import Reply
-from tests.helpers.waiting import free_port
+from tests.helpers.waiting import free_port, wait_until
 
 COUNTS = "/v1/manage/counts"
 FOUND = {"filter": "true", "values": "{}", "states": ["waiting"], "parts": [], "payloads": True}
@@ -132,6 +133,19 @@ def test_only_a_picklers_token_sends_functions_by_value(realm: Realm, submitter:
         assert pickler.create_campaign(spec).spec().handler == handler
     # Who changes something else sends the handler as it is.
     submitter.campaign(spec.path).change(spec)
+    # But to no other campaign.
+    with pytest.raises(Forbidden, match="may not have agents unpickle"):
+        submitter.create_campaign(replace(spec, path=f"{realm.path}/q"))
+
+
+def test_requests_of_managers_are_counted(realm: Realm, manager: Client) -> None:
+    """Whatever they ask for, and nothing of strangers or agents."""
+    before = realm.gateway.metric("managed_total", realm.manager)
+    for _ in range(3):
+        manager.queries.rows("counts", path=realm.path, depth=0)
+        assert asked(realm, COUNTS, b"{}", "tqm_made-up").status == 401
+        realm.agent()
+    assert realm.gateway.metric("managed_total", realm.manager) == before + 4
 
 
 def test_errors_come_back_as_themselves(realm: Realm, submitter: Client) -> None:
@@ -165,6 +179,8 @@ def test_revoked_or_strange_token_runs_nothing_at_once(realm: Realm) -> None:
         realm.queue.tokens.revoke(name)
         with pytest.raises(Unauthorized):
             queue.campaign(realm.path)
+    brief, body = realm.token("submitter", days=0.2 / 86_400), {"path": realm.path, "depth": 0}
+    wait_until(lambda: asked(realm, COUNTS, json.dumps(body).encode(), brief).status == 401)
     for strange in (realm.site, "tqm_made-up", realm.agent().token):
         with (
             Client(GatewayQueries(realm.gateway.url, strange, patience_s=0)) as queue,

@@ -12,6 +12,7 @@ from tests.mutants.funnel import FUNNEL
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.looking import LOOKING
+from tests.mutants.managing import MANAGING
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.outputs import OUTPUTS
@@ -27,6 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *LIBRARY,
     *FLEET,
     *LOOKING,
+    *MANAGING,
     *NOTIFY,
     *PILOTS,
     *READING,

@@ -1,0 +1,95 @@
+"""Bugs in what managers' tokens may do over a gateway, functions by value among it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_PERMIT: Final = "sql/functions/permit.sql"
+_CHANGE: Final = "sql/functions/change_campaign.sql"
+_OFFERED: Final = "taskq/gateway/offered.py"
+_RIGHTS: Final = ("tests/gateway/test_manager_queries.py",)
+
+MANAGING: Final = (
+    Mutant(
+        "functions-by-value-by-the-gateways-right",
+        _PERMIT,
+        "set_config('taskq.token_kind', kind, true)",
+        "set_config('taskq.token_kind', '', true)",
+        "Any submitter's token has agents unpickle, if the gateway's login may.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "functions-by-value-from-submitters",
+        _CHANGE,
+        "                and coalesce(v_token, '') in ('', 'pickler'))\n",
+        "                and true)\n",
+        "A submitter's token has agents unpickle what it sends.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "functions-by-value-copied",
+        _CHANGE,
+        "c.path = p_path and c.handler",
+        "c.path <> '' and c.handler",
+        "A submitter gives a pickler's function to a campaign of its own, with its seal.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "seal-for-managers",
+        _OFFERED,
+        'Offered(instead="campaign_unsealed")',
+        "Offered()",
+        "A manager's token learns the key that seals arguments, and has agents unpickle others.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "managers-submit",
+        _OFFERED,
+        '_SUBMIT: Final = Offered("submitter")',
+        "_SUBMIT: Final = Offered()",
+        "A manager's token says what agents execute.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "kind-of-token-not-asked",
+        _PERMIT,
+        "if v_token.kind < p_kind::taskq.token_kind then",
+        "if v_token.kind is null then",
+        "A manager's token does what a submitter's is for.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "campaigns-by-id-not-asked",
+        _OFFERED,
+        'return paths, [values["campaign"]] if "campaign" in values else []',
+        "return paths, []",
+        "A token reads and changes others' tasks by the ids of their campaigns.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "token-for-neighbours",
+        _PERMIT,
+        "starts_with(a.path, own.path || '/')",
+        "starts_with(a.path, own.path)",
+        "A token for /a is one for /ab.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "revoked-token-manages",
+        _PERMIT,
+        "       and t.revoked_at is null\n",
+        "",
+        "A manager goes on with a token that was revoked.",
+        _RIGHTS,
+    ),
+    Mutant(
+        "expired-token-manages",
+        _PERMIT,
+        "       and t.expires_at > clock_timestamp();\n",
+        "       and true;\n",
+        "A manager goes on with a token that has expired.",
+        _RIGHTS,
+    ),
+)
