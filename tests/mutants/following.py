@@ -47,11 +47,11 @@ FOLLOWING: Final = (
         _SINCE,
     ),
     Mutant(
-        "cursor-before-the-output",
+        "cursor-not-renewed-while-following",
         "cli/taskq_cli/export_since.py",
-        "        sys.stdout.flush()  # what a cursor has was written before\n",
-        "",
-        "A cursor has results that a killed export never wrote.",
+        "        cursor.write(since)\n",
+        "        pass\n",
+        "Whoever is killed gets all results again.",
         _EXPORT,
     ),
     Mutant(

@@ -154,7 +154,6 @@ def export(
         destination = _stdout() if to == "-" else Path(to)
         written = write(records, destination, how, columns=names if follow else None)
     if since is not None:
-        sys.stdout.flush()
         cursor.write(since)
     if chosen is not None and written and (empty := chosen.empty()):
         click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
