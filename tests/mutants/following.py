@@ -89,19 +89,11 @@ FOLLOWING: Final = (
         _INDEX,
     ),
     Mutant(
-        "index-begins-behind-what-it-has",
-        "sql/functions/take_in_results.sql",
-        "greatest(lag(u.last_id, 1, 0::bigint) over (order by u.first_id), v_index.looked) + 1",
-        "greatest(v_end, v_index.looked) + 1",
-        "An index never gets what ended after a task that was seeded later.",
-        _INDEX,
-    ),
-    Mutant(
-        "index-outlives-its-campaign",
+        "index-of-removed-tasks",
         "sql/functions/remove_tasks.sql",
         "       set dropped = true\n",
         "       set dropped = false\n",
-        "Indexes of removed campaigns stay for ever, and no more can be made.",
+        "Results are among the best though a removal that was interrupted has deleted them.",
         _INDEX,
     ),
     Mutant(
