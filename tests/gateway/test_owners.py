@@ -50,7 +50,7 @@ def test_quota_holds_over_a_gateway_and_is_not_changed_there(realm: Realm) -> No
         with pytest.raises(Conflict, match="allows 3 waiting tasks; 0 wait"):
             campaign.seed({"n": n} for n in range(4))
         assert campaign.seed({"n": n} for n in range(3)).added == 3
-    realm.queue.owners.give(path, f"{name}-other")
+    realm.queue.owners.set_quota(name, {"max_waiting": None})
     realm.queue.owners.give(realm.path, name)
     realm.seed(3)
     agents = [realm.agent() for _ in range(2)]

@@ -254,8 +254,8 @@ def test_owners_share_first_if_an_operator_says_so(
     queue.owners.set_quota("bob", {"weight": 3})
     assert part() == pytest.approx(0.75)
     queue.owners.set_quota("bob", {"weight": 1})
-    hire("/9").claim(4)  # of five that it might run, one is left
-    assert part() == pytest.approx(0.01 * 0.5 / (0.01 * 0.5 + 2.5), abs=0.2)
+    hire("/9").claim(4)  # of five tasks two and a half are for each
+    assert part() == pytest.approx(0.005 / 2.505)
     queue.owners.share_by("campaign")
     assert queue.owners.shared_by() == "campaign"
 

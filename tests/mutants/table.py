@@ -14,6 +14,7 @@ from tests.mutants.looking import LOOKING
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.outputs import OUTPUTS
+from tests.mutants.owners import OWNERS
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
@@ -27,6 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *FLEET,
     *LOOKING,
     *NOTIFY,
+    *OWNERS,
     *PILOTS,
     *READING,
     *STATEMENTS,
