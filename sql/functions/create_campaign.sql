@@ -12,7 +12,8 @@
 -- Its owner is the login, or the token for which a gateway calls, see permit(): what a session says of that counts
 -- only with the right to act for tokens.
 --
--- Locks: the unique path: of two callers at once, one gets TQ409; one against set_quota(), shared.
+-- Locks: the unique path: of two callers at once, one gets TQ409; one against set_quota() for the owner,
+-- shared.
 create or replace function taskq.create_campaign(p_path text, p_spec jsonb default '{}')
 returns bigint
 language plpgsql
@@ -48,7 +49,7 @@ begin
         end;
     end loop;
 
-    perform pg_advisory_xact_lock_shared(hashtextextended('taskq.quota', 0));
+    perform pg_advisory_xact_lock_shared(hashtextextended(v_owner, -3));
     insert into taskq.campaign (parent_id, path, lineage, owner, running_quota)
     values (v_parent.campaign_id, p_path, '{}', v_owner, taskq.running_quota(v_owner))
     on conflict (path) do nothing

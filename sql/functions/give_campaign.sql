@@ -5,7 +5,7 @@
 --
 -- Nothing is refused for a quota: what there is stays, as if the new owner had made it.
 --
--- Locks: a lock against create_campaign() and set_quota(); the campaigns that change.
+-- Locks: one against set_quota() for the new owner, shared; the campaigns that change.
 -- Index: campaign_path_key, quota_pkey.
 create or replace function taskq.give_campaign(p_path text, p_owner text)
 returns integer
@@ -20,7 +20,7 @@ begin
     if (length(p_owner) between 1 and 100) is not true then
         raise exception 'the name of an owner has 1 to 100 characters' using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('taskq.quota', 0));
+    perform pg_advisory_xact_lock_shared(hashtextextended(p_owner, -3));
     v_campaigns := array(
         select c.campaign_id
           from taskq.campaign c

@@ -34,7 +34,12 @@ begin
            where c.owner = p_owner
            union all
           select d.waiting, d.delayed, d.working
-            from taskq.unfolded() d
+            from (
+                select d.campaign_id, taskq.total(d.waiting) as waiting,
+                       taskq.total(d.delayed) as delayed, taskq.total(d.working) as working
+                  from taskq.unfolded() d
+                 group by d.campaign_id
+            ) d
            cross join lateral (
                select c.owner
                  from taskq.campaign c

@@ -7,7 +7,7 @@
 --
 -- It holds for what is claimed, seeded and stored afterwards, and takes nothing back.
 --
--- Locks: a lock against create_campaign() and give_campaign(); the quota; the campaigns that change.
+-- Locks: one against create_campaign() and give_campaign() for this owner; the quota; the campaigns that change.
 -- Index: quota_pkey, campaign_owner.
 create or replace function taskq.set_quota(p_owner text, p_quota jsonb)
 returns integer
@@ -22,7 +22,7 @@ begin
     if jsonb_typeof(p_quota) is distinct from 'object' then
         raise exception 'a quota is a JSON object' using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('taskq.quota', 0));
+    perform pg_advisory_xact_lock(hashtextextended(p_owner, -3));
     if (select count(*) from taskq.quota) >= v_most
        and not exists (select from taskq.quota q where q.owner = p_owner) then
         raise exception 'there are % quotas; remove some', v_most using errcode = 'TQ409';

@@ -4,8 +4,8 @@
 -- What runs goes on, and is stored: so nothing that was computed is lost, and an owner may have stored more than the
 -- quota by what ran. It costs a look-up for each campaign of an owner with such a quota.
 --
--- Locks: that of set_quota(), unless somebody has it; campaigns that change. Where one of an owner's is locked, the
--- owner is left for the next round: quota and campaigns change together.
+-- Locks: those of set_quota(); campaigns that change. Where one is held by somebody, the owner is left for the next
+-- round: quota and campaigns change together.
 -- Index: quota_pkey, campaign_owner, output_use_pkey.
 create or replace function taskq.stop_full_owners()
 returns void
@@ -13,31 +13,31 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_one record;
+    v_owner text;
+    v_full boolean;
     v_running integer;
     v_campaigns bigint[];
 begin
-    if not pg_try_advisory_xact_lock(hashtextextended('taskq.quota', 0)) then
-        return;
-    end if;
-    for v_one in
-        select q.owner, not q.is_full as is_full, q.max_running
-          from taskq.quota q
-         where q.max_bytes is not null
-           and (taskq.stored_bytes(q.owner) >= q.max_bytes) <> q.is_full
-         order by q.owner
+    for v_owner in
+        select q.owner from taskq.quota q where q.max_bytes is not null order by q.owner
     loop
-        v_running := case when v_one.is_full then 0 else v_one.max_running end;
+        continue when not pg_try_advisory_xact_lock(hashtextextended(v_owner, -3));
+        select not q.is_full, case when q.is_full then q.max_running else 0 end
+          into v_full, v_running
+          from taskq.quota q
+         where q.owner = v_owner
+           and (taskq.stored_bytes(q.owner) >= q.max_bytes) <> q.is_full;
+        continue when not found;
         v_campaigns := array(
             select c.campaign_id
               from taskq.campaign c
-             where c.owner = v_one.owner
+             where c.owner = v_owner
              order by c.campaign_id
                for no key update skip locked);
         if cardinality(v_campaigns) = (
-               select count(*) from taskq.campaign c where c.owner = v_one.owner)
+               select count(*) from taskq.campaign c where c.owner = v_owner)
         then
-            update taskq.quota q set is_full = v_one.is_full where q.owner = v_one.owner;
+            update taskq.quota q set is_full = v_full where q.owner = v_owner;
             update taskq.campaign c
                set running_quota = v_running
              where c.campaign_id = any (v_campaigns);

@@ -53,7 +53,7 @@ OWNERS: Final = (
     Mutant(
         "full-owner-for-ever",
         "sql/functions/stop_full_owners.sql",
-        "case when v_one.is_full then 0 else v_one.max_running end",
+        "case when q.is_full then q.max_running else 0 end",
         "0",
         "Nothing is handed out again when there is room for more bytes.",
         (*_OWNERS, *_MODEL),
