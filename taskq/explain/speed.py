@@ -87,6 +87,12 @@ def _free_slots(
             "a task that has failed waits up to 2 minutes for another host, with its last attempt "
             "up to a day"
         )
+    why += [
+        f"the quota of {one.owner} allows {one.max_running:,} running tasks, and {one.working:,} "
+        f"{verb(one.working, 'runs', 'run')}"
+        for one in facts.owners
+        if one.max_running is not None
+    ][:1]
     if not why:
         why.append("their agents may be starting, or may be leaving")
     return Reason(

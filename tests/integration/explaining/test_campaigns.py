@@ -88,7 +88,10 @@ def test_quota_of_the_owner_is_told_with_what_changes_it(
     postgres.execute("select taskq.set_quota(%s, %s)", [owner, '{"max_running": 2}'])
     assert only(campaign).code == "no-agents"
     hire("/c")
-    assert len(hire("/other").claim(3)) == 2
+    other = hire("/other")
+    (task,) = other.claim(1)
+    assert "allows 2 running tasks, and 1 runs" in only(campaign).text
+    assert len(other.claim(3)) == 1
     reason = only(campaign)
     assert (reason.code, reason.tasks, reason.blocks) == ("quota-running", 20, True)
     assert f"2 tasks of {owner} work in all campaigns, and the quota allows 2" in reason.text
@@ -97,6 +100,7 @@ def test_quota_of_the_owner_is_told_with_what_changes_it(
         "taskq owners list",
     ]
     assert reason.figures == {"working": 2, "max_running": 2, "owner": owner}
+    other.done(task)
     postgres.execute("select taskq.set_quota(%s, %s)", [owner, '{"max_bytes": 1}'])
     postgres.execute("update taskq.quota set is_full = true")
     reason = only(campaign)
