@@ -32,7 +32,7 @@ OWNERS: Final = (
         "from taskq.owned(v_owner) o) - p_freed))",
         "from taskq.owned(v_owner) o)))",
         "An agent of an owner with all tasks running claims none for those that it reports.",
-        _MODEL,
+        _OWNERS,
     ),
     Mutant(
         "waiting-without-those-delayed",
