@@ -44,9 +44,9 @@ def owners() -> None:
 @limit_option
 @reading_options
 def list_(invocation: Invocation, path: str, limit: int | None) -> None:
-    """List the owners of campaigns at and below PATH, those with most tasks first.
+    """List the owners of campaigns at and below PATH.
 
-    With what all of their campaigns have, of what their quotas allow. STORED are inputs and output
+    Those with most tasks first, with what all of their campaigns have, of what their quotas allow. STORED are inputs and output
     files.
 
     Example:
@@ -133,7 +133,7 @@ def give(invocation: Invocation, *, path: str, owner: str) -> None:
 @click.argument("by", type=click.Choice(get_args(ShareBy)), metavar="owner|campaign")
 @shared_options
 def share(invocation: Invocation, *, by: ShareBy) -> None:
-    """Share out running tasks between owners first, or between campaigns alike.
+    """Share out running tasks between owners first, or campaigns alike.
 
     By owner, each has a part by its weight, and the weights of its campaigns divide that, however
     many they are. By campaign, as it is at first, who has more campaigns has more. Wants an
