@@ -46,8 +46,8 @@ def owners() -> None:
 def list_(invocation: Invocation, path: str, limit: int | None) -> None:
     """List the owners of campaigns at and below PATH.
 
-    Those with most tasks first, with what all of their campaigns have, of what their quotas allow. STORED are inputs and output
-    files.
+    Those with most tasks first, with what all of their campaigns have, of what their quotas allow.
+    STORED are inputs and output files.
 
     Example:
       taskq owners list
