@@ -146,7 +146,7 @@ class Campaign(IndexedCampaign):
         on_clash: called for the first 100 that were skipped, or added under a numbered key.
 
         A bad record raises `InvalidTask`, or goes to `on_bad` if given; tasks of earlier chunks
-        stay. Raise `Conflict` if the campaign is cancelled.
+        stay. Raise `Conflict` if the campaign is cancelled, or the quota of its owner has no room.
         """
         return seeding.seed(
             self._database,
@@ -170,8 +170,8 @@ class Campaign(IndexedCampaign):
 
         key: by default one of the payload, so that the same payload is the same task. Durable when
         it returns. Raise `InvalidTask` if the task is not valid, `Conflict` if the campaign is
-        cancelled. on_conflict: what to do if its key is stored with another payload, as in `seed`;
-        by default raise `KeyConflict`.
+        cancelled, or the quota of its owner has no room. on_conflict: what to do if its key is
+        stored with another payload, as in `seed`; by default raise `KeyConflict`.
         """
         seed = Seed(payload, key, priority)
         self.add(seed, on_conflict=on_conflict)

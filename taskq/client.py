@@ -22,6 +22,7 @@ from taskq.funnel.best import Best
 from taskq.funnel.live import Fed, Feeder
 from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
+from taskq.owners.owners import Owners
 from taskq.pilots.store import Pilots
 from taskq.remote.credentials import manager_token
 from taskq.remote.queries import GatewayQueries
@@ -109,11 +110,11 @@ class Client:
 
     Over a gateway, what needs PostgreSQL itself raises `NotOverGateway`.
 
-    tokens: administration of the tokens of sites and managers. fleet: hosts and sites. pilots: of
-    what starts agents on batch systems. notifications: rules of what is told, and to whom.
-    local_agents: those that this program runs now, by `taskq.local_agents`. embedded: whether the
-    server is this user's own. begun: paths of the campaigns that were created, or given calls,
-    through this client.
+    tokens: administration of the tokens of sites and managers. fleet: hosts and sites. owners: of
+    campaigns, and their quotas. pilots: of what starts agents on batch systems. notifications:
+    rules of what is told, and to whom. local_agents: those that this program runs now, by
+    `taskq.local_agents`. embedded: whether the server is this user's own. begun: paths of the
+    campaigns that were created, or given calls, through this client.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Client:
         self.begun: set[str] = set()
         self.tokens = Tokens(queries)
         self.fleet = Fleet(queries)
+        self.owners = Owners(queries)
         self.pilots = Pilots(queries)
         self.notifications = Notifications(queries)
         self.local_agents: list[LocalAgents] = []
@@ -341,8 +343,7 @@ class Client:
 
     def brake(self) -> Brake | None:
         """Return the brake if tasks of silent agents are held; None: they expire as usual."""
-        row = self.queries.row("brake")
-        return None if row is None else Brake(**row)
+        return Brake(**row) if (row := self.queries.row("brake")) else None
 
     def audit(
         self, path: str = "/", look: Callable[[str, int], None] = lambda _, __: None

@@ -46,6 +46,7 @@ SECTIONS: Final[Sections] = {
         "gateway": "gateway:gateway",
         "web": "web:web",
         "token": "token:token",
+        "owners": "owners:owners",
         "keeper": "keeper:keeper",
         "front": "front:front",
     },

@@ -58,9 +58,9 @@ begin
                              select jsonb_array_elements_text(nullif(p_spec -> 'memory', 'null'))::bigint),
                              '{}')
                          else c.memory end,
-           max_running = case when p_spec ? 'max_running'
-                              then (p_spec ->> 'max_running')::integer
-                              else c.max_running end,
+           running_limit = case when p_spec ? 'max_running'
+                                then (p_spec ->> 'max_running')::integer
+                                else c.running_limit end,
            on_disconnect = coalesce(p_spec ->> 'on_disconnect', c.on_disconnect),
            front = coalesce((p_spec ->> 'front')::boolean, c.front),
            late_results = coalesce(p_spec ->> 'late_results', c.late_results),

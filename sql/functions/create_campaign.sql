@@ -9,7 +9,11 @@
 -- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
 --     formed.
 --
--- Locks: none but the unique path: of two callers at once, one gets TQ409.
+-- Its owner is the login, or the token for which a gateway calls, see permit(): what a session says of that counts
+-- only with the right to act for tokens.
+--
+-- Locks: the unique path: of two callers at once, one gets TQ409; one against set_quota() for the owner,
+-- shared.
 create or replace function taskq.create_campaign(p_path text, p_spec jsonb default '{}')
 returns bigint
 language plpgsql
@@ -18,6 +22,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_parent_path constant text := coalesce(nullif(regexp_replace(p_path, '/[^/]*$', ''), ''), '/');
+    v_owner constant text := coalesce(
+        case when has_function_privilege(
+                 session_user,
+                 'taskq.permit(bytea, text, text[], bigint[], boolean, double precision)',
+                 'execute')
+             then nullif(current_setting('taskq.token_name', true), '') end,
+        session_user);
     v_parent taskq.campaign;
     v_id bigint;
 begin
@@ -38,8 +49,9 @@ begin
         end;
     end loop;
 
-    insert into taskq.campaign (parent_id, path, lineage)
-    values (v_parent.campaign_id, p_path, '{}')
+    perform pg_advisory_xact_lock_shared(hashtextextended(v_owner, -3));
+    insert into taskq.campaign (parent_id, path, lineage, owner, running_quota)
+    values (v_parent.campaign_id, p_path, '{}', v_owner, taskq.running_quota(v_owner))
     on conflict (path) do nothing
     returning campaign_id into v_id;
     if v_id is null then

@@ -6,7 +6,7 @@
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pulse() and pause_refused(). suspects: the hosts that have become suspicious,
---     see judge_hosts(), which is done in one round of four.
+--     see judge_hosts(), which is done in one round of four, as is stop_full_owners().
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 create or replace function taskq.keep(
@@ -68,6 +68,14 @@ begin
     exception
         when others then
             raise warning 'taskq: no host could be judged: %', sqlerrm;
+    end;
+    begin
+        if random() < 0.25 then
+            perform taskq.stop_full_owners();
+        end if;
+    exception
+        when others then
+            raise warning 'taskq: no owner could be stopped: %', sqlerrm;
     end;
     begin
         perform taskq.record_trends();

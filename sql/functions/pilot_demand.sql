@@ -42,7 +42,18 @@ begin
             select s.campaign_id, s.room + s.ahead as claimable, s.working, s.unfinished,
                    s.time_limit_s, s.requires,
                    row_number() over (order by s.room + s.ahead desc, s.campaign_id) as place
-              from taskq.standing(p_path) s
+              from (
+                  -- What is left of the owner's quota goes to the first campaigns that are alike.
+                  select s.campaign_id, s.ahead, s.working, s.unfinished, s.time_limit_s, s.requires,
+                         case when s.owner_room is null then s.room
+                              else greatest(0, least(
+                                  s.room,
+                                  s.owner_room + s.room - taskq.total(s.room) over (
+                                      partition by s.owner, s.requires, s.time_limit_s
+                                      order by s.room desc, s.campaign_id)))
+                         end as room
+                    from taskq.standing(p_path) s
+              ) s
         )
         select r.campaign_id, c.path, r.claimable, r.working, r.unfinished,
                case when r.place <= v_learnt

@@ -1,18 +1,24 @@
 -- room(campaign, limit, freed): how many more tasks of a campaign may run, for a campaign that limits
--- that. A part of take(); not for clients.
+-- that, or whose owner has a quota. A part of take(); not for clients.
 --
--- freed: how many this transaction has ended without having recorded it.
+-- limit: the campaign's max_running. freed: how many this transaction has ended without having recorded it.
 -- Error TQ400: not under read committed.
 --
--- The limit holds exactly: claims of the campaign wait for each other, from here to their commit, and
--- count what runs in a snapshot taken after the wait, which sees all that was claimed before. What
--- ends meanwhile is seen late, never early. Campaigns without a limit never come here.
+-- Limit and quota hold exactly: claims of the campaign, and of all campaigns of an owner with a quota, wait for
+-- each other, from here to their commit, and count what runs in a snapshot taken after the wait, which sees all
+-- that was claimed before. What ends meanwhile is seen late, never early. Campaigns without a limit never come
+-- here.
+--
+-- Locks: the campaign's, then the owner's; a transaction claims in one campaign.
 create or replace function taskq.room(p_campaign bigint, p_limit integer, p_freed integer)
 returns integer
 language plpgsql
 as $$
 declare
+    v_owner text;
+    v_quota integer;
     v_working bigint;
+    v_room bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'campaign % limits how many tasks run: claim under read committed', p_campaign
@@ -23,10 +29,17 @@ begin
     select c.working + coalesce((
                select sum(d.working)
                  from taskq.unfolded() d
-                where d.campaign_id = p_campaign), 0)
-      into v_working
+                where d.campaign_id = p_campaign), 0),
+           o.owner, o.running_quota
+      into v_working, v_owner, v_quota
       from taskq.counter c
+      join taskq.campaign o on o.campaign_id = c.campaign_id
      where c.campaign_id = p_campaign;
-    return greatest(0, p_limit - (v_working - p_freed));
+    v_room := p_limit - (v_working - p_freed);
+    if v_quota is not null and v_room > 0 then
+        perform pg_advisory_xact_lock(hashtextextended(v_owner, -1));
+        v_room := least(v_room, v_quota - ((select o.working from taskq.owned(v_owner) o) - p_freed));
+    end if;
+    return greatest(0, v_room);
 end
 $$;

@@ -1,8 +1,9 @@
 -- seed_end(campaign, above): makes the specs of this chunk tasks that can be claimed.
 --
 -- above: what seed_begin() returned. Result: how many tasks.
+-- Error TQ409: the campaign's owner has a quota of tasks that wait, and they would be more.
 --
--- Locks: none. Index: spec_pkey. Chunks of one campaign follow each other, so that what lies above
+-- Locks: with such a quota one for its owner, until the transaction ends. Index: spec_pkey, quota_pkey. Chunks of one campaign follow each other, so that what lies above
 -- the mark belongs to this transaction.
 create or replace function taskq.seed_end(p_campaign bigint, p_above bigint)
 returns integer
@@ -12,8 +13,25 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_seeded constant integer := taskq.pack(p_campaign, p_above);
+    v_owner text;
+    v_most bigint;
+    v_waiting bigint;
 begin
     if v_seeded > 0 then
+        select q.owner, q.max_waiting into v_owner, v_most
+          from taskq.campaign c
+          join taskq.quota q on q.owner = c.owner
+         where c.campaign_id = p_campaign;
+        if v_most is not null then
+            perform pg_advisory_xact_lock(hashtextextended(v_owner, -2));
+            select o.waiting + o.delayed into v_waiting from taskq.owned(v_owner) o;
+            if v_waiting + v_seeded > v_most then
+                raise exception 'the quota of % allows % waiting tasks; % wait, so there is no room for % more. '
+                    'Seed the same again later, or ask an operator for more (taskq owners quota)',
+                    v_owner, v_most, v_waiting, v_seeded
+                    using errcode = 'TQ409';
+            end if;
+        end if;
         insert into taskq.delta (campaign_id, waiting) values (p_campaign, v_seeded);
     end if;
     return v_seeded;

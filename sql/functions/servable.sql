@@ -19,7 +19,11 @@
 -- campaign that has its share already keeps a hundredth of it as desire: it comes last, but it comes
 -- when no other gives tasks.
 --
--- Volatile, by random(). Reads no task; for what it costs see standing().
+-- Where shares are by owner, see share_by_owner(), the same is done twice: D_o is the desire of each owner, by the
+-- weights of owners and all that runs of their campaigns here, d_i that of each campaign among those of its owner,
+-- and campaign i desires D_o * d_i / sum(d). Campaigns that are nobody's are one owner's.
+--
+-- Volatile, by random(). Reads no task; for what it costs see standing(). Index: quota_pkey.
 create or replace function taskq.servable(
     p_path text,
     p_lifetime_s double precision,
@@ -34,6 +38,44 @@ set jit = off
 as $$
 begin
     perform taskq.campaign_id(p_path);
+    if (select h.by_owner from taskq.sharing h) then
+        return query
+            with stood as materialized (
+                select s.campaign_id, s.revision, s.weight, s.working, s.room + s.ahead as room,
+                       s.time_limit_s, s.requires, coalesce(s.owner, '') as owner,
+                       taskq.total(s.working) over (partition by s.owner) as owner_working
+                  from taskq.standing(p_path) s
+            ), lack as materialized (
+                select s.campaign_id, s.revision, s.owner, s.owner_working,
+                       greatest(
+                           s.weight / sum(s.weight) over own
+                           * (taskq.total(s.working) over own + 1) - s.working,
+                           0.01 * s.weight / sum(s.weight) over own) as desire
+                  from stood s
+                 where s.room > 0
+                   and taskq.suits(s.time_limit_s, s.requires, p_lifetime_s, p_offers)
+                window own as (partition by s.owner)
+            ), part as (
+                select l.owner, min(l.owner_working) as working, sum(l.desire) as lacking,
+                       coalesce((select q.weight from taskq.quota q where q.owner = l.owner), 1)
+                           as weight
+                  from lack l
+                 group by l.owner
+            ), owner as materialized (
+                select p.owner, p.lacking,
+                       greatest(
+                           p.weight / sum(p.weight) over ()
+                           * (taskq.total(p.working) over () + 1) - p.working,
+                           0.01 * p.weight / sum(p.weight) over ()) as desire
+                  from part p
+            )
+            select l.campaign_id, l.desire / o.lacking * o.desire, l.revision
+              from lack l
+              join owner o on o.owner = l.owner
+             order by -ln(1 - random()) / (l.desire / o.lacking * o.desire)
+             limit p_most;
+        return;
+    end if;
     return query
         with share as (
             select s.campaign_id, s.revision, s.working, taskq.total(s.working) over () as all_working,

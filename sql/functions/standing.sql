@@ -4,7 +4,9 @@
 -- unfinished: tasks that wait, are delayed or are worked on. room: how many could be claimed now by
 --     an agent that suits the campaign; 0 unless it is open with all above it and has a handler.
 --     ahead: how many wait in the lists of the front, by about a third; they are not among those that
---     are working, since nobody works on them. revision, has_handler, paused_why: the campaign's.
+--     are working, since nobody works on them. revision, has_handler, paused_why, owner: the campaign's.
+--     owner_room: how many more tasks of its owner may run, in all campaigns; null: any number. No room is more
+--     than that, but several together may be.
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
 -- Reads no task; for what it costs see counts().
@@ -24,7 +26,9 @@ returns table (
     ahead bigint,
     revision integer,
     has_handler boolean,
-    paused_why text
+    paused_why text,
+    owner text,
+    owner_room bigint
 )
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -50,7 +54,7 @@ begin
     return query
         with below as materialized (
             select c.campaign_id, c.weight, c.requires, c.time_limit_s, c.max_running, c.revision,
-                   c.handler is not null as has_handler, c.paused_why,
+                   c.handler is not null as has_handler, c.paused_why, c.owner, c.running_quota,
                    v_open and c.status = 'open' and c.handler is not null
                    and (c.lineage && v_closed) is not true as open
               from taskq.subtree(p_path) c
@@ -65,8 +69,16 @@ begin
               from taskq.front_list l
              where exists (
                  select from taskq.front_refiller r where r.until > clock_timestamp())
+        ), bounded as materialized (
+            select o.owner, greatest(0, o.running_quota - w.working) as room
+              from (
+                  select distinct b.owner, b.running_quota
+                    from below b
+                   where b.running_quota is not null
+              ) o
+             cross join lateral taskq.owned(o.owner) w
         ), counted as (
-            select b.*, coalesce(a.entries, 0) as ahead,
+            select b.*, coalesce(a.entries, 0) as ahead, o.room as owner_room,
                    n.waiting + coalesce(f.waiting, 0) as waiting,
                    n.delayed + coalesce(f.delayed, 0) as delayed,
                    n.working + coalesce(f.working, 0) as working
@@ -74,15 +86,17 @@ begin
               join taskq.counter n on n.campaign_id = b.campaign_id
               left join fresh f on f.campaign_id = b.campaign_id
               left join ahead a on a.campaign_id = b.campaign_id
+              left join bounded o on o.owner = b.owner
              where n.campaign_id = any (array(select b.campaign_id from below b))
         )
         select c.campaign_id, c.weight, c.requires, c.time_limit_s,
                greatest(0, c.working - c.ahead),
                c.waiting + c.delayed + c.working,
                case when c.open
-                    then greatest(0, least(c.waiting, c.max_running - c.working)) else 0 end,
+                    then greatest(0, least(c.waiting, c.max_running - c.working, c.owner_room))
+                    else 0 end,
                case when c.open then c.ahead else 0 end::bigint,
-               c.revision, c.has_handler, c.paused_why
+               c.revision, c.has_handler, c.paused_why, c.owner, c.owner_room
           from counted c
          where c.waiting + c.delayed + c.working > 0;
 end

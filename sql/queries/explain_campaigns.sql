@@ -2,12 +2,12 @@
 -- there are; with what decides who can claim in them. ahead: leased ahead, among those that are working.
 -- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey, front_list_pkey.
 select n.path, n.state::text, n.waiting, n.delayed, n.working, c.has_handler, c.requires, c.time_limit_s,
-       c.max_running, c.weight, c.backoff_max_s, coalesce(f.entries, 0) as ahead,
+       c.max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s, coalesce(f.entries, 0) as ahead,
        count(*) over () as campaigns
   from taskq.counts(%(path)s, null) n
  cross join lateral (
-     select c.handler is not null as has_handler, c.requires, c.time_limit_s, c.max_running, c.weight,
-            c.backoff_max_s
+     select c.handler is not null as has_handler, c.requires, c.time_limit_s,
+            c.running_limit as max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s
        from taskq.campaign c
       where c.campaign_id = n.campaign_id
      offset 0

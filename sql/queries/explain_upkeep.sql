@@ -3,5 +3,6 @@
 -- all else are single rows.
 select clock_timestamp() as now, nullif(k.until, '-infinity') as keeper_until, f.epoch > 0 as has_front, f.pool_s,
        r.until > clock_timestamp() as refilled,
-       (select count(*) from taskq.session s where s.ended_at is null) as agents
+       (select count(*) from taskq.session s where s.ended_at is null) as agents,
+       (select h.by_owner from taskq.sharing h) as by_owner
   from taskq.keeper k, taskq.front f, taskq.front_refiller r

@@ -4,14 +4,14 @@ grant usage on schema taskq to {login};
 grant execute on function taskq.counts, taskq.tasks, taskq.find_tasks, taskq.task_ids, taskq.attempts,
     taskq.results, taskq.results_of, taskq.done_within, taskq.result_indexes, taskq.outputs_of, taskq.best_results, taskq.best_of_groups, taskq.failures, taskq.failure_classes,
     taskq.failure_causes, taskq.usual_run, taskq.left_over, taskq.in_hand, taskq.banned, taskq.latest_attempts,
-    taskq.failing_tasks, taskq.pilot_demand, taskq.timeline, taskq.result_sample to {login};
+    taskq.failing_tasks, taskq.pilot_demand, taskq.timeline, taskq.result_sample, taskq.owners to {login};
 grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, failed_at,
     trouble, retry_at, next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
 grant select (name, path, events, target, reach, after_s, login, created_at, attempts, trouble, retry_at,
     sent_at, sent_from) on taskq.notify_rule to {login};
 grant select on taskq.installation, taskq.campaign, taskq.spec, taskq.blob, taskq.blob_part,
     taskq.front_refiller, taskq.front_list, taskq.brake, taskq.refusal, taskq.refused,
-    taskq.ban, taskq.pilot_job, taskq.notify_event, taskq.trend to {login};
+    taskq.ban, taskq.pilot_job, taskq.notify_event, taskq.trend, taskq.sharing to {login};
 grant select (host, reaches, until) on taskq.notify_sender to {login};
 grant select (until) on taskq.keeper to {login};
 grant select (campaign_id, task_id, session_id, claimed_at, due_at, status, attempt, priority, failures,

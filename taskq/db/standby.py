@@ -23,7 +23,18 @@ from taskq.words import duration
 READ: Final = frozenset(
     {
         *("campaign", "counts", "closed_by", "left_over", "refusals", "brake"),
-        *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
+        *(
+            "agents",
+            "left_agents",
+            "places",
+            "bans",
+            "owners",
+            "sharing",
+            "scopes",
+            "paces",
+            "trend",
+            "usual_run",
+        ),
         *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
         *("failures", "failure_classes", "failure_causes", "failing_tasks"),
         *(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from taskq.owners.owners import Owner
 from taskq.views import AgentView, Brake, LeftAgent, Status
 
 MAX_CAMPAIGNS: Final = 1_000
@@ -18,6 +19,7 @@ MAX_NAMED: Final = 20
 class CampaignFacts:
     """A campaign with unfinished tasks, its own. ahead: leased ahead, among those that are working.
 
+    running_quota: how many tasks of its owner may run; 0: none, as all bytes are used up.
     campaigns: number of such campaigns, of which the first `MAX_CAMPAIGNS` are known.
     """
 
@@ -30,6 +32,8 @@ class CampaignFacts:
     requires: list[str]
     time_limit_s: float | None
     max_running: int | None
+    owner: str | None
+    running_quota: int | None
     weight: float
     backoff_max_s: float
     ahead: int
@@ -111,7 +115,8 @@ class SiteToken:
 class Upkeep:
     """The queue as a whole. agents: all open sessions, also of other campaigns.
 
-    keeper_until: until when a keeper acts, or did; None: there never was one.
+    keeper_until: until when a keeper acts, or did; None: there never was one. by_owner: whether
+    owners share first.
     """
 
     now: datetime
@@ -120,12 +125,14 @@ class Upkeep:
     pool_s: float
     refilled: bool
     agents: int
+    by_owner: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """All that is known when a campaign is explained.
 
+    owners: those of its campaigns, if some have a quota of what runs or is stored.
     campaigns: those with unfinished tasks, most waiting first. others: campaigns outside that run
     on the same agents. silent: silent agents that hold tasks, longest silent first. left: agents
     that left within the hour. due_at: when the first delayed task comes due; None: unknown.
@@ -134,6 +141,7 @@ class Facts:
     status: Status
     campaigns: Sequence[CampaignFacts]
     closed: Sequence[ClosedCampaign]
+    owners: Sequence[Owner]
     agents: Sequence[AgentKind]
     refusals: Sequence[Refusing]
     others: Sequence[OtherCampaign]

@@ -8,8 +8,10 @@ from typing import Final, TypeAlias
 
 from taskq.explain.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts, is_within
 from taskq.explain.reasons import Reason, brief, failure, some, them, verb, waits
+from taskq.owners.owners import Owner
 from taskq.spec.tags import missing
 from taskq.words import command, counted, duration, instant
+from taskq_agent.text import in_bytes
 
 _MOST_SHOWN: Final = 3
 
@@ -54,6 +56,7 @@ def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
     heard = [kind for kind in serving if not kind.silent]
     at_work = [kind for kind in heard if not kind.draining]
     able = suiting(facts, one)
+    is_held = any(it.owner == one.owner and _is_held(it) for it in facts.owners)
     refusing = sum(it.agents for it in facts.refusals if it.path == one.path)
     found: Sequence[tuple[object, Obstacle]] = (
         (closed, ("closed", (closed.path,) if closed else ())),
@@ -62,6 +65,7 @@ def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
             one.max_running is not None and one.working >= one.max_running,
             ("max-running", (one.path,)),
         ),
+        (is_held, ("quota", (one.owner or "",))),
         (not serving, ("no-agents", ())),
         (not heard, ("silent", ())),
         (not at_work, ("leaving", ())),
@@ -69,6 +73,11 @@ def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
         (sum(kind.agents for kind in able) <= refusing, ("refused", (one.path,))),
     )
     return next((obstacle for holds, obstacle in found if holds), None)
+
+
+def _is_held(owner: Owner) -> bool:
+    """Return whether nothing of an owner's is handed out now."""
+    return owner.is_full or (owner.max_running is not None and owner.working >= owner.max_running)
 
 
 def _closer(facts: Facts, path: str) -> ClosedCampaign | None:
@@ -164,6 +173,33 @@ def _max_running(
         tasks=one.waiting,
         commands=[command("campaign", "change", detail[0], "--max-running", "none")],
         figures={"working": one.working, "max_running": one.max_running},
+    )
+
+
+def _quota(
+    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
+) -> Iterator[Reason]:
+    (owner,) = (one for one in facts.owners if one.owner == detail[0])
+    if owner.is_full:
+        code, option = "quota-bytes", "--bytes"
+        why = f"{in_bytes(owner.bytes)} of {owner.owner} are stored, and the quota allows "
+        why += f"{in_bytes(owner.max_bytes or 0)}: nothing more is handed out until there are less"
+        figures = {"bytes": owner.bytes, "max_bytes": owner.max_bytes}
+    else:
+        code, option = "quota-running", "--running"
+        number = owner.working
+        why = f"{counted(number, 'task')} of {owner.owner} {verb(number, 'works', 'work')} in all "
+        why += f"campaigns, and the quota allows {owner.max_running:,}"
+        figures = {"working": number, "max_running": owner.max_running}
+    yield Reason(
+        code,
+        f"{_about(facts, campaigns)}: {why}.",
+        tasks=_tasks(campaigns),
+        commands=[
+            command("owners", "quota", option, "none", names=[owner.owner]),
+            command("owners", "list"),
+        ],
+        figures=figures | {"owner": owner.owner},
     )
 
 
@@ -331,6 +367,7 @@ _TEXTS: Final[
     "closed": _closed,
     "no-handler": _no_handler,
     "max-running": _max_running,
+    "quota": _quota,
     "no-agents": _no_agents,
     "silent": _silent,
     "leaving": _leaving,

@@ -25,6 +25,7 @@ from taskq.explain.facts import (
     Upkeep,
     is_within,
 )
+from taskq.owners.owners import Owner
 from taskq.views import AgentView, Brake, LeftAgent, Status
 
 MAX_SCOPES: Final = 3
@@ -47,9 +48,12 @@ def _read(snapshot: Queries, path: str) -> Facts:
     kinds = [AgentKind(**row) for row in rows("explain_agents", MAX_KINDS)]
     brake = snapshot.row("brake")
     (upkeep,) = snapshot.rows("explain_upkeep")
+    campaigns = [CampaignFacts(**row) for row in rows("explain_campaigns", MAX_CAMPAIGNS)]
+    has_quota = any(one.running_quota is not None for one in campaigns)
     return Facts(
         status=status,
-        campaigns=[CampaignFacts(**row) for row in rows("explain_campaigns", MAX_CAMPAIGNS)],
+        campaigns=campaigns,
+        owners=[Owner(**row) for row in snapshot.rows("owners", path=path)] if has_quota else [],
         closed=[ClosedCampaign(**row) for row in rows("explain_closed", MAX_CAMPAIGNS)],
         agents=kinds,
         refusals=[Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)],

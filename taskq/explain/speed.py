@@ -51,12 +51,14 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     share = weight / (weight + sum(weights for _, _, weights in scopes))
     most = max(facts.others, key=lambda one: one.working)
     number = sum(campaigns for campaigns, _, _ in scopes)
+    by_weight = f"by weight {share:.0%} are for {path} (weight {weight:g})"
+    if facts.upkeep.by_owner:
+        by_weight = "owners share first, by their weights (`taskq owners`), then their campaigns"
     return Reason(
         "share",
         f"{waits(waiting)} for a slot: {of_all} are shared with {counted(number, 'campaign')} "
         f"elsewhere. {running:,} run here and {elsewhere:,} there, most in {most.path} "
-        f"({most.working:,}, weight {most.weight:g}); by weight {share:.0%} are for {path} "
-        f"(weight {weight:g}).",
+        f"({most.working:,}, weight {most.weight:g}); {by_weight}.",
         tasks=waiting,
         blocks=not running,
         commands=[
@@ -85,6 +87,12 @@ def _free_slots(
             "a task that has failed waits up to 2 minutes for another host, with its last attempt "
             "up to a day"
         )
+    why += [
+        f"the quota of {one.owner} allows {one.max_running:,} running tasks, and {one.working:,} "
+        f"{verb(one.working, 'runs', 'run')}"
+        for one in facts.owners
+        if one.max_running is not None
+    ][:1]
     if not why:
         why.append("their agents may be starting, or may be leaving")
     return Reason(

@@ -64,6 +64,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     ),
     **dict.fromkeys(("latest_attempts", "explain_upkeep", "best_of_groups", "retriable"), _LOOK),
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),
+    **dict.fromkeys(("owners", "sharing"), _LOOK),
     **dict.fromkeys(("explain_due", "explain_refusals"), _LOOK),
     **dict.fromkeys(("explain_others", "explain_tokens", "bans"), _QUIET),
     **dict.fromkeys(("set_status", "cancel", "cancel_unbegun"), _LOOK),

@@ -287,6 +287,7 @@ class Scene:
                 for states in (["failed"], ["done"], ["waiting", "working"], ["waiting", "done"])
             ],
             "front_lists": [Case(4, {"campaigns": [self.campaign]})],
+            "give_campaign": [Case(0, {**it, "owner": "bob"})],
             "frontable": [Case(0, {"campaigns": [self.campaign]})],
             "fill_index": [
                 Case(
@@ -305,6 +306,7 @@ class Scene:
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
             "outputs_of": [Case(4, {**one, "tasks": some})],
+            "owners": [Case(0, it)],
             "paces": [Case(0, {**it, "minutes": 15})],
             "places": [Case(SESSIONS + 1, some_of_it)],
             "permit": [Case(0, permitted)],

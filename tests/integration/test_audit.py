@@ -14,7 +14,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db import audit
-from taskq.db.audit import CHECKS
+from taskq.db.audit import CHECKS, OF_CAMPAIGNS
 from taskq.errors import NotFound
 from tests.fixtures.histories import BREACHES, KEPT, LIVES, LONG_AGO, SESSION, History, in_task
 from tests.fixtures.queues import Hire
@@ -101,7 +101,23 @@ def test_every_check_has_a_breach() -> None:
     """A check that was never seen to find anything proves nothing."""
     files = importlib.resources.files("taskq.sql.audit").iterdir()
     names = {file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql")}
-    assert names == {*CHECKS, "counts"} == {*(check for check, _, _ in BREACHES.values()), "counts"}
+    shown = {*(check for check, _, _ in BREACHES.values()), *OF_CAMPAIGNS}
+    assert names == {*CHECKS, *OF_CAMPAIGNS} == shown
+
+
+def test_campaign_that_does_not_know_the_quota_of_its_owner_is_found(
+    queue: Client, campaign: Campaign, postgres: Postgres
+) -> None:
+    """Claims look at the campaign alone."""
+    owner = str(queue.owners.of(campaign.path))
+    queue.owners.set_quota(owner, {"max_running": 5, "max_bytes": 1})
+    queue.owners.give("/", owner)
+    assert found(queue) == []
+    postgres.execute("update taskq.campaign set running_quota = 6 where path = '/c'")
+    (violation,) = queue.audit()
+    assert (violation.campaign, violation.check) == ("/c", "quota")
+    assert violation.text == "5 tasks of its owner may run by the quota, and by its own record 6"
+    assert violation.rows == {"owner": owner, "quota": 5, "campaign": 6}
 
 
 def test_session_that_the_keeper_still_looks_through_is_no_breach(

@@ -16,6 +16,7 @@ from tests.mutants.managing import MANAGING
 from tests.mutants.mutant import Mutant
 from tests.mutants.notify import NOTIFY
 from tests.mutants.outputs import OUTPUTS
+from tests.mutants.owners import OWNERS
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
@@ -30,6 +31,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *LOOKING,
     *MANAGING,
     *NOTIFY,
+    *OWNERS,
     *PILOTS,
     *READING,
     *STATEMENTS,

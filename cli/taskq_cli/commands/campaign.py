@@ -121,14 +121,15 @@ def show(invocation: Invocation, path: str) -> None:
     with invocation.client() as client:
         target = client.campaign(path)
         spec, status = target.spec(), target.status()
-        closed_by = target.closed_by()
+        closed_by, owner = target.closed_by(), client.owners.of(path)
     record = spec.to_json() | {
         "campaign_id": target.campaign_id,
+        "owner": owner,
         "state": status.state,
         "closed_by": closed_by,
         "paused_why": status.paused_why,
     }
-    write_record(invocation.output, record, _as_text(spec, status, closed_by))
+    write_record(invocation.output, record, _as_text(spec, status, owner, closed_by))
 
 
 @campaign.command()
@@ -202,7 +203,7 @@ def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
     confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
 
 
-def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
+def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: list[str]) -> str:
     retry, handler = spec.retry, spec.handler
     executed = "(none)"
     if handler is not None:
@@ -216,6 +217,7 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
     return facts(
         {
             "path": spec.path,
+            "owner": owner,
             "state": status.state,
             "closed by": closed_by,
             "paused itself": status.paused_why,

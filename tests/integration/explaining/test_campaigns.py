@@ -76,6 +76,47 @@ def test_limit_of_running_tasks_is_told_with_both_numbers(make: Make, hire: Hire
     assert list(reason.commands) == ["taskq campaign change /c --max-running none"]
 
 
+def test_quota_of_the_owner_is_told_with_what_changes_it(
+    make: Make, queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """Of running tasks, wherever they run; of bytes, until there is room again."""
+    campaign = make()
+    make("/other")
+    owner = queue.owners.of("/c")
+    assert owner is not None
+    # What operators do: it is not offered over a gateway.
+    postgres.execute("select taskq.set_quota(%s, %s)", [owner, '{"max_running": 2}'])
+    assert only(campaign).code == "no-agents"
+    hire("/c")
+    other = hire("/other")
+    (task,) = other.claim(1)
+    assert "allows 2 running tasks, and 1 runs" in only(campaign).text
+    assert len(other.claim(3)) == 1
+    reason = only(campaign)
+    assert (reason.code, reason.tasks, reason.blocks) == ("quota-running", 20, True)
+    assert f"2 tasks of {owner} work in all campaigns, and the quota allows 2" in reason.text
+    assert list(reason.commands) == [
+        f"taskq owners quota --running none {owner}",
+        "taskq owners list",
+    ]
+    assert reason.figures == {"working": 2, "max_running": 2, "owner": owner}
+    other.done(task)
+    postgres.execute("select taskq.set_quota(%s, %s)", [owner, '{"max_bytes": 1}'])
+    postgres.execute("update taskq.quota set is_full = true")
+    reason = only(campaign)
+    assert (reason.code, reason.figures["max_bytes"]) == ("quota-bytes", 1)
+    assert "and the quota allows 1 bytes: nothing more is handed out" in reason.text
+
+
+def test_shares_by_owner_are_told(make: Make, hire: Hire, postgres: Postgres) -> None:
+    """No weight of a campaign says then what it gets."""
+    small, _ = make("/small"), make("/big", weight=3.0)
+    hire("/", host="n1")
+    hire("/big", host="n2").claim(1)
+    postgres.execute("select taskq.share_by_owner(true)")
+    assert "weight 3); owners share first, by their weights (`taskq owners`)" in only(small).text
+
+
 def test_share_of_other_campaigns_is_told(make: Make, hire: Hire) -> None:
     """Who has the slots, and how much of them the weights would give."""
     small, _ = make("/small"), make("/big", weight=3.0)

@@ -1,0 +1,184 @@
+"""`taskq owners`: who has which campaigns, and what each may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, get_args
+
+import click
+
+from taskq.errors import UsageError
+from taskq.owners.owners import QuotaChange, ShareBy
+from taskq.words import counted
+from taskq_agent.text import in_bytes, size_in_bytes
+from taskq_cli.list_group import ListGroup
+from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq_cli.shared import (
+    Invocation,
+    limit_option,
+    path_argument,
+    reading_options,
+    shared_options,
+)
+from taskq_cli.text import one_line
+
+_COUNT: Final = re.compile(r"([0-9]{1,13})([kM]?)")
+_TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
+
+
+@click.group(cls=ListGroup)
+def owners() -> None:
+    """Show the owners of campaigns, and say what each may use.
+
+    A campaign belongs to the login that created it, or to the token where that was over a gateway.
+    `list` is the default sub-command.
+
+    Example:
+      taskq owners list
+    """
+
+
+@owners.command("list")
+@path_argument(default="/")
+@limit_option
+@reading_options
+def list_(invocation: Invocation, path: str, limit: int | None) -> None:
+    """List the owners of campaigns at and below PATH.
+
+    Those with most tasks first, with what all of their campaigns have, of what their quotas allow.
+    STORED are inputs and output files.
+
+    Example:
+      taskq owners list
+    """
+    with invocation.reader() as client:
+        found = client.owners.list(path)
+        by = client.owners.shared_by()
+    write_records(invocation.output, map(as_record, found), _columns(by), limit=limit)
+
+
+@owners.command()
+@click.argument("owner")
+@click.option("--running", metavar="N|none", help="Tasks that run at a time, 1,000,000 at most.")
+@click.option("--waiting", metavar="N|none", help="Tasks that wait, as 200k or 5M.")
+@click.option("--bytes", "stored", metavar="SIZE|none", help="Inputs and output files, as 50G.")
+@click.option(
+    "--weight",
+    type=click.FloatRange(min=0, min_open=True, max=1_000),
+    help="Weight among the owners, where they share. 1 at first.",
+)
+@shared_options
+def quota(
+    invocation: Invocation,
+    *,
+    owner: str,
+    running: str | None,
+    waiting: str | None,
+    stored: str | None,
+    weight: float | None,
+) -> None:
+    """Say what all campaigns of OWNER together may use.
+
+    What is not named stays; `none` allows any amount. It holds for what is claimed, seeded and
+    stored from now on, and takes nothing back. Wants an operator's login.
+
+    With as many running as allowed, no more are handed out. Tasks beyond those that may wait are
+    refused when they are seeded. With as many bytes stored as allowed, inputs are refused, and
+    nothing more is handed out until there are less; what runs is stored.
+
+    Example:
+      taskq owners quota alice --running 1000 --waiting 5M --bytes 50G
+    """
+    change: QuotaChange = {}
+    if running is not None:
+        change["max_running"] = _amount("--running", running, _count, "1000 or 20k")
+    if waiting is not None:
+        change["max_waiting"] = _amount("--waiting", waiting, _count, "200k or 5M")
+    if stored is not None:
+        change["max_bytes"] = _amount("--bytes", stored, size_in_bytes, "512M, 50G or 1.5T")
+    if weight is not None:
+        change["weight"] = weight
+    if not change:
+        raise UsageError("say what to change: --running, --waiting, --bytes or --weight")
+    with invocation.client() as client:
+        campaigns = client.owners.set_quota(owner, change)
+    text = f"The quota of {one_line(owner)} is changed: it is for {counted(campaigns, 'campaign')}"
+    text += " and later ones." if campaigns else " so far; is the name right? See `taskq owners`."
+    write_record(
+        invocation.output, {"owner": owner, "changed": dict(change), "campaigns": campaigns}, text
+    )
+
+
+@owners.command()
+@path_argument()
+@click.argument("owner")
+@shared_options
+def give(invocation: Invocation, *, path: str, owner: str) -> None:
+    """Make OWNER the owner of PATH and all below.
+
+    Also of campaigns that are nobody's, since they are older than owners are. Nothing is refused
+    for the quota of OWNER. Wants an operator's login.
+
+    Example:
+      taskq owners give /demo alice
+    """
+    with invocation.client() as client:
+        changed = client.owners.give(path, owner)
+    text = f"{counted(changed, 'campaign')} given to {one_line(owner)}."
+    write_record(invocation.output, {"path": path, "owner": owner, "changed": changed}, text)
+
+
+@owners.command()
+@click.argument("by", type=click.Choice(get_args(ShareBy)), metavar="owner|campaign")
+@shared_options
+def share(invocation: Invocation, *, by: ShareBy) -> None:
+    """Share out running tasks between owners first, or campaigns alike.
+
+    By owner, each has a part by its weight, and the weights of its campaigns divide that, however
+    many they are. By campaign, as it is at first, who has more campaigns has more. Wants an
+    operator's login.
+
+    Example:
+      taskq owners share owner
+    """
+    with invocation.client() as client:
+        changed = client.owners.share_by(by)
+    text = f"Running tasks {'are' if changed else 'were already'} shared out by {by}."
+    write_record(invocation.output, {"by": by, "changed": changed}, text)
+
+
+def _columns(by: ShareBy) -> list[Column]:
+    weight = [Column("weight", lambda one: f"{one['weight']:g}")] if by == "owner" else []
+    return [
+        Column("owner"),
+        Column("campaigns", lambda one: f"{one['campaigns']:,}"),
+        Column("running", lambda one: _of(one, "working", "max_running", "{:,}".format)),
+        Column("waiting", lambda one: _of(one, "waiting", "max_waiting", "{:,}".format)),
+        Column("stored", lambda one: _of(one, "bytes", "max_bytes", in_bytes)),
+        *weight,
+        Column("held", lambda one: "no room" if one["is_full"] else None),
+    ]
+
+
+def _of(one: Any, has: str, may: str, text: Callable[[float], str]) -> str:
+    most = one[may]
+    return text(one[has]) if most is None else f"{text(one[has])} of {text(most)}"
+
+
+def _amount(option: str, text: str, number: Callable[[str], int], examples: str) -> int | None:
+    if text == "none":
+        return None
+    try:
+        return number(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r:.80} must be a number, as {examples}, or none"
+        ) from None
+
+
+def _count(text: str) -> int:
+    found = _COUNT.fullmatch(text.replace(",", ""))
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) * _TIMES[found[2]]

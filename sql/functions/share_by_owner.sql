@@ -1,0 +1,13 @@
+-- share_by_owner(by_owner): whether running tasks are shared out between owners first, by their weights, then
+-- between the campaigns of each; or between all campaigns alike. See servable(). Result: whether that changed.
+create or replace function taskq.share_by_owner(p_by_owner boolean)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update taskq.sharing h set by_owner = p_by_owner where h.by_owner <> p_by_owner;
+    return found;
+end
+$$;

@@ -1,0 +1,47 @@
+-- stop_full_owners(): has nothing more handed out of the campaigns of owners who have stored as many bytes as their
+-- quotas allow, and hands out again where that is over. A part of keep(), which calls it now and then; not for clients.
+--
+-- What runs goes on, and is stored: so nothing that was computed is lost, and an owner may have stored more than the
+-- quota by what ran. It costs a look-up for each campaign of an owner with such a quota.
+--
+-- Locks: those of set_quota(); campaigns that change. Where one is held by somebody, the owner is left for the next
+-- round: quota and campaigns change together.
+-- Index: quota_pkey, campaign_owner, output_use_pkey.
+create or replace function taskq.stop_full_owners()
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_owner text;
+    v_full boolean;
+    v_running integer;
+    v_campaigns bigint[];
+begin
+    for v_owner in
+        select q.owner from taskq.quota q where q.max_bytes is not null order by q.owner
+    loop
+        continue when not pg_try_advisory_xact_lock(hashtextextended(v_owner, -3));
+        select not q.is_full, case when q.is_full then q.max_running else 0 end
+          into v_full, v_running
+          from taskq.quota q
+         where q.owner = v_owner
+           and (taskq.stored_bytes(q.owner) >= q.max_bytes) <> q.is_full;
+        continue when not found;
+        v_campaigns := array(
+            select c.campaign_id
+              from taskq.campaign c
+             where c.owner = v_owner
+             order by c.campaign_id
+               for no key update skip locked);
+        if cardinality(v_campaigns) = (
+               select count(*) from taskq.campaign c where c.owner = v_owner)
+        then
+            update taskq.quota q set is_full = v_full where q.owner = v_owner;
+            update taskq.campaign c
+               set running_quota = v_running
+             where c.campaign_id = any (v_campaigns);
+        end if;
+    end loop;
+end
+$$;

@@ -1,0 +1,33 @@
+-- stored_bytes(owner): bytes that an owner's campaigns have stored: inputs, by campaign, and output files. A part
+-- of set_quota(), owners() and others; not for clients.
+--
+-- Index: campaign_owner, output_use_pkey.
+create or replace function taskq.stored_bytes(p_owner text)
+returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return (
+        select taskq.total(i.bytes + o.bytes)
+          from taskq.campaign c
+         cross join lateral (
+             select coalesce(taskq.total((i.value ->> 'size')::bigint), 0) as bytes
+               from jsonb_each(c.inputs) i
+         ) i
+         cross join lateral (
+             select taskq.total(u.bytes) as bytes
+               from taskq.output_use u
+              where u.campaign_id = c.campaign_id
+             offset 0
+         ) o
+         where c.owner = p_owner);
+end
+$$;

@@ -1,0 +1,1 @@
+select taskq.give_campaign(%(path)s, %(owner)s)

@@ -1,0 +1,1 @@
+select taskq.set_quota(%(owner)s, %(quota)s::jsonb)

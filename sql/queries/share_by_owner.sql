@@ -1,0 +1,1 @@
+select taskq.share_by_owner(%(by_owner)s)

@@ -1,0 +1,1 @@
+select by_owner from taskq.sharing

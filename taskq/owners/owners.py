@@ -1,0 +1,100 @@
+"""Owners of a queue's campaigns: `Client.owners`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict
+
+from taskq.db.access import Queries
+from taskq.errors import UnknownCampaign
+from taskq.spec.model import check_path
+
+ShareBy: TypeAlias = Literal["owner", "campaign"]
+
+
+class QuotaChange(TypedDict, total=False):
+    """What to change of a quota; None: any amount. weight: of the owner among the others."""
+
+    max_running: int | None
+    max_waiting: int | None
+    max_bytes: int | None
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What an owner's campaigns have, and the quota; None: any amount.
+
+    owner: the name of the login or token that made them. waiting: tasks that wait or are delayed.
+    bytes: of inputs and output files. is_full: whether nothing more is handed out, since as many
+    are stored as the quota allows.
+    """
+
+    owner: str
+    campaigns: int
+    waiting: int
+    working: int
+    bytes: int
+    max_running: int | None
+    max_waiting: int | None
+    max_bytes: int | None
+    weight: float
+    is_full: bool
+
+
+class Owners:
+    """Owners and their quotas. Every call reads the database; no caching.
+
+    Quotas are an operator's to change, and not over a gateway.
+    """
+
+    def __init__(self, database: Queries) -> None:
+        self._database = database
+
+    def list(self, path: str = "/") -> list[Owner]:
+        """Return the owners of campaigns at and below a path, those with most tasks first.
+
+        Each with what all of the owner's campaigns have; for / also those with a quota only. Raise
+        `NotFound` if there is no such campaign.
+        """
+        return [Owner(**row) for row in self._database.rows("owners", path=check_path(path))]
+
+    def of(self, path: str) -> str | None:
+        """Return the owner of a campaign; None: it is nobody's, since it is older than owners are.
+
+        Raise `UnknownCampaign` if there is none.
+        """
+        row = self._database.row("campaign", path=check_path(path))
+        if row is None:
+            raise UnknownCampaign(path)
+        owner: str | None = row["owner"]
+        return owner
+
+    def set_quota(self, owner: str, change: QuotaChange) -> int:
+        """Change what an owner may use; return the number of campaigns that the owner has.
+
+        It holds for what is claimed, seeded and stored afterwards, and takes nothing back. Raise
+        `UsageError` for an invalid value, `Conflict` beyond 1,000 quotas.
+        """
+        return int(self._database.value("set_quota", owner=owner, quota=json.dumps(change)))
+
+    def give(self, path: str, owner: str) -> int:
+        """Make somebody the owner of a campaign and all below it; return how many changed.
+
+        Raise `NotFound` if there is no such campaign.
+        """
+        return int(self._database.value("give_campaign", path=check_path(path), owner=owner))
+
+    def share_by(self, by: ShareBy) -> bool:
+        """Share out running tasks between owners first, or between all campaigns alike.
+
+        By owner: each gets a part by the weight of the quota, and the weights of campaigns divide
+        that. By campaign, as it is at first: weights are compared whoever owns them. Return whether
+        that changed anything. It holds after some seconds.
+        """
+        return bool(self._database.value("share_by_owner", by_owner=by == "owner"))
+
+    def shared_by(self) -> ShareBy:
+        """Return how running tasks are shared out."""
+        return "owner" if self._database.value("sharing") else "campaign"

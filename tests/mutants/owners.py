@@ -1,0 +1,77 @@
+"""Bugs in who owns campaigns, and what owners may use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_OWNERS: Final = ("tests/integration/test_owners.py",)
+_MODEL: Final = ("tests/property/test_quota_model.py",)
+
+OWNERS: Final = (
+    Mutant(
+        "owner-that-a-session-names",
+        "sql/functions/create_campaign.sql",
+        "                 'execute')\n             then",
+        "                 'execute') or true\n             then",
+        "A login makes campaigns in another's name, and uses that quota.",
+        _OWNERS,
+    ),
+    Mutant(
+        "quota-counted-without-a-lock",
+        "sql/functions/room.sql",
+        "        perform pg_advisory_xact_lock(hashtextextended(v_owner, -1));\n",
+        "",
+        "Claims in several campaigns of an owner find the same room.",
+        _OWNERS,
+    ),
+    Mutant(
+        "quota-without-what-the-exchange-ends",
+        "sql/functions/room.sql",
+        "from taskq.owned(v_owner) o) - p_freed))",
+        "from taskq.owned(v_owner) o)))",
+        "An agent of an owner with all tasks running claims none for those that it reports.",
+        _OWNERS,
+    ),
+    Mutant(
+        "waiting-without-those-delayed",
+        "sql/functions/seed_end.sql",
+        "select o.waiting + o.delayed into",
+        "select o.waiting into",
+        "Tasks that wait for their next attempt make room for others.",
+        _OWNERS,
+    ),
+    Mutant(
+        "new-campaign-without-the-quota",
+        "sql/functions/create_campaign.sql",
+        "v_owner, taskq.running_quota(v_owner))",
+        "v_owner, null)",
+        "Who makes another campaign is no longer limited.",
+        (*_OWNERS, *_MODEL),
+    ),
+    Mutant(
+        "full-owner-for-ever",
+        "sql/functions/stop_full_owners.sql",
+        "case when q.is_full then q.max_running else 0 end",
+        "0",
+        "Nothing is handed out again when there is room for more bytes.",
+        (*_OWNERS, *_MODEL),
+    ),
+    Mutant(
+        "woken-for-each-campaign-of-an-owner",
+        "sql/functions/claimable.sql",
+        "least(taskq.total(c.room), min(c.owner_room)) as room",
+        "taskq.total(c.room) as room",
+        "As many agents are woken in vain as the owner has campaigns.",
+        _OWNERS,
+    ),
+    Mutant(
+        "share-by-what-waits-only",
+        "sql/functions/servable.sql",
+        "min(l.owner_working) as working",
+        "0::bigint as working",
+        "An owner with more than a share of the running tasks gets as many more as others.",
+        _OWNERS,
+    ),
+)
