@@ -9,7 +9,7 @@ from taskq.db.connections import Database, Row, Statements
 from taskq.db.queries import array
 from taskq.views import Violation
 
-#: Checks of tasks, in the order in which they run; `counts` runs after them.
+#: Checks of tasks, in the order in which they run, and those of a campaign, which run after them.
 CHECKS: Final = (
     "halves",
     "twice",
@@ -24,6 +24,7 @@ CHECKS: Final = (
     "tallies",
     "delayed",
 )
+OF_CAMPAIGNS: Final = ("counts", "banned")
 _PAGE: Final = 10_000
 _AT_A_TIME: Final = 100
 _LAST_ID: Final = 2**63 - 1
@@ -68,8 +69,9 @@ def _campaign(
                     yield Violation(path, check, task, one["text"], rows[task])
         look(path, page["tasks"])
         after = upto
-    for one in snapshot.rows("taskq.sql.audit/counts", campaign=campaign):
-        yield Violation(path, "counts", None, one["text"], one["rows"])
+    for check in OF_CAMPAIGNS:
+        for one in snapshot.rows(f"taskq.sql.audit/{check}", campaign=campaign):
+            yield Violation(path, check, None, one["text"], one["rows"])
 
 
 def _evidence(snapshot: Statements, campaign: int, found: list[Row]) -> dict[int, dict[str, Any]]:

@@ -19,8 +19,9 @@ from tests.fixtures.redis_servers import RedisServer
 _AGAIN_S = 0.5
 _END_S = 20.0
 _ROOM_BYTES = 64
-#: How a part may end by itself: as it was told, or because the server is away while it starts.
-_IN_GOOD_ORDER = frozenset({os.EX_OK, os.EX_UNAVAILABLE})
+#: How a part may end by itself: as it was told, or because the server is away, or its host is
+#: banned, while it starts.
+_IN_GOOD_ORDER = frozenset({os.EX_OK, os.EX_UNAVAILABLE, os.EX_NOPERM})
 
 
 class Part:
