@@ -19,7 +19,7 @@ from taskq.db.connections import Database, Statements
 from taskq.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
 from taskq.words import duration
 
-#: Statements that tell of campaigns, tasks, results and agents. A reader has no others.
+#: Statements that tell of campaigns, tasks, results, agents and servers. A reader has no others.
 READ: Final = frozenset(
     {
         *("campaign", "counts", "closed_by", "left_over", "refusals", "brake"),
@@ -28,6 +28,7 @@ READ: Final = frozenset(
         *("failures", "failure_classes", "failure_causes", "failing_tasks"),
         *("results", "results_of", "result_sample", "best_results", "best_of_groups"),
         *("blob", "blob_part"),
+        *("gateways", "server_load"),
     }
 )
 #: Seconds that a standby may be behind, unless the caller says otherwise.

@@ -64,6 +64,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),
     **dict.fromkeys(("explain_due", "explain_refusals"), _LOOK),
     **dict.fromkeys(("explain_others", "explain_tokens", "bans"), _QUIET),
+    **dict.fromkeys(("gateways", "server_load"), _QUIET),
     **dict.fromkeys(("set_status", "cancel", "cancel_unbegun"), _LOOK),
     **dict.fromkeys(("retry", "prioritise"), _LOOK),
     **dict.fromkeys(("submit", "seed_tasks"), _LOOK),
@@ -72,7 +73,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("remove_tasks", "remove_campaign"), _SUBMIT),
 }
 #: About the whole queue, by names of others: for tokens that are for all of it.
-WHOLE: Final = frozenset({"explain_tokens", "bans"})
+WHOLE: Final = frozenset({"explain_tokens", "bans", "gateways", "server_load"})
 #: After these there may be tasks for agents that wait.
 WAKING: Final = frozenset({"set_status", "retry", "submit", "seed_tasks"})
 

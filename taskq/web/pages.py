@@ -14,6 +14,7 @@ from taskq.client import Client
 from taskq.errors import UnknownCampaign
 from taskq.fleet.places import Place
 from taskq.monitor.readings import Readings
+from taskq.monitor.servers import read_servers
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, parent, usual_levels
 from taskq.spec.model import check_path
@@ -81,8 +82,17 @@ class Pages:
         """Return the tree of campaigns."""
         tree = await self._tree(asked.path)
         below = _below(tree, asked, "/")
+        servers = None
+        if asked.viewer.may("/"):  # they are the whole queue's
+            servers = await self._readings.get(
+                "servers", SAMPLE_S, lambda: read_servers(self._client.queries)
+            )
         return render(
-            "overview.html", **self._common(asked, "overview"), tops=asked.viewer.paths, **below
+            "overview.html",
+            **self._common(asked, "overview"),
+            tops=asked.viewer.paths,
+            servers=servers,
+            **below,
         )
 
     async def campaign(self, asked: Asked) -> str:

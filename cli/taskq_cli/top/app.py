@@ -16,6 +16,7 @@ from taskq import Client
 from taskq.db.address import Row as Found
 from taskq.errors import TaskqError
 from taskq.monitor.readings import Readings
+from taskq.monitor.servers import read_servers
 from taskq.monitor.threads import in_thread
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, usual_levels
@@ -49,6 +50,7 @@ class TopApp(App[None]):
         scrollbar-color-active: ansi_default; scrollbar-size: 1 1;
     }
     #about { height: 2; }
+    #servers { height: auto; max-height: 1; }
     .message { height: auto; max-height: 3; text-style: bold; }
     .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }
     QuestionScreen, LineScreen { align: center middle; background: transparent; }
@@ -69,6 +71,7 @@ class TopApp(App[None]):
         Binding("s", "places('site')", "Sites"),
         Binding("a", "agents", "Agents"),
         Binding("t", "task", "Task"),
+        Binding("g", "servers", "Gateways", show=False),
         Binding("plus,minus", "levels", "Levels", show=False),
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
@@ -85,11 +88,13 @@ class TopApp(App[None]):
         self._told = ""
         self._told_at = float("-inf")
         self._upkeep: Found | None = None
+        self._servers = ""
         self._panels = Panels(client, lambda: self._tree)
 
     def compose(self) -> ComposeResult:
         """Return the parts of the first screen."""
         yield Static("", id="head", classes="title", markup=False)
+        yield Static("", id="servers", markup=False)
         yield Rows("tree")
         yield Static("", id="about", markup=False)
         yield Static("", classes="message", markup=False)
@@ -124,16 +129,18 @@ class TopApp(App[None]):
                     self._show_tree()
 
     async def _follow_upkeep(self) -> None:
-        def read() -> Found | None:
+        def read() -> tuple[Found | None, str]:
             queries = self._acting.queries
             found = queries.row("explain_upkeep")
-            return None if found is None else {**found, "brake": queries.row("brake")}
+            if found is not None:
+                found = {**found, "brake": queries.row("brake")}
+            return found, read_servers(queries).line()
 
         while True:
             try:
-                self._upkeep = await in_thread(read)
+                self._upkeep, self._servers = await in_thread(read)
             except TaskqError:
-                self._upkeep = None  # the ticker says why
+                self._upkeep, self._servers = None, ""  # the ticker says why
             await asyncio.sleep(UPKEEP_S)
 
     # What is shown
@@ -166,6 +173,7 @@ class TopApp(App[None]):
             parts.append(f"a standby, {duration(behind_s)} behind at most,")
         parts.append(self._client.queries.server)
         first.query_one("#head", Static).update(render.line(one_line("  ".join(parts))))
+        first.query_one("#servers", Static).update(render.line(one_line(self._servers)))
         told = self._told if time.monotonic() < self._told_at + TOLD_S else ""
         trouble = f"{self._trouble}; trying again" if self._trouble else ""
         text = one_line(" - ".join(filter(None, (told, trouble))))
@@ -220,6 +228,10 @@ class TopApp(App[None]):
     def action_agents(self) -> None:
         """Open the agents that serve a campaign."""
         self._open(self._panels.agents(self._subject().path))
+
+    def action_servers(self) -> None:
+        """Open the gateways, and the database's server."""
+        self._open(self._panels.servers())
 
     def action_task(self) -> None:
         """Ask for the key of a task, and open it."""
