@@ -345,7 +345,8 @@ def test_gateways_and_database_are_shown(
             per_s=1_500.0,
             front=front,
         )
-    postgres.execute("update taskq.gateway set seen_at = now() + interval '1 h'")  # however long this takes
+    # However long this takes.
+    postgres.execute("update taskq.gateway set seen_at = now() + interval '1 h'")
 
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         text = await shows(app, "2 gateways", "3,000/s exchanges", "FRONT AVOIDED", "connections")
