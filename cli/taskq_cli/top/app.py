@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import DataTable, Footer
 
 from taskq import Client
 from taskq.db.address import Row as Found
@@ -21,11 +21,10 @@ from taskq.monitor.threads import in_thread
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, usual_levels
 from taskq.words import counted, duration
-from taskq_cli import render
 from taskq_cli.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
 from taskq_cli.top.screens import LineScreen, OpenedScreen, QuestionScreen
-from taskq_cli.top.tables import Rows
+from taskq_cli.top.tables import Rows, Told
 
 #: Seconds after which a tree that has not come is told, and after which upkeep is read again.
 LATE_S: Final = 3.0
@@ -93,11 +92,11 @@ class TopApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Return the parts of the first screen."""
-        yield Static("", id="head", classes="title", markup=False)
-        yield Static("", id="servers", markup=False)
+        yield Told("", id="head", classes="title", markup=False)
+        yield Told("", id="servers", markup=False)
         yield Rows("tree")
-        yield Static("", id="about", markup=False)
-        yield Static("", classes="message", markup=False)
+        yield Told("", id="about", markup=False)
+        yield Told("", classes="message", markup=False)
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
@@ -172,20 +171,20 @@ class TopApp(App[None]):
         if (behind_s := self._client.behind_s) is not None:
             parts.append(f"a standby, {duration(behind_s)} behind at most,")
         parts.append(self._client.queries.server)
-        first.query_one("#head", Static).update(render.line(one_line("  ".join(parts))))
-        first.query_one("#servers", Static).update(render.line(one_line(self._servers)))
+        first.query_one("#head", Told).tell(one_line("  ".join(parts)))
+        first.query_one("#servers", Told).tell(one_line(self._servers))
         told = self._told if time.monotonic() < self._told_at + TOLD_S else ""
         trouble = f"{self._trouble}; trying again" if self._trouble else ""
         text = one_line(" - ".join(filter(None, (told, trouble))))
         for screen in self.screen_stack:
-            for message in screen.query(".message").results(Static):
-                message.update(text)
+            for message in screen.query(".message").results(Told):
+                message.tell(text, folded=True, fixed=False)
 
     @on(DataTable.RowHighlighted, "#tree")
     def _show_about(self) -> None:
         node = self._chosen()
-        about = self.screen_stack[0].query_one("#about", Static)
-        about.update("" if node is None else tree_line(node))
+        about = self.screen_stack[0].query_one("#about", Told)
+        about.tell("" if node is None else tree_line(node), folded=True)
 
     def _chosen(self) -> CampaignNode | None:
         row = self.screen_stack[0].query_one("#tree", Rows).chosen
