@@ -14,6 +14,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from taskq.errors import Unavailable
@@ -28,7 +29,8 @@ MOST_WAITING: Final = 64
 #: Bytes of a line of the process, whose pictures have fewer.
 _LINE_BYTES: Final = 1 << 18
 _DEEPEST: Final = 3
-_PROGRAM: Final = (sys.executable, "-m", "taskq.web.drawing")
+#: Without what the environment, the folder or the user would add.
+_PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("drawing.py")))
 _SMILES: Final = re.compile(rf"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]{{1,{MOST_CHARS}}}")
 
 log = logging.getLogger(__name__)
