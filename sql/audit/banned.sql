@@ -9,8 +9,8 @@ select null::bigint as task_id,
        jsonb_build_object('session', s.session_id, 'opened_at', s.opened_at, 'host', s.host,
                           'site', s.site, 'kind', b.kind, 'banned_at', b.banned_at) as rows
   from taskq.session s
-  join taskq.ban b
-    on (b.kind = 'host' and b.name = s.host) or (b.kind = 'site' and b.name = s.site)
+ cross join lateral (values ('host', s.host), ('site', s.site)) as p (kind, name)
+  join taskq.ban b on (b.kind, b.name) = (p.kind, p.name)
  where s.campaign_id = %(campaign)s
    and s.ended_at is null
    and not s.drain
